@@ -1,0 +1,119 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The layers and the one purpose of each target are in the README, "Map of the code". A test reads every import line
+// against the table there, because the build alone does not hold it.
+
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+// Rules that a simulation must be able to switch off, to prove that it would notice (SyncCore/Ablation.swift).
+// They exist in debug builds, and in a release build that asks for them; never in a shipped program.
+let ablations: [SwiftSetting] = Context.environment["ABLATIONS"] == nil
+    ? [.define("ABLATIONS", .when(configuration: .debug))]
+    : [.define("ABLATIONS")]
+
+let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+
+// One target and what it needs, for quick work on a part: FOCUS=SyncStore,SyncStoreTests swift test.
+let focus = Context.environment["FOCUS"]?.split(separator: ",").map(String.init)
+
+let package = Package(
+    name: "EdgeSyncAgent",
+    products: [
+        .executable(name: "agentd", targets: ["agentd"]),
+        .executable(name: "agentctl", targets: ["agentctl"]),
+        .executable(name: "agenthub", targets: ["agenthub"]),
+        .executable(name: "agentbench", targets: ["agentbench"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
+    ],
+    targets: [
+        // C modules: headers and thin shims only.
+        .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
+        .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
+        .target(name: "CSyncLinux", linkerSettings: [.linkedLibrary("curl"), .linkedLibrary("z")]),
+
+        // Core: pure, values in, values out.
+        .target(name: "SyncCore", swiftSettings: strict + ablations),
+
+        // Adapters: one technology each.
+        .target(name: "SyncStore", dependencies: ["SyncCore", "CSQLite"], swiftSettings: strict + ablations),
+        .target(name: "SyncLinux", dependencies: ["SyncCore", "CSyncLinux"], swiftSettings: strict),
+        .target(name: "SyncHTTP", dependencies: ["CSyncLinux", nio, nioPosix, nioHTTP1], swiftSettings: strict),
+        .target(name: "SyncYAML", dependencies: ["SyncCore", "CYAML"], swiftSettings: strict),
+        .target(name: "LocalAPI", dependencies: ["SyncCore"], swiftSettings: strict),
+
+        // Shells: perform effects, serve HTTP.
+        .target(
+            name: "Agent",
+            dependencies: ["SyncCore", "SyncStore", "SyncHTTP", "SyncYAML", "LocalAPI", nio, nioPosix, nioHTTP1, logging],
+            swiftSettings: strict),
+        .target(
+            name: "HubServer", dependencies: ["SyncCore", "SyncHTTP", "CSQLite", nio, nioPosix, nioHTTP1, nioSSL, logging],
+            swiftSettings: strict + ablations),
+
+        // Programs: parse arguments, build, run.
+        .executableTarget(
+            name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict),
+        .executableTarget(
+            name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
+        .executableTarget(
+            name: "agenthub", dependencies: ["HubServer", "SyncYAML", "SyncLinux", arguments, logging],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "agentbench",
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "HubServer", "CSQLite", arguments],
+            swiftSettings: strict),
+
+        // Tests.
+        .target(
+            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
+            swiftSettings: strict + ablations),
+        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
+        .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore"], swiftSettings: strict),
+        .testTarget(name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore"], swiftSettings: strict),
+        .testTarget(name: "SyncHTTPTests", dependencies: ["SyncHTTP"], swiftSettings: strict),
+        .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
+        .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
+        .testTarget(
+            name: "HubServerTests", dependencies: ["HubServer", "SyncCore"], swiftSettings: strict + ablations),
+        .testTarget(
+            name: "AgentTests", dependencies: ["Agent", "HubServer", "SyncLinux", "SyncCore"], swiftSettings: strict),
+        .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
+        .testTarget(name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI"], swiftSettings: strict),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+if let focus {
+    func name(_ dependency: Target.Dependency) -> String? {
+        switch dependency {
+        case .byNameItem(let name, _), .targetItem(let name, _): name
+        default: nil
+        }
+    }
+    var wanted = Set(focus)
+    while true {
+        let more = package.targets.filter { wanted.contains($0.name) }.flatMap { $0.dependencies.compactMap(name) }
+        if wanted.isSuperset(of: more) { break }
+        wanted.formUnion(more)
+    }
+    package.targets.removeAll { !wanted.contains($0.name) }
+    package.products.removeAll { product in
+        (product as? Product.Executable).map { !wanted.isSuperset(of: $0.targets) } ?? false
+    }
+}

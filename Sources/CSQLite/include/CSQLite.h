@@ -1,0 +1,14 @@
+#ifndef CSQLITE_H
+#define CSQLITE_H
+
+#include <sqlite3.h>
+
+// SQLITE_TRANSIENT is a cast macro that Swift cannot import; these two bind a copy.
+static inline int csqlite_bind_text(sqlite3_stmt *statement, int index, const char *text, int length) {
+    return sqlite3_bind_text(statement, index, text, length, SQLITE_TRANSIENT);
+}
+static inline int csqlite_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, int length) {
+    return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
+}
+
+#endif

@@ -1,0 +1,7 @@
+#ifndef CSYNCLINUX_H
+#define CSYNCLINUX_H
+
+#include <curl/curl.h>
+#include <zlib.h>
+
+#endif

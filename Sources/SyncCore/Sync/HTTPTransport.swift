@@ -1,0 +1,210 @@
+/// Carries one HTTP request and brings back its whole answer: over TCP, TLS or a Unix socket.
+///
+/// Conformers: `CurlTransport` (SyncLinux) and the simulated network. They follow no redirect, keep no cookie, hold every
+/// limit of the request before memory is spent, and never retry.
+package protocol HTTPTransport: Sendable {
+    /// - Throws: ``TransportError`` when no whole, valid answer came. An HTTP error status is an answer, not an error.
+    func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse
+
+    /// Like ``send(_:)``, but hands the decoded body to `onBody` piece by piece as it arrives; the answer's `body` is
+    /// empty then. `onBody` returning `false` ends the transfer without an error.
+    func stream(
+        _ request: HTTPRequest, onHead: @escaping @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void,
+        onBody: @escaping @Sendable ([UInt8]) -> Bool
+    ) async throws(TransportError) -> HTTPResponse
+}
+
+package struct HTTPRequest: Sendable {
+    package enum Method: String, Sendable { case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE", head = "HEAD", options = "OPTIONS" }
+
+    package enum Body: Sendable {
+        case none
+        case bytes([UInt8])
+        /// Sent chunked; called on the transport's thread for the next piece (at most the given count of bytes), `nil` at
+        /// the end, an empty array never.
+        case pieces(@Sendable (_ upTo: Int) -> [UInt8]?)
+    }
+
+    package var method: Method
+    /// Absolute, `http` or `https`. With `socketPath` the host part is only the `Host` header.
+    package var url: String
+    package var headers: HTTPHeaders
+    package var body: Body
+    /// Connect to this Unix socket instead of the URL's host.
+    package var socketPath: String?
+    /// Send through this network interface only (`SO_BINDTODEVICE`).
+    package var interface: String?
+    package var tls: TLSIdentity?
+    package var deadlines: Deadlines
+    /// Largest decoded answer, and largest ratio of decoded to received bytes, that is accepted.
+    package var maxResponseBytes: Int
+    package var maxInflateRatio: Int
+    /// Ask for `gzip` and decode it.
+    package var acceptsGzip: Bool
+    /// Keep the connection for the next request to the same place.
+    package var keepsConnection: Bool
+
+    package init(
+        _ method: Method, _ url: String, headers: HTTPHeaders = [], body: Body = .none, socketPath: String? = nil,
+        interface: String? = nil, tls: TLSIdentity? = nil, deadlines: Deadlines = Deadlines(),
+        maxResponseBytes: Int = 16 << 20, maxInflateRatio: Int = 1000, acceptsGzip: Bool = false,
+        keepsConnection: Bool = true
+    ) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+        self.socketPath = socketPath
+        self.interface = interface
+        self.tls = tls
+        self.deadlines = deadlines
+        self.maxResponseBytes = maxResponseBytes
+        self.maxInflateRatio = maxInflateRatio
+        self.acceptsGzip = acceptsGzip
+        self.keepsConnection = keepsConnection
+    }
+
+    /// A limit for each step; `nil` means none. `idle` is the longest time without a byte in either direction, which is
+    /// what notices a peer that accepts and then stalls.
+    package struct Deadlines: Hashable, Sendable {
+        package var connect: Duration = .seconds(10)
+        package var firstByte: Duration? = .seconds(30)
+        package var idle: Duration? = .seconds(30)
+        package var total: Duration? = .seconds(120)
+
+        package init() {}
+    }
+}
+
+/// What a TLS connection trusts and shows. Files are read by the TLS library at each new connection.
+package struct TLSIdentity: Hashable, Sendable {
+    package var caFile: String?
+    package var clientCertificateFile: String?
+    package var clientKeyFile: String?
+    /// `sha256//base64` of the public key, as libcurl writes it.
+    package var publicKeyPin: String?
+
+    package init(
+        caFile: String? = nil, clientCertificateFile: String? = nil, clientKeyFile: String? = nil,
+        publicKeyPin: String? = nil
+    ) {
+        self.caFile = caFile
+        self.clientCertificateFile = clientCertificateFile
+        self.clientKeyFile = clientKeyFile
+        self.publicKeyPin = publicKeyPin
+    }
+}
+
+package struct HTTPResponse: Sendable {
+    package var status: Int
+    package var headers: HTTPHeaders
+    /// Decoded (gunzipped) body.
+    package var body: [UInt8]
+    package var traffic: Traffic
+
+    package init(status: Int, headers: HTTPHeaders = [], body: [UInt8] = [], traffic: Traffic = Traffic()) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.traffic = traffic
+    }
+}
+
+/// Bytes that one request moved, as far as the transport knows: heads and bodies as sent, and what TCP counted when the
+/// conformer can see it.
+package struct Traffic: Hashable, Sendable {
+    package var up: Int = 0
+    package var down: Int = 0
+    package var newConnection: Bool = false
+    /// Time from sending to the first byte of the answer; `nil` when none came.
+    package var roundTrip: Duration?
+
+    package init() {}
+}
+
+/// Header fields in the order received; names compare without case.
+package struct HTTPHeaders: Sendable, Hashable, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral {
+    package private(set) var fields: [Field]
+
+    package struct Field: Sendable, Hashable {
+        package var name: String
+        package var value: String
+    }
+
+    package init(arrayLiteral elements: (String, String)...) {
+        fields = elements.map { Field(name: $0.0, value: $0.1) }
+    }
+
+    package init(dictionaryLiteral elements: (String, String)...) {
+        fields = elements.map { Field(name: $0.0, value: $0.1) }
+    }
+
+    package init(_ fields: [(String, String)]) {
+        self.fields = fields.map { Field(name: $0.0, value: $0.1) }
+    }
+
+    /// The first value of that name; setting replaces all of them.
+    package subscript(name: String) -> String? {
+        get { fields.first { asciiCaseEqual($0.name, name) }?.value }
+        set {
+            fields.removeAll { asciiCaseEqual($0.name, name) }
+            if let newValue { fields.append(Field(name: name, value: newValue)) }
+        }
+    }
+
+    package mutating func append(_ name: String, _ value: String) {
+        fields.append(Field(name: name, value: value))
+    }
+}
+
+/// ASCII case folding only: header names, content codings and hex are ASCII by definition.
+package func asciiCaseEqual(_ left: String, _ right: String) -> Bool {
+    let a = left.utf8, b = right.utf8
+    return a.count == b.count && zip(a, b).allSatisfy { asciiLower($0) == asciiLower($1) }
+}
+
+private func asciiLower(_ byte: UInt8) -> UInt8 {
+    byte >= 65 && byte <= 90 ? byte | 0x20 : byte
+}
+
+/// Why a request got no answer.
+package struct TransportError: Error, Sendable, Hashable, CustomStringConvertible {
+    package enum Code: String, Sendable, CaseIterable {
+        /// The name could not be resolved.
+        case unresolved
+        /// No connection: refused, no route, interface gone.
+        case unreachable
+        /// A deadline passed; `doing` says which step.
+        case timedOut
+        /// The connection broke in the middle.
+        case broken
+        /// TLS refused the peer: name, issuer, pin, protocol version.
+        case untrusted
+        /// TLS refused the peer because of a date, which a wrong clock of ours explains as well.
+        case untrustedDate
+        /// The peer wants a client certificate that we do not have, or refuses ours.
+        case clientCertificate
+        /// The answer passed a limit (bytes, inflate ratio, header size).
+        case tooLarge
+        /// What came is not valid HTTP or not the announced encoding.
+        case malformed
+        /// Cancelled by the caller.
+        case cancelled
+    }
+
+    package var code: Code
+    /// What was being done, for the operator: `connect to hub.example:443`.
+    package var doing: String
+    /// The transport's own words.
+    package var detail: String
+    package var traffic: Traffic
+
+    package init(_ code: Code, doing: String, detail: String, traffic: Traffic = Traffic()) {
+        self.code = code
+        self.doing = doing
+        self.detail = detail
+        self.traffic = traffic
+    }
+
+    package var description: String { "\(doing): \(detail)" }
+}
