@@ -1,0 +1,49 @@
+/// A rule of the protocol that a test build can switch off, so that the simulation can prove it would notice.
+///
+/// Shipped programs are built without the `ABLATIONS` condition: there ``Ablations/contains(_:)`` is `false` for ever
+/// and costs nothing.
+package enum Ablation: String, Sendable, CaseIterable {
+    /// Every attempt gets a new idempotency key.
+    case keyPerAttempt
+    /// The cursor is committed before its page.
+    case cursorBeforePage
+    /// The hub forgets keys that the device acknowledged.
+    case keysForgotten
+    /// A payload that was sent may still be changed (the agent's database went back and nobody noticed).
+    case sentPayloadRewritten
+    /// A `duplicate` answer installs the stored record instead of the current one.
+    case duplicateReplaysStored
+    /// Tombstones are dropped without raising the horizon.
+    case horizonIgnored
+    /// The answer to the app leaves before the commit.
+    case answerBeforeCommit
+    /// A rejection does not take the value out of the mirror again.
+    case rollbackSkipped
+    /// Two batches are in flight at once.
+    case twoBatches
+    /// Work that arrives during a cycle wakes nobody.
+    case wakeLost
+    /// The settle step sends nothing: what was in flight goes back to pending under the same key, behind newer work.
+    case orderIgnored
+    /// A restored agent database keeps its replica id.
+    case regressionIgnored
+}
+
+package struct Ablations: Sendable, Hashable {
+    #if ABLATIONS
+        private var switchedOff: Set<Ablation>
+
+        package init(_ switchedOff: Set<Ablation> = []) {
+            self.switchedOff = switchedOff
+        }
+
+        package func contains(_ rule: Ablation) -> Bool { switchedOff.contains(rule) }
+    #else
+        package init() {}
+
+        @inline(__always)
+        package func contains(_ rule: Ablation) -> Bool { false }
+    #endif
+
+    package static let none = Ablations()
+}

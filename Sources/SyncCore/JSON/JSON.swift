@@ -1,0 +1,283 @@
+/// A JSON value whose numbers and strings keep the text they were sent with.
+///
+/// Documents pass through the agent: 2^53+1, `1.10` and text in any normalisation form must come back as they came, which
+/// no `Double` and no decoded string can promise. So a number is its digits, a string is the source between its quotes,
+/// and members keep their order. Equality is by meaning all the same: `1.10` equals `1.1`, `"\u0041"` equals `"A"`, and
+/// the order of members does not matter. Text is compared by its UTF-8, never by Unicode equivalence.
+package enum JSON: Sendable {
+    case null
+    case bool(Bool)
+    case number(JSONNumber)
+    case string(JSONString)
+    case array([JSON])
+    case object(JSONObject)
+}
+
+/// The source between the quotes of a JSON string, escapes included. Always valid: made by the reader or by escaping.
+package struct JSONString: Sendable {
+    package let source: String
+
+    package init(_ text: String) {
+        source = JSONString.escape(text)
+    }
+
+    /// - Precondition: `source` came out of the reader, which has checked its escapes.
+    init(validSource source: String) {
+        self.source = source
+    }
+
+    /// The text that is meant, escapes resolved.
+    package var text: String {
+        source.utf8.contains(UInt8(ascii: "\\")) ? JSONString.unescape(source) : source
+    }
+}
+
+/// A number as its digits were sent, RFC 8259 grammar.
+package struct JSONNumber: Sendable {
+    package let source: String
+
+    package init(_ value: Int64) {
+        source = String(value)
+    }
+
+    package init(_ value: UInt64) {
+        source = String(value)
+    }
+
+    /// - Returns: `nil` for NaN and infinities, which JSON does not have.
+    package init?(_ value: Double) {
+        guard value.isFinite else { return nil }
+        let text = "\(value)"
+        source = text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+    }
+
+    /// - Precondition: `source` came out of the reader, which has checked the grammar.
+    init(validSource source: String) {
+        self.source = source
+    }
+}
+
+/// Members in the order sent. Names are unique; the reader refuses duplicates.
+package struct JSONObject: Sendable {
+    package struct Member: Sendable {
+        package var name: JSONString
+        package var value: JSON
+    }
+
+    package private(set) var members: [Member]
+
+    package init() {
+        members = []
+    }
+
+    /// - Precondition: The names are unique.
+    package init(uniqueMembers members: [Member]) {
+        self.members = members
+    }
+
+    package var isEmpty: Bool { members.isEmpty }
+    package var count: Int { members.count }
+
+    /// Reads, replaces in place, appends, or with `nil` removes the member of that name.
+    package subscript(name: String) -> JSON? {
+        get {
+            members.first { $0.name.means(name) }?.value
+        }
+        set {
+            if let index = members.firstIndex(where: { $0.name.means(name) }) {
+                if let newValue { members[index].value = newValue } else { members.remove(at: index) }
+            } else if let newValue {
+                members.append(Member(name: JSONString(name), value: newValue))
+            }
+        }
+    }
+
+    package var names: [String] { members.map(\.name.text) }
+}
+
+// MARK: - Building and taking apart
+
+extension JSON {
+    package static func string(_ text: String) -> JSON { .string(JSONString(text)) }
+    package static func int(_ value: Int64) -> JSON { .number(JSONNumber(value)) }
+    package static func int(_ value: Int) -> JSON { .number(JSONNumber(Int64(value))) }
+    package static func list(_ texts: [String]) -> JSON { .array(texts.map { .string($0) }) }
+
+    package var text: String? {
+        if case .string(let value) = self { value.text } else { nil }
+    }
+
+    package var bool: Bool? {
+        if case .bool(let value) = self { value } else { nil }
+    }
+
+    package var array: [JSON]? {
+        if case .array(let value) = self { value } else { nil }
+    }
+
+    package var object: JSONObject? {
+        if case .object(let value) = self { value } else { nil }
+    }
+
+    /// The value if it is a whole number that `Int64` holds exactly; `1.0` and `1e3` count as whole.
+    package var int: Int64? {
+        if case .number(let value) = self { value.int } else { nil }
+    }
+
+    package var double: Double? {
+        if case .number(let value) = self { value.double } else { nil }
+    }
+
+    package var isNull: Bool {
+        if case .null = self { true } else { false }
+    }
+
+    /// What kind of value it is, for messages: `a string`.
+    package var kind: String {
+        switch self {
+        case .null: "null"
+        case .bool: "a Boolean"
+        case .number: "a number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}
+
+extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+    package init(stringLiteral value: String) { self = .string(JSONString(value)) }
+    package init(integerLiteral value: Int64) { self = .number(JSONNumber(value)) }
+    package init(booleanLiteral value: Bool) { self = .bool(value) }
+    package init(nilLiteral: ()) { self = .null }
+    package init(arrayLiteral elements: JSON...) { self = .array(elements) }
+    package init(dictionaryLiteral elements: (String, JSON)...) {
+        var object = JSONObject()
+        for (name, value) in elements { object[name] = value }
+        self = .object(object)
+    }
+}
+
+extension JSONObject: ExpressibleByDictionaryLiteral {
+    package init(dictionaryLiteral elements: (String, JSON)...) {
+        self.init()
+        for (name, value) in elements { self[name] = value }
+    }
+}
+
+extension JSONNumber {
+    package var int: Int64? {
+        if let value = Int64(source) { return value }
+        let decimal = Decimal(self)
+        guard decimal.exponent >= 0, decimal.exponent < 20, let digits = Int64(decimal.digits) else { return nil }
+        var value = decimal.isNegative ? -digits : digits
+        for _ in 0..<decimal.exponent {
+            let (product, overflow) = value.multipliedReportingOverflow(by: 10)
+            if overflow { return nil }
+            value = product
+        }
+        return value
+    }
+
+    /// The nearest `Double`; infinite when too large.
+    package var double: Double { Double(source) ?? .nan }
+}
+
+// MARK: - Equality by meaning
+
+extension JSON: Hashable {
+    package static func == (left: JSON, right: JSON) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let a), .bool(let b)): a == b
+        case (.number(let a), .number(let b)): a == b
+        case (.string(let a), .string(let b)): a == b
+        case (.array(let a), .array(let b)): a == b
+        case (.object(let a), .object(let b)): a == b
+        default: false
+        }
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0)
+        case .bool(let value): hasher.combine(value)
+        case .number(let value): hasher.combine(value)
+        case .string(let value): hasher.combine(value)
+        case .array(let value): hasher.combine(value)
+        case .object(let value): hasher.combine(value)
+        }
+    }
+}
+
+extension JSONString: Hashable {
+    package static func == (left: JSONString, right: JSONString) -> Bool {
+        if left.source.utf8.elementsEqual(right.source.utf8) { return true }
+        let backslash = UInt8(ascii: "\\")
+        guard left.source.utf8.contains(backslash) || right.source.utf8.contains(backslash) else { return false }
+        return left.text.utf8.elementsEqual(right.text.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        for byte in text.utf8 { hasher.combine(byte) }
+    }
+
+    /// Compares with plain text, without decoding when there is nothing to decode.
+    package func means(_ other: String) -> Bool {
+        if source.utf8.elementsEqual(other.utf8) { return !source.utf8.contains(UInt8(ascii: "\\")) }
+        return source.utf8.contains(UInt8(ascii: "\\")) && text.utf8.elementsEqual(other.utf8)
+    }
+}
+
+extension JSONNumber: Hashable, Comparable {
+    package static func == (left: JSONNumber, right: JSONNumber) -> Bool {
+        left.source.utf8.elementsEqual(right.source.utf8) || Decimal(left) == Decimal(right)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(Decimal(self))
+    }
+
+    /// Exact for any length of digits.
+    package static func < (left: JSONNumber, right: JSONNumber) -> Bool {
+        Decimal(left) < Decimal(right)
+    }
+
+    /// The exact sum as a decimal number, or `nil` when it would need more than `maxDigits` digits.
+    package func adding(_ other: JSONNumber, maxDigits: Int = 400) -> JSONNumber? {
+        Decimal(self).adding(Decimal(other), maxDigits: maxDigits)
+    }
+
+    package var negated: JSONNumber {
+        if source.hasPrefix("-") { return JSONNumber(validSource: String(source.dropFirst())) }
+        return Decimal(self).digits == "0" ? self : JSONNumber(validSource: "-" + source)
+    }
+}
+
+extension JSONObject: Hashable {
+    package static func == (left: JSONObject, right: JSONObject) -> Bool {
+        guard left.count == right.count else { return false }
+        for (a, b) in zip(left.members, right.members) where !(a.name == b.name && a.value == b.value) {
+            return equalInAnyOrder(left, right)
+        }
+        return true
+    }
+
+    private static func equalInAnyOrder(_ left: JSONObject, _ right: JSONObject) -> Bool {
+        let values = Dictionary(right.members.map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
+        return left.members.allSatisfy { values[$0.name] == $0.value }
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        var sum = 0
+        for member in members {
+            var one = Hasher()
+            one.combine(member.name)
+            one.combine(member.value)
+            sum &+= one.finalize()
+        }
+        hasher.combine(sum)
+    }
+}

@@ -1,0 +1,289 @@
+/// Reads JSON to the letter of RFC 8259 and refuses everything else: trailing bytes, byte order marks, comments, NaN,
+/// duplicate names, invalid UTF-8, lone surrogates, NUL in strings, and anything past its limits. It never recurses
+/// deeper than `limits.depth` and never traps.
+package struct JSONReader {
+    package struct Limits: Sendable {
+        /// Nested arrays and objects.
+        package var depth = 32
+        /// UTF-8 bytes of a member name, escapes included.
+        package var nameBytes = 256
+        /// Values in the whole text; bounds the memory that a small text of many tiny values can ask for.
+        package var values = 1_000_000
+
+        package init() {}
+    }
+
+    /// - Throws: ``JSONError`` with the byte offset and what was expected there.
+    package static func read(_ bytes: [UInt8], limits: Limits = Limits()) throws(JSONError) -> JSON {
+        let result: Result<JSON, JSONError> = bytes.withUnsafeBufferPointer { buffer in
+            var reader = JSONReader(bytes: buffer, limits: limits)
+            do throws(JSONError) {
+                return .success(try reader.document())
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    package static func read(_ text: String, limits: Limits = Limits()) throws(JSONError) -> JSON {
+        try read(Array(text.utf8), limits: limits)
+    }
+
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private let limits: Limits
+    private var position = 0
+    private var values = 0
+
+    private init(bytes: UnsafeBufferPointer<UInt8>, limits: Limits) {
+        self.bytes = bytes
+        self.limits = limits
+    }
+
+    private mutating func document() throws(JSONError) -> JSON {
+        skipSpace()
+        let value = try value(depth: 0)
+        skipSpace()
+        guard position == bytes.count else { throw fail(.trailing, "the end of the text") }
+        return value
+    }
+
+    private mutating func value(depth: Int) throws(JSONError) -> JSON {
+        values += 1
+        guard values <= limits.values else { throw fail(.tooMany, "at most \(limits.values) values") }
+        guard position < bytes.count else { throw fail(.truncated, "a value") }
+        switch bytes[position] {
+        case UInt8(ascii: "{"): return .object(try object(depth: depth + 1))
+        case UInt8(ascii: "["): return .array(try array(depth: depth + 1))
+        case UInt8(ascii: "\""): return .string(try string(limit: .max))
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return .number(try number())
+        case UInt8(ascii: "t"):
+            try word("true")
+            return .bool(true)
+        case UInt8(ascii: "f"):
+            try word("false")
+            return .bool(false)
+        case UInt8(ascii: "n"):
+            try word("null")
+            return .null
+        default: throw fail(.unexpected, "a value")
+        }
+    }
+
+    private mutating func object(depth: Int) throws(JSONError) -> JSONObject {
+        guard depth <= limits.depth else { throw fail(.tooDeep, "at most \(limits.depth) levels") }
+        position += 1
+        var members: [JSONObject.Member] = []
+        var seen: Set<JSONString>?
+        skipSpace()
+        if take(UInt8(ascii: "}")) { return JSONObject() }
+        while true {
+            skipSpace()
+            let start = position
+            guard position < bytes.count else { throw fail(.truncated, "a member name") }
+            guard bytes[position] == UInt8(ascii: "\"") else { throw fail(.unexpected, "a member name in quotes") }
+            let name = try string(limit: limits.nameBytes)
+            // Few members: comparing beats hashing. Many: a set keeps it linear.
+            let duplicate: Bool
+            if members.count < 16 {
+                duplicate = members.contains { $0.name == name }
+            } else {
+                if seen == nil { seen = Set(members.map(\.name)) }
+                duplicate = seen?.insert(name).inserted == false
+            }
+            if duplicate { throw JSONError(code: .duplicateName, offset: start, expected: "each member name once") }
+            skipSpace()
+            guard take(UInt8(ascii: ":")) else { throw unexpected("a colon") }
+            skipSpace()
+            members.append(JSONObject.Member(name: name, value: try value(depth: depth)))
+            skipSpace()
+            if take(UInt8(ascii: ",")) { continue }
+            if take(UInt8(ascii: "}")) { return JSONObject(uniqueMembers: members) }
+            throw unexpected("a comma or a closing brace")
+        }
+    }
+
+    private mutating func array(depth: Int) throws(JSONError) -> [JSON] {
+        guard depth <= limits.depth else { throw fail(.tooDeep, "at most \(limits.depth) levels") }
+        position += 1
+        var elements: [JSON] = []
+        skipSpace()
+        if take(UInt8(ascii: "]")) { return elements }
+        while true {
+            skipSpace()
+            elements.append(try value(depth: depth))
+            skipSpace()
+            if take(UInt8(ascii: ",")) { continue }
+            if take(UInt8(ascii: "]")) { return elements }
+            throw unexpected("a comma or a closing bracket")
+        }
+    }
+
+    private mutating func string(limit: Int) throws(JSONError) -> JSONString {
+        let opening = position
+        position += 1
+        let start = position
+        while position < bytes.count {
+            let byte = bytes[position]
+            switch byte {
+            case UInt8(ascii: "\""):
+                guard position - start <= limit else {
+                    throw JSONError(code: .nameTooLong, offset: opening, expected: "a name of at most \(limit) bytes")
+                }
+                let source = String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<position]), as: UTF8.self)
+                position += 1
+                return JSONString(validSource: source)
+            case UInt8(ascii: "\\"): try escape()
+            case 0..<0x20: throw fail(.controlCharacter, "an escape instead of a control character")
+            case 0x20..<0x80: position += 1
+            default: try multibyte()
+            }
+        }
+        throw fail(.truncated, "the closing quote of a string")
+    }
+
+    private mutating func escape() throws(JSONError) {
+        guard position + 1 < bytes.count else { throw fail(.truncated, "an escape") }
+        switch bytes[position + 1] {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+            UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+            position += 2
+        case UInt8(ascii: "u"):
+            let unit = try codeUnit(at: position)
+            switch unit {
+            case 0: throw fail(.badEscape, "no NUL in a string")
+            case 0xDC00...0xDFFF: throw fail(.badEscape, "no lone surrogate")
+            case 0xD800...0xDBFF:
+                guard position + 7 < bytes.count, bytes[position + 6] == UInt8(ascii: "\\"),
+                    bytes[position + 7] == UInt8(ascii: "u"),
+                    case 0xDC00...0xDFFF = try codeUnit(at: position + 6)
+                else { throw fail(.badEscape, "no lone surrogate") }
+                position += 12
+            default: position += 6
+            }
+        default: throw fail(.badEscape, "an escape of JSON")
+        }
+    }
+
+    private func codeUnit(at start: Int) throws(JSONError) -> UInt32 {
+        guard start + 6 <= bytes.count else {
+            throw JSONError(code: .truncated, offset: start, expected: "four hexadecimal digits")
+        }
+        var unit: UInt32 = 0
+        for byte in bytes[(start + 2)..<(start + 6)] {
+            guard let digit = hexDigit(byte) else {
+                throw JSONError(code: .badEscape, offset: start, expected: "four hexadecimal digits")
+            }
+            unit = unit << 4 | UInt32(digit)
+        }
+        return unit
+    }
+
+    /// One scalar of two to four bytes, by the table of Unicode 15, 3-7 ("Well-Formed UTF-8 Byte Sequences").
+    private mutating func multibyte() throws(JSONError) {
+        let first = bytes[position]
+        let count: Int
+        var second: ClosedRange<UInt8> = 0x80...0xBF
+        switch first {
+        case 0xC2...0xDF: count = 2
+        case 0xE0: (count, second) = (3, 0xA0...0xBF)
+        case 0xED: (count, second) = (3, 0x80...0x9F)
+        case 0xE1...0xEF: count = 3
+        case 0xF0: (count, second) = (4, 0x90...0xBF)
+        case 0xF1...0xF3: count = 4
+        case 0xF4: (count, second) = (4, 0x80...0x8F)
+        default: throw fail(.badUTF8, "valid UTF-8")
+        }
+        guard position + count <= bytes.count, second.contains(bytes[position + 1]) else {
+            throw fail(.badUTF8, "valid UTF-8")
+        }
+        for index in 2..<max(2, count) where bytes[position + index] & 0xC0 != 0x80 {
+            throw fail(.badUTF8, "valid UTF-8")
+        }
+        position += count
+    }
+
+    private mutating func number() throws(JSONError) -> JSONNumber {
+        let start = position
+        _ = take(UInt8(ascii: "-"))
+        if take(UInt8(ascii: "0")) {
+            if position < bytes.count, isDigit(bytes[position]) { throw fail(.badNumber, "no leading zero") }
+        } else {
+            try digits()
+        }
+        if take(UInt8(ascii: ".")) { try digits() }
+        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
+            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+            try digits()
+        }
+        guard position - start <= 1_000 else {
+            throw JSONError(code: .badNumber, offset: start, expected: "a number of at most 1000 characters")
+        }
+        let source = String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<position]), as: UTF8.self)
+        return JSONNumber(validSource: source)
+    }
+
+    private mutating func digits() throws(JSONError) {
+        let start = position
+        while position < bytes.count, isDigit(bytes[position]) { position += 1 }
+        if position == start { throw position < bytes.count ? fail(.badNumber, "a digit") : fail(.truncated, "a digit") }
+    }
+
+    private mutating func word(_ word: StaticString) throws(JSONError) {
+        let count = word.utf8CodeUnitCount
+        guard position + count <= bytes.count else { throw fail(.truncated, "\(word)") }
+        for index in 0..<count where bytes[position + index] != word.utf8Start[index] {
+            throw fail(.unexpected, "\(word)")
+        }
+        position += count
+    }
+
+    private mutating func skipSpace() {
+        while position < bytes.count {
+            switch bytes[position] {
+            case 0x20, 0x09, 0x0A, 0x0D: position += 1
+            default: return
+            }
+        }
+    }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+        guard position < bytes.count, bytes[position] == byte else { return false }
+        position += 1
+        return true
+    }
+
+    private func isDigit(_ byte: UInt8) -> Bool { byte >= 48 && byte <= 57 }
+
+    private func unexpected(_ expected: String) -> JSONError {
+        fail(position < bytes.count ? .unexpected : .truncated, expected)
+    }
+
+    private func fail(_ code: JSONError.Code, _ expected: String) -> JSONError {
+        JSONError(code: code, offset: position, expected: expected)
+    }
+}
+
+func hexDigit(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - 48
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - 87
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - 55
+    default: nil
+    }
+}
+
+/// Why a text is not JSON that we take.
+package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Code: String, Sendable {
+        case truncated, trailing, unexpected, badNumber, badEscape, badUTF8, controlCharacter, duplicateName, tooDeep
+        case nameTooLong, tooMany
+    }
+
+    package var code: Code
+    /// Bytes from the start of the text.
+    package var offset: Int
+    package var expected: String
+
+    package var description: String { "byte \(offset): expected \(expected)" }
+}

@@ -1,0 +1,40 @@
+/// Every limit of the product in one place, each with its reason. Configuration may lower most of them, never raise a hard cap.
+package enum Limits {
+    /// One mutation as JSON. Larger content is a file and belongs into a blob.
+    package static let mutationBytes = 128 << 10
+    /// A record after folding; twice a mutation, so that a create at the limit can still be updated.
+    package static let documentBytes = 256 << 10
+    /// Nested arrays and objects: deep enough for forms, far from any stack.
+    package static let jsonDepth = 32
+    /// Mutations of one atomic list, and of the first batch of a push: one hub transaction each.
+    package static let atomicMutations = 50
+    package static let batchMutations = 50
+    /// A batch grows to this while answers stay quick.
+    package static let batchMutationsMax = 500
+    package static let batchBytes = 256 << 10
+    package static let batchBytesMax = 1 << 20
+    package static let batchBytesMetered = 64 << 10
+    /// Largest push that the hub reads, after inflating.
+    package static let hubRequestBytes = 4 << 20
+    /// Largest answer of the hub that the agent reads, after inflating.
+    package static let hubResponseBytes = 16 << 20
+    package static let inflateRatio = 1000
+    package static let pullRecords = 500
+    package static let pullRecordsMax = 1000
+    package static let pullBytes = 1 << 20
+    /// Pages of one cycle: one entity with a huge backlog must not keep local changes waiting for ever.
+    package static let pullPagesPerCycle = 20
+    package static let cycleBudget: Duration = .seconds(25)
+    package static let cursorBytes = 512
+    /// Request bodies above this are gzipped; below it gzip rarely saves a packet.
+    package static let compressOver = 10_240
+    /// Body of an ordinary request to the local API.
+    package static let localBodyBytes = 1 << 20
+    /// One line of a bulk enqueue: a mutation.
+    package static let lineBytes = 128 << 10
+    /// Rows and bytes of one group commit.
+    package static let groupRows = 256
+    package static let groupBytes = 1 << 20
+    /// Answered failures of a mutation that fails alone before it is parked.
+    package static let attempts = 10
+}

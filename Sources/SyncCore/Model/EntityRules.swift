@@ -1,0 +1,90 @@
+/// What the product owner decided for one entity. The same keys serve agent and hub.
+package struct EntityRules: Hashable, Sendable {
+    package enum Kind: String, Sendable, CaseIterable {
+        /// Both ways, mutable, in the mirror.
+        case record
+        /// Append only, device to hub; never merged, coalesced or pulled.
+        case event
+        /// Hub to device, read only.
+        case reference
+    }
+
+    package enum RecordStrategy: String, Sendable, CaseIterable {
+        /// Each field by its own rule, `lww` where none is given.
+        case fields
+        case lww, server, client, manual
+    }
+
+    package enum OnDeleted: String, Sendable, CaseIterable {
+        case deleteWins = "delete_wins"
+        case updateWins = "update_wins"
+        case manual
+    }
+
+    package enum WhenFull: String, Sendable, CaseIterable {
+        case reject
+        case dropOldest = "drop_oldest"
+    }
+
+    package enum Durability: String, Sendable, CaseIterable {
+        /// Answered after fsync.
+        case flash
+        /// Answered at once, on flash within a second.
+        case relaxed
+    }
+
+    package var kind: Kind = .record
+    /// Field of this entity that holds the id of a parent record, and the parent's entity.
+    package var refs: [String: EntityName] = [:]
+    package var priority: Priority = .normal
+    package var strategy: RecordStrategy = .fields
+    package var fields: [String: FieldStrategy] = [:]
+    package var onDeleted: OnDeleted = .deleteWins
+    /// How long `done` mutations are kept; `nil` means the general 7 days.
+    package var retention: Duration?
+    /// An unsent mutation older than this expires; `nil` means never.
+    package var ttl: Duration?
+    package var whenFull: WhenFull = .reject
+    package var durability: Durability = .flash
+
+    package init() {}
+
+    /// The rule of one field.
+    package func strategy(of field: String) -> FieldStrategy {
+        switch strategy {
+        case .fields: fields[field] ?? .lww
+        case .lww: .lww
+        case .server: .server
+        case .client: .client
+        case .manual: .manual
+        }
+    }
+}
+
+/// How two sides that changed one field are brought together.
+package enum FieldStrategy: String, Sendable, CaseIterable {
+    /// The higher stamp wins.
+    case lww
+    /// The hub's value stays.
+    case server
+    /// The device's value overwrites.
+    case client
+    case merge, append, counter, set, max, min, manual
+}
+
+/// The rules of all entities.
+package struct RuleBook: Hashable, Sendable {
+    package var entities: [EntityName: EntityRules]
+    /// Refuse mutations of entities that are not configured.
+    package var isStrict: Bool
+
+    package init(_ entities: [EntityName: EntityRules] = [:], isStrict: Bool = false) {
+        self.entities = entities
+        self.isStrict = isStrict
+    }
+
+    /// - Returns: The default rules for an entity that is not configured, or `nil` when the book is strict.
+    package subscript(entity: EntityName) -> EntityRules? {
+        entities[entity] ?? (isStrict ? nil : EntityRules())
+    }
+}

@@ -1,0 +1,137 @@
+/// What a mutation does to its record.
+package enum MutationAction: String, Sendable, CaseIterable {
+    case create, update, delete
+}
+
+package enum Priority: Int, Sendable, CaseIterable, Comparable {
+    case critical = 0
+    case normal = 1
+    case bulk = 2
+
+    package static func < (left: Priority, right: Priority) -> Bool { left.rawValue < right.rawValue }
+
+    /// The word on the wire and in the configuration.
+    package var name: String {
+        switch self {
+        case .critical: "critical"
+        case .normal: "normal"
+        case .bulk: "bulk"
+        }
+    }
+
+    package init?(name: String) {
+        guard let found = Priority.allCases.first(where: { $0.name == name }) else { return nil }
+        self = found
+    }
+}
+
+/// Where a mutation stands. Open states still ask for something; terminal states never change again.
+package enum MutationState: Int, Sendable, CaseIterable {
+    /// Waits for its turn.
+    case pending = 0
+    /// Was handed to the network; the outcome is not known yet.
+    case inFlight = 1
+    /// The hub and the mirror disagree on a field that a person must decide.
+    case conflicted = 2
+    /// The hub refused it for good; the value is kept until somebody acknowledges it.
+    case rejected = 3
+    /// Parked: it keeps failing alone.
+    case failed = 4
+    /// Parked: its row is damaged, or its outcome cannot be found out.
+    case held = 5
+    /// The hub has it.
+    case done = 6
+    /// Answered by a newer mutation that `supersedes` it.
+    case resolved = 7
+    case discarded = 8
+    /// Merged into an older mutation before anything was sent.
+    case coalesced = 9
+    case cancelled = 10
+    /// Nothing was left to send.
+    case superseded = 11
+    /// Its time to live ran out unsent.
+    case expired = 12
+
+    /// The word in the local API, in events and in the log.
+    package var name: String {
+        switch self {
+        case .pending: "pending"
+        case .inFlight: "in_flight"
+        case .conflicted: "conflicted"
+        case .rejected: "rejected"
+        case .failed: "failed"
+        case .held: "held"
+        case .done: "done"
+        case .resolved: "resolved"
+        case .discarded: "discarded"
+        case .coalesced: "coalesced"
+        case .cancelled: "cancelled"
+        case .superseded: "superseded"
+        case .expired: "expired"
+        }
+    }
+
+    package init?(name: String) {
+        guard let found = MutationState.allCases.first(where: { $0.name == name }) else { return nil }
+        self = found
+    }
+
+    package var isTerminal: Bool { rawValue >= MutationState.done.rawValue }
+
+    /// Whether the mutation is part of what apps see: `view` is `base` with these folded on top. A rejected one is not,
+    /// that is the rollback.
+    package var isFolded: Bool { self == .pending || self == .inFlight || self == .conflicted || self == .failed || self == .held }
+
+    /// Whether later mutations of the same record must wait behind it.
+    package var blocksItsRecord: Bool { self == .inFlight || self == .conflicted || self == .failed || self == .held }
+}
+
+/// The payload of a mutation. Frozen from its first transmission on.
+package struct MutationContent: Hashable, Sendable {
+    package var action: MutationAction
+    /// Fields to set; empty for a delete.
+    package var data: JSONObject
+    /// Fields to remove.
+    package var unset: [String]
+    package var operations: [FieldOperation]
+
+    package init(
+        _ action: MutationAction, data: JSONObject = [:], unset: [String] = [], operations: [FieldOperation] = []
+    ) {
+        self.action = action
+        self.data = data
+        self.unset = unset
+        self.operations = operations
+    }
+}
+
+/// A change of a field that commutes, so it needs no base: it says what to do instead of what results.
+package struct FieldOperation: Hashable, Sendable {
+    package enum Kind: String, Sendable, CaseIterable {
+        /// Text or list: put `value` at the end.
+        case append
+        /// Number: add `value`.
+        case increment = "inc"
+        /// Set: unite with `value` (one element).
+        case add
+        /// Set: take `value` out.
+        case remove
+        case max
+        case min
+    }
+
+    package var field: String
+    package var kind: Kind
+    package var value: JSON
+
+    package init(_ field: String, _ kind: Kind, _ value: JSON) {
+        self.field = field
+        self.kind = kind
+        self.value = value
+    }
+}
+
+/// How far a wall-clock stamp can be trusted.
+package enum ClockTrust: String, Sendable {
+    case synced, retro, unsynced
+}
