@@ -26,6 +26,12 @@ package struct JSONString: Sendable {
         self.source = source
     }
 
+    /// Two valid sources one after the other are valid: no escape crosses the border, and a half surrogate pair cannot
+    /// stand alone in either.
+    package init(joining first: JSONString, _ second: JSONString) {
+        source = first.source + second.source
+    }
+
     /// The text that is meant, escapes resolved.
     package var text: String {
         source.utf8.contains(UInt8(ascii: "\\")) ? JSONString.unescape(source) : source

@@ -1,0 +1,81 @@
+/// A hybrid logical clock stamp: 48 bits of milliseconds, 16 bits of counter, 8 hexadecimal digits of the node.
+///
+/// Orders `lww` contests only; whether there is a contest is decided by versions. Text `%012x-%04x-<node8>`, which sorts
+/// as the stamps do. (Kulkarni and Demirbas, "Logical Physical Clocks".)
+package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package var milliseconds: UInt64
+    package var counter: UInt16
+    package var node: String
+
+    package init(milliseconds: UInt64, counter: UInt16, node: String) {
+        self.milliseconds = milliseconds & 0xFFFF_FFFF_FFFF
+        self.counter = counter
+        self.node = node
+    }
+
+    /// - Returns: `nil` for anything but 12 and 4 hexadecimal digits and a node of 1 to 8 characters.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[0].utf8.count == 12, parts[1].utf8.count == 4, (1...8).contains(parts[2].utf8.count),
+            parts[2].utf8.allSatisfy({ hexDigit($0) != nil }), let time = UInt64(parts[0], radix: 16),
+            let count = UInt16(parts[1], radix: 16), parts[0].utf8.allSatisfy({ hexDigit($0) != nil })
+        else { return nil }
+        self.init(milliseconds: time, counter: count, node: String(parts[2]))
+    }
+
+    package static func < (left: HybridTime, right: HybridTime) -> Bool {
+        if left.milliseconds != right.milliseconds { return left.milliseconds < right.milliseconds }
+        if left.counter != right.counter { return left.counter < right.counter }
+        return left.node.utf8.lexicographicallyPrecedes(right.node.utf8)
+    }
+
+    package var description: String { padded(milliseconds, 12) + "-" + padded(UInt64(counter), 4) + "-" + node }
+
+    private func padded(_ value: UInt64, _ width: Int) -> String {
+        let digits = String(value, radix: 16)
+        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
+    }
+}
+
+/// The clock that makes ``HybridTime`` stamps. Its last stamp is stored in the transaction of the mutation it stamped, so
+/// it never goes back, whatever the wall clock does after a reboot.
+package struct HybridClock: Hashable, Sendable {
+    package private(set) var last: HybridTime
+
+    /// A remote stamp further ahead than this moves our clock only this far: one insane device must not drag a fleet.
+    package static let aheadMax: Duration = .seconds(300)
+
+    package init(last: HybridTime) {
+        self.last = last
+    }
+
+    package mutating func tick(now: Timestamp) -> HybridTime {
+        let wall = UInt64(clamping: now.milliseconds)
+        if wall > last.milliseconds {
+            last = HybridTime(milliseconds: wall, counter: 0, node: last.node)
+        } else if last.counter < .max {
+            last.counter += 1
+        } else {
+            last = HybridTime(milliseconds: last.milliseconds + 1, counter: 0, node: last.node)
+        }
+        return last
+    }
+
+    /// Takes a stamp of somebody else into account, so that what we stamp next is later than what we have seen.
+    package mutating func observe(_ remote: HybridTime, now: Timestamp) {
+        let limit = UInt64(clamping: now.advanced(by: Self.aheadMax).milliseconds)
+        let seen = min(remote.milliseconds, limit)
+        if seen > last.milliseconds {
+            last = HybridTime(
+                milliseconds: seen, counter: seen == remote.milliseconds ? remote.counter : 0, node: last.node)
+        } else if seen == last.milliseconds, remote.milliseconds == seen {
+            last.counter = max(last.counter, remote.counter)
+        }
+    }
+
+    /// The node part of a device's stamps: the first 8 hexadecimal digits of the SHA-256 of its id.
+    package static func node(of device: DeviceID) -> String {
+        let digest = SHA256.hash(Array(device.text.utf8))
+        return digest.prefix(4).map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+    }
+}

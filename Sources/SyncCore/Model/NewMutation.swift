@@ -1,0 +1,155 @@
+/// A change as an app asks for it, read and checked for shape, not yet decided against the mirror.
+package struct NewMutation: Hashable, Sendable {
+    /// `upsert` becomes `create` or `update` inside the enqueue transaction.
+    package enum Action: String, Sendable, CaseIterable { case create, update, upsert, delete }
+
+    package var entity: EntityName
+    /// `nil` on a create: the agent mints one.
+    package var recordID: RecordID?
+    package var action: Action
+    package var data: JSONObject
+    package var unset: [String]
+    package var operations: [FieldOperation]
+    /// `nil` means the entity's.
+    package var priority: Priority?
+    /// The record version that the app has seen; another present version refuses the mutation.
+    package var expectedVersion: Int64?
+    package var dependsOn: [MutationKey]
+    package var coalesces: Bool
+    package var ttl: Duration?
+    package var author: String?
+    package var durability: EntityRules.Durability?
+    /// Blobs that the record points to: field and blob id.
+    package var blobs: [JSON]
+    /// Bytes of the mutation as sent, for quotas.
+    package var size: Int
+
+    package init(
+        _ action: Action, _ entity: EntityName, _ recordID: RecordID?, data: JSONObject = [:], unset: [String] = [],
+        operations: [FieldOperation] = [], priority: Priority? = nil, expectedVersion: Int64? = nil,
+        dependsOn: [MutationKey] = [], coalesces: Bool = true, ttl: Duration? = nil, author: String? = nil,
+        durability: EntityRules.Durability? = nil, blobs: [JSON] = [], size: Int = 0
+    ) {
+        self.action = action
+        self.entity = entity
+        self.recordID = recordID
+        self.data = data
+        self.unset = unset
+        self.operations = operations
+        self.priority = priority
+        self.expectedVersion = expectedVersion
+        self.dependsOn = dependsOn
+        self.coalesces = coalesces
+        self.ttl = ttl
+        self.author = author
+        self.durability = durability
+        self.blobs = blobs
+        self.size = size
+    }
+}
+
+/// Who asks, as the access rules see them.
+package struct Requester: Hashable, Sendable {
+    package var app: AppName
+    package var uid: UInt32
+    /// Open mutations that this app may have; `nil` means no limit of its own.
+    package var quotaMutations: Int?
+
+    package init(app: AppName, uid: UInt32, quotaMutations: Int? = nil) {
+        self.app = app
+        self.uid = uid
+        self.quotaMutations = quotaMutations
+    }
+}
+
+/// The app's own idempotency key with a digest of the body it came with.
+package struct AppKey: Hashable, Sendable {
+    /// 1 to 255 bytes of visible ASCII.
+    package var key: String
+    /// The first 16 bytes of the SHA-256 of the body.
+    package var fingerprint: [UInt8]
+
+    package init(key: String, fingerprint: [UInt8]) {
+        self.key = key
+        self.fingerprint = fingerprint
+    }
+}
+
+/// What became of an enqueue. It leaves the agent after the commit (or, for `relaxed`, before it, and then says so).
+package struct Enqueued: Hashable, Sendable {
+    package var key: MutationKey
+    package var seq: Int64
+    package var state: MutationState
+    /// The merged view after this mutation; `nil` for an event.
+    package var record: RecordSnapshot?
+    package var recordName: RecordName
+    /// The same app key with the same body came before: this is the first answer again.
+    package var isRepeat: Bool
+    package var durability: EntityRules.Durability
+
+    package init(
+        key: MutationKey, seq: Int64, state: MutationState, record: RecordSnapshot?, recordName: RecordName,
+        isRepeat: Bool, durability: EntityRules.Durability
+    ) {
+        self.key = key
+        self.seq = seq
+        self.state = state
+        self.record = record
+        self.recordName = recordName
+        self.isRepeat = isRepeat
+        self.durability = durability
+    }
+}
+
+/// One record of the mirror as apps see it.
+package struct RecordSnapshot: Hashable, Sendable {
+    package enum SyncStatus: Int, Sendable, CaseIterable {
+        case synced = 0
+        case pending = 1
+        case conflict = 2
+        case error = 3
+
+        package var name: String {
+            switch self {
+            case .synced: "synced"
+            case .pending: "pending"
+            case .conflict: "conflict"
+            case .error: "error"
+            }
+        }
+    }
+
+    package var name: RecordName
+    package var serverID: String?
+    /// The hub's version of `base`; 0 when the hub never had it.
+    package var version: Int64
+    package var status: SyncStatus
+    package var isDeleted: Bool
+    /// JSON text of the view (base with open mutations folded on top); `nil` when the record does not exist in it.
+    package var view: String?
+    /// JSON text of the hub's document; `nil` when the hub has none.
+    package var base: String?
+    package var syncedAt: Timestamp?
+    package var updatedAt: Timestamp
+    /// Keys of the open mutations of this record, oldest first.
+    package var pending: [MutationKey]
+    /// Changes whenever anything of the above does.
+    package var etag: String
+
+    package init(
+        name: RecordName, serverID: String?, version: Int64, status: SyncStatus, isDeleted: Bool, view: String?,
+        base: String?, syncedAt: Timestamp?, updatedAt: Timestamp, pending: [MutationKey], etag: String
+    ) {
+        self.name = name
+        self.serverID = serverID
+        self.version = version
+        self.status = status
+        self.isDeleted = isDeleted
+        self.view = view
+        self.base = base
+        self.syncedAt = syncedAt
+        self.updatedAt = updatedAt
+        self.pending = pending
+        self.etag = etag
+    }
+}

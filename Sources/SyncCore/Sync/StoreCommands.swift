@@ -1,0 +1,186 @@
+/// What the engine asks of the store. Each command is one transaction that keeps the invariant named beside it; its answer
+/// comes back to the engine as an event.
+package enum StoreCommand: Sendable {
+    /// The mutations whose outcome is unknown, in the order they were claimed, unchanged.
+    case loadInFlight(BatchLimits)
+    /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
+    case claim(BatchLimits)
+    /// Records the hub's verdicts. Invariant: state, base, view, counters and journal change together. With `next`, the
+    /// following batch is claimed in the same transaction, which saves an fsync.
+    case applyResults([PushResult], next: BatchLimits?)
+    /// Entities to pull, with their cursors: reference entities first.
+    case loadStreams
+    /// Applies one answer to a pull. Invariant: a cursor is committed only together with its page.
+    case applyPull(PullResponse)
+    /// The hub no longer knows our cursor of these entities: start their feed again, keep what we have until the new
+    /// listing is complete, then remove what it did not contain.
+    case restartStreams([EntityName])
+    /// This database went back in time, the hub has seen more of it than it remembers: take a new replica id, and treat
+    /// every mutation that waits as possibly sent (key and payload frozen).
+    case adoptReplica(ReplicaID)
+    /// The server answered about this one alone, and it failed: one attempt more, and past the limit it is parked.
+    case countAttempt(MutationKey, Problem)
+    /// Small durable facts of the engine: see ``EngineMemory``.
+    case remember(EngineMemory)
+    /// Prune, expire, checkpoint, vacuum: a bounded slice.
+    case housekeep
+}
+
+package enum StoreAnswer: Sendable {
+    case batch(Batch?)
+    case resultsApplied(ResultsSummary, next: Batch?)
+    case streams([StreamPosition])
+    case pullApplied(PullSummary)
+    case done
+    /// Whether another slice is worth while.
+    case housekept(more: Bool)
+    /// The store could not: the text is for people. Nothing was changed.
+    case failed(String)
+}
+
+/// What a batch may hold. It holds at least one mutation if any is eligible, however large.
+package struct BatchLimits: Hashable, Sendable {
+    package var mutations: Int
+    /// Bytes of payload.
+    package var bytes: Int
+    /// Only this priority or more urgent.
+    package var leastPriority: Priority
+
+    package init(mutations: Int, bytes: Int, leastPriority: Priority = .bulk) {
+        self.mutations = mutations
+        self.bytes = bytes
+        self.leastPriority = leastPriority
+    }
+}
+
+/// The mutations of one push request.
+package struct Batch: Hashable, Sendable {
+    package var mutations: [OutgoingMutation]
+    /// All results up to this `seq` are durably recorded here; lets the hub drop old payloads, never keys.
+    package var ackedSeq: Int64
+    package var maxSentSeq: Int64
+
+    package init(mutations: [OutgoingMutation], ackedSeq: Int64, maxSentSeq: Int64) {
+        self.mutations = mutations
+        self.ackedSeq = ackedSeq
+        self.maxSentSeq = maxSentSeq
+    }
+}
+
+/// A mutation as it goes out. The parts of the payload are JSON text straight from the row: they are sent as they were
+/// enqueued, and nothing parses them again.
+package struct OutgoingMutation: Hashable, Sendable {
+    package var seq: Int64
+    package var key: MutationKey
+    package var record: RecordName
+    package var action: MutationAction
+    /// An object.
+    package var data: String?
+    /// An array of names.
+    package var unset: String?
+    /// An array of `{"field","op","value"}`.
+    package var operations: String?
+    /// An array of keys.
+    package var dependsOn: String?
+    package var baseVersion: Int64
+    package var hlc: String
+    package var clock: ClockTrust
+    package var clientUpdatedAt: Timestamp
+    package var priority: Priority
+    package var group: GroupID?
+
+    package init(
+        seq: Int64, key: MutationKey, record: RecordName, action: MutationAction, data: String?, unset: String? = nil,
+        operations: String? = nil, dependsOn: String? = nil, baseVersion: Int64, hlc: String, clock: ClockTrust,
+        clientUpdatedAt: Timestamp, priority: Priority, group: GroupID? = nil
+    ) {
+        self.seq = seq
+        self.key = key
+        self.record = record
+        self.action = action
+        self.data = data
+        self.unset = unset
+        self.operations = operations
+        self.dependsOn = dependsOn
+        self.baseVersion = baseVersion
+        self.hlc = hlc
+        self.clock = clock
+        self.clientUpdatedAt = clientUpdatedAt
+        self.priority = priority
+        self.group = group
+    }
+}
+
+package struct ResultsSummary: Hashable, Sendable {
+    package var done = 0
+    package var conflicted: [EntityName] = []
+    package var rejected = 0
+    package var retried = 0
+    /// Results for keys that were not in flight: ignored, counted.
+    package var unknown = 0
+    /// Earliest time at which a retried mutation may go again.
+    package var retryAt: Timestamp?
+
+    package init() {}
+}
+
+package struct StreamPosition: Hashable, Sendable {
+    package var entity: EntityName
+    package var cursor: String?
+
+    package init(entity: EntityName, cursor: String?) {
+        self.entity = entity
+        self.cursor = cursor
+    }
+}
+
+package struct PullSummary: Hashable, Sendable {
+    package var upserts = 0
+    package var deletions = 0
+    /// Records that were already here in that version or a newer one.
+    package var unchanged = 0
+    /// An entity whose sweep would have removed suspiciously much; nothing was removed.
+    package var massDeletes: [EntityName] = []
+
+    package init() {}
+}
+
+/// What the engine must still know after a restart.
+package struct EngineMemory: Hashable, Sendable {
+    /// The hub's history that our cursors and versions belong to; `nil` before the first contact.
+    package var epoch: String?
+    /// No request before this wall time (persisted `Retry-After`).
+    package var notBefore: Timestamp?
+    /// Consecutive failed cycles.
+    package var failures: Int
+    /// Paused by an operator, until then or for good.
+    package var pause: Pause?
+    package var lastSuccess: Timestamp?
+    package var lastError: String?
+    package var lastErrorAt: Timestamp?
+
+    package struct Pause: Hashable, Sendable {
+        package var until: Timestamp?
+        package var reason: String
+        package var uid: UInt32
+
+        package init(until: Timestamp?, reason: String, uid: UInt32) {
+            self.until = until
+            self.reason = reason
+            self.uid = uid
+        }
+    }
+
+    package init(
+        epoch: String? = nil, notBefore: Timestamp? = nil, failures: Int = 0, pause: Pause? = nil,
+        lastSuccess: Timestamp? = nil, lastError: String? = nil, lastErrorAt: Timestamp? = nil
+    ) {
+        self.epoch = epoch
+        self.notBefore = notBefore
+        self.failures = failures
+        self.pause = pause
+        self.lastSuccess = lastSuccess
+        self.lastError = lastError
+        self.lastErrorAt = lastErrorAt
+    }
+}

@@ -1,0 +1,213 @@
+/// `POST /v1/sync/pull`, both directions (PROTOCOL A3).
+package enum PullMessages {
+    package static func request(_ request: PullRequest) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.name("streams")
+            writer.array { writer in
+                for stream in request.streams {
+                    writer.object { writer in
+                        writer.member("entity", stream.entity.text)
+                        writer.name("cursor")
+                        if let cursor = stream.cursor { writer.string(cursor) } else { writer.null() }
+                    }
+                }
+            }
+            writer.member("limit", Int64(request.limit))
+            writer.member("max_bytes", Int64(request.maxBytes))
+            writer.member("max_sent_seq", request.maxSentSeq)
+        }
+        return writer.bytes
+    }
+
+    package static func response(_ response: PullResponse) -> [UInt8] {
+        var writer = JSONWriter(capacity: 4096)
+        writer.object { writer in
+            writer.member("epoch", response.epoch)
+            writer.member("head", response.head)
+            writer.name("streams")
+            writer.array { writer in
+                for page in response.pages { page.write(to: &writer) }
+            }
+            if !response.errors.isEmpty {
+                writer.name("errors")
+                writer.array { writer in
+                    for error in response.errors {
+                        writer.object { writer in
+                            writer.member("entity", error.entity.text)
+                            writer.member("problem", error.problem.json(prefix: Problem.hubPrefix))
+                        }
+                    }
+                }
+            }
+        }
+        return writer.bytes
+    }
+
+    /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
+    package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> PullResponse {
+        let object = try ReplyReader.object(body)
+        let head = try ReplyReader.version(object["head"], "/head")
+        guard let streams = object["streams"]?.array else { throw ReplyError("/streams", "an array") }
+        var pages: [StreamPage] = []
+        for (index, json) in streams.enumerated() { pages.append(try StreamPage.read(json, at: "/streams/\(index)")) }
+        var errors: [StreamError] = []
+        for (index, json) in (object["errors"]?.array ?? []).enumerated() {
+            guard let entity = json.object?["entity"]?.text.flatMap({ EntityName($0) }),
+                let problem = json.object?["problem"], problem.object != nil
+            else { throw ReplyError("/errors/\(index)", "an object with entity and problem") }
+            errors.append(StreamError(entity: entity, problem: Problem(problem)))
+        }
+        return PullResponse(
+            epoch: try ReplyReader.optionalText(object["epoch"], "/epoch"), head: head, pages: pages, errors: errors)
+    }
+}
+
+package struct PullRequest: Hashable, Sendable {
+    package var streams: [StreamPosition]
+    /// Records and deletions together, over all streams.
+    package var limit: Int
+    /// Soft cap on the uncompressed answer.
+    package var maxBytes: Int
+    package var maxSentSeq: Int64
+
+    package init(streams: [StreamPosition], limit: Int, maxBytes: Int, maxSentSeq: Int64) {
+        self.streams = streams
+        self.limit = limit
+        self.maxBytes = maxBytes
+        self.maxSentSeq = maxSentSeq
+    }
+}
+
+package struct PullResponse: Hashable, Sendable {
+    package var epoch: String?
+    package var head: Int64
+    package var pages: [StreamPage]
+    package var errors: [StreamError]
+
+    package init(epoch: String?, head: Int64, pages: [StreamPage], errors: [StreamError] = []) {
+        self.epoch = epoch
+        self.head = head
+        self.pages = pages
+        self.errors = errors
+    }
+}
+
+/// A stretch of one entity's feed.
+package struct StreamPage: Hashable, Sendable {
+    package struct Record: Hashable, Sendable {
+        package var id: RecordID
+        package var record: HubRecord
+        package var originDevice: String?
+        package var originKey: String?
+
+        package init(id: RecordID, record: HubRecord, originDevice: String? = nil, originKey: String? = nil) {
+            self.id = id
+            self.record = record
+            self.originDevice = originDevice
+            self.originKey = originKey
+        }
+    }
+
+    package struct Deletion: Hashable, Sendable {
+        package var id: RecordID
+        package var version: Int64
+        /// `revoked` when the device may no longer see it.
+        package var reason: String?
+
+        package init(id: RecordID, version: Int64, reason: String? = nil) {
+            self.id = id
+            self.version = version
+            self.reason = reason
+        }
+    }
+
+    package var entity: EntityName
+    /// Where the next pull of this entity goes on.
+    package var cursor: String
+    package var hasMore: Bool
+    package var records: [Record]
+    package var deletions: [Deletion]
+
+    package init(entity: EntityName, cursor: String, hasMore: Bool, records: [Record], deletions: [Deletion]) {
+        self.entity = entity
+        self.cursor = cursor
+        self.hasMore = hasMore
+        self.records = records
+        self.deletions = deletions
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("entity", entity.text)
+            writer.member("cursor", cursor)
+            writer.member("has_more", hasMore)
+            writer.name("records")
+            writer.array { writer in
+                for item in records {
+                    var object: JSONObject = ["id": .string(item.id.text)]
+                    for member in item.record.json.object?.members ?? [] { object[member.name.text] = member.value }
+                    if let device = item.originDevice {
+                        object["origin"] = ["device": .string(device), "key": item.originKey.map { .string($0) } ?? .null]
+                    }
+                    writer.value(object)
+                }
+            }
+            writer.name("deletions")
+            writer.array { writer in
+                for item in deletions {
+                    writer.object { writer in
+                        writer.member("id", item.id.text)
+                        writer.member("version", item.version)
+                        writer.member("reason", item.reason)
+                    }
+                }
+            }
+        }
+    }
+
+    static func read(_ json: JSON, at pointer: String) throws(ReplyError) -> StreamPage {
+        guard let object = json.object else { throw ReplyError(pointer, "an object") }
+        guard let entity = object["entity"]?.text.flatMap({ EntityName($0) }) else {
+            throw ReplyError(pointer + "/entity", "an entity")
+        }
+        guard let cursor = object["cursor"]?.text, !cursor.isEmpty, cursor.utf8.count <= Limits.cursorBytes else {
+            throw ReplyError(pointer + "/cursor", "a string of 1 to \(Limits.cursorBytes) bytes")
+        }
+        guard let hasMore = object["has_more"]?.bool else { throw ReplyError(pointer + "/has_more", "true or false") }
+        var records: [Record] = []
+        for (index, json) in (object["records"]?.array ?? []).enumerated() {
+            let place = pointer + "/records/\(index)"
+            guard let id = json.object?["id"]?.text.flatMap({ RecordID($0) }) else {
+                throw ReplyError(place + "/id", "a record id")
+            }
+            let origin = json.object?["origin"]?.object
+            records.append(
+                Record(
+                    id: id, record: try HubRecord.read(json, at: place), originDevice: origin?["device"]?.text,
+                    originKey: origin?["key"]?.text))
+        }
+        var deletions: [Deletion] = []
+        for (index, json) in (object["deletions"]?.array ?? []).enumerated() {
+            let place = pointer + "/deletions/\(index)"
+            guard let id = json.object?["id"]?.text.flatMap({ RecordID($0) }) else {
+                throw ReplyError(place + "/id", "a record id")
+            }
+            deletions.append(
+                Deletion(
+                    id: id, version: try ReplyReader.version(json.object?["version"], place + "/version"),
+                    reason: json.object?["reason"]?.text))
+        }
+        return StreamPage(entity: entity, cursor: cursor, hasMore: hasMore, records: records, deletions: deletions)
+    }
+}
+
+package struct StreamError: Hashable, Sendable {
+    package var entity: EntityName
+    package var problem: Problem
+
+    package init(entity: EntityName, problem: Problem) {
+        self.entity = entity
+        self.problem = problem
+    }
+}

@@ -1,0 +1,150 @@
+/// `POST /v1/sync/push`, both directions (PROTOCOL A4). Written and read by the same code on both sides.
+package enum PushMessages {
+    /// The body of a push. The payload parts are spliced in as the store holds them.
+    package static func request(_ batch: Batch, config: Int64?) -> [UInt8] {
+        var writer = JSONWriter(capacity: 256 + batch.mutations.reduce(0) { $0 + 320 + ($1.data?.utf8.count ?? 0) })
+        writer.object { writer in
+            writer.member("acked_seq", batch.ackedSeq)
+            writer.member("max_sent_seq", batch.maxSentSeq)
+            writer.member("config", config)
+            writer.name("mutations")
+            writer.array { writer in
+                for mutation in batch.mutations { write(mutation, to: &writer) }
+            }
+        }
+        return writer.bytes
+    }
+
+    private static func write(_ mutation: OutgoingMutation, to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("seq", mutation.seq)
+            writer.member("idempotency_key", mutation.key.text)
+            writer.member("entity", mutation.record.entity.text)
+            writer.member("record_id", mutation.record.id.text)
+            writer.member("action", mutation.action.rawValue)
+            writer.raw("data", mutation.data)
+            writer.raw("unset", mutation.unset)
+            writer.raw("ops", mutation.operations)
+            writer.member("base_version", mutation.baseVersion)
+            writer.member("hlc", mutation.hlc)
+            writer.member("client_updated_at", mutation.clientUpdatedAt.description)
+            writer.raw("depends_on", mutation.dependsOn)
+            writer.member("group", mutation.group?.text)
+            writer.member("priority", mutation.priority == .normal ? nil : mutation.priority.name)
+            writer.member("clock", mutation.clock == .synced ? nil : mutation.clock.rawValue)
+        }
+    }
+
+    /// The answer to a push. `results` has the length and order of the request's mutations.
+    package static func response(head: Int64, results: [PushResult]) -> [UInt8] {
+        var writer = JSONWriter(capacity: 64 + results.count * 160)
+        writer.object { writer in
+            writer.member("head", head)
+            writer.name("results")
+            writer.array { writer in
+                for result in results { result.write(to: &writer) }
+            }
+        }
+        return writer.bytes
+    }
+
+    /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
+    package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> PushResponse {
+        let object = try ReplyReader.object(body)
+        guard let head = object["head"]?.int, head >= 0 else { throw ReplyError("/head", "a whole number of at least 0") }
+        guard let results = object["results"]?.array else { throw ReplyError("/results", "an array") }
+        var parsed: [PushResult] = []
+        var seen: Set<MutationKey> = []
+        for (index, json) in results.enumerated() {
+            let result = try PushResult.read(json, at: "/results/\(index)")
+            guard seen.insert(result.key).inserted else {
+                throw ReplyError("/results/\(index)/idempotency_key", "each key once")
+            }
+            parsed.append(result)
+        }
+        return PushResponse(head: head, results: parsed)
+    }
+}
+
+extension JSONWriter {
+    /// A member whose value is JSON text already.
+    package mutating func raw(_ name: StaticString, _ json: String?) {
+        guard let json else { return }
+        self.name(name)
+        raw(json.utf8)
+    }
+}
+
+package struct PushResponse: Hashable, Sendable {
+    /// The hub's newest commit number.
+    package var head: Int64
+    package var results: [PushResult]
+
+    package init(head: Int64, results: [PushResult]) {
+        self.head = head
+        self.results = results
+    }
+}
+
+/// The hub's verdict on one mutation.
+package struct PushResult: Hashable, Sendable {
+    package var key: MutationKey
+    package var verdict: Verdict
+
+    package init(key: MutationKey, verdict: Verdict) {
+        self.key = key
+        self.verdict = verdict
+    }
+
+    package enum Verdict: Hashable, Sendable {
+        /// Applied and committed. `record` is there when the agent cannot compute the result alone.
+        case accepted(version: Int64, serverID: String?, record: HubRecord?, merged: [String])
+        /// The key was known: nothing was applied. Only `current` may be installed, never what the original answer held.
+        case duplicate(original: Original, current: HubState)
+        /// Nothing applied: a person must decide these fields (`$delete` stands for the deletion itself).
+        case conflict(fields: [String], current: HubState)
+        /// Nothing applied, and never will be.
+        case rejected(Problem, current: HubState?)
+        /// Nothing applied, may work later. Any status word that we do not know counts as this.
+        case retry(Problem?, after: Duration?)
+    }
+
+    package enum Original: String, Hashable, Sendable { case accepted, rejected, conflict }
+}
+
+/// A record as the hub sends it: always the whole document.
+package struct HubRecord: Hashable, Sendable {
+    /// The commit number of its last change.
+    package var version: Int64
+    package var data: JSONObject
+    package var hlc: String?
+    /// Only the fields whose stamp differs from `hlc`.
+    package var fieldHLC: JSONObject?
+
+    package init(version: Int64, data: JSONObject, hlc: String? = nil, fieldHLC: JSONObject? = nil) {
+        self.version = version
+        self.data = data
+        self.hlc = hlc
+        self.fieldHLC = fieldHLC
+    }
+}
+
+package enum HubState: Hashable, Sendable {
+    case record(HubRecord)
+    case deleted(version: Int64)
+    case absent
+}
+
+/// An answer of the hub that is not as agreed. Nothing of it is used.
+package struct ReplyError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// RFC 6901, into the answer.
+    package var pointer: String
+    package var expected: String
+
+    package init(_ pointer: String, _ expected: String) {
+        self.pointer = pointer
+        self.expected = expected
+    }
+
+    package var description: String { "\(pointer.isEmpty ? "body" : pointer): expected \(expected)" }
+}
