@@ -20,18 +20,21 @@ package struct IncomingPush: Sendable {
 package struct IncomingItem: Sendable {
     package var key: MutationKey
     package var fingerprint: [UInt8]
-    /// Present whenever it can be read, also when the rest cannot.
+    // These three are present whenever they can be read, also when the rest cannot.
     package var seq: Int64?
     package var group: GroupID?
+    package var record: RecordName?
     package var content: Result<IncomingMutation, Problem>
 
     package init(
-        key: MutationKey, fingerprint: [UInt8], seq: Int64?, group: GroupID?, content: Result<IncomingMutation, Problem>
+        key: MutationKey, fingerprint: [UInt8], seq: Int64?, group: GroupID?, record: RecordName?,
+        content: Result<IncomingMutation, Problem>
     ) {
         self.key = key
         self.fingerprint = fingerprint
         self.seq = seq
         self.group = group
+        self.record = record
         self.content = content
     }
 }
@@ -95,9 +98,14 @@ extension PushMessages {
         let key = try RequestReader.name(
             object["idempotency_key"], place + "/idempotency_key", as: MutationKey.self, RequestReader.malformed)
         var item = IncomingItem(
-            key: key, fingerprint: Fingerprint.of(object), seq: object["seq"]?.int, group: nil,
+            key: key, fingerprint: Fingerprint.of(object), seq: object["seq"]?.int, group: nil, record: nil,
             content: .failure(RequestReader.invalid(place, "a mutation")))
         if item.seq.map({ !RequestReader.sequence.contains($0) }) == true { item.seq = nil }
+        if let entity = object["entity"]?.text.flatMap({ EntityName($0) }),
+            let id = object["record_id"]?.text.flatMap({ RecordID($0) })
+        {
+            item.record = RecordName(entity, id)
+        }
         do throws(Problem) {
             if let group = RequestReader.present(object["group"]) {
                 item.group = try RequestReader.name(group, place + "/group", as: GroupID.self, RequestReader.invalid)

@@ -122,7 +122,7 @@ extension HubState {
         }
     }
 
-    static func read(_ json: JSON?, at pointer: String) throws(ReplyError) -> HubState {
+    package static func read(_ json: JSON?, at pointer: String) throws(ReplyError) -> HubState {
         guard let json, !json.isNull else { return .absent }
         if json.object?["deleted"]?.bool == true {
             return .deleted(version: try ReplyReader.version(json.object?["version"], pointer + "/version"))
