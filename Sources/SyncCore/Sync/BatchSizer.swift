@@ -12,7 +12,8 @@ package struct BatchSizer: Hashable, Sendable {
     /// Failures in a row over the same oldest mutation.
     private var strikes = 0
     private var suspect: MutationKey?
-    private var isSearching = false
+    /// Batches that passed since the search began; `nil` when nothing is searched.
+    private var passed: Int?
 
     package init() {}
 
@@ -32,7 +33,12 @@ package struct BatchSizer: Hashable, Sendable {
     package mutating func succeeded(after trip: Duration, isFull: Bool) {
         strikes = 0
         suspect = nil
-        isSearching = false
+        if let count = passed {
+            // Four good batches in a row: whatever spoiled the others is out of the way.
+            passed = count < 3 ? count + 1 : nil
+            if passed == nil { mutations = min(Limits.batchMutations, mutationsMax) }
+            return
+        }
         guard isFull, trip < .seconds(1) else { return }
         mutations = min(mutations * 2, mutationsMax)
         bytes = min(max(bytes * 2, Limits.batchBytes), bytesMax)
@@ -45,15 +51,18 @@ package struct BatchSizer: Hashable, Sendable {
     package mutating func failed(_ batch: Batch, isCertain: Bool) -> Bool {
         strikes = suspect == batch.mutations.first?.key ? strikes + 1 : 1
         suspect = batch.mutations.first?.key
-        guard isCertain || isSearching || strikes >= 3 else { return false }
-        isSearching = true
+        guard isCertain || passed != nil || strikes >= 3 else { return false }
+        passed = passed ?? 0
         guard batch.mutations.count > 1 else { return false }
         mutations = max(1, min(mutations, batch.mutations.count) / 2)
-        return isCertain
+        return isCertain || othersPass
     }
 
-    /// Whether a batch of one has failed in the course of a search, and not merely because nothing works.
+    /// Whether the hub took other batches since the search began: then the fault is in the batch, not in the hub.
+    package var othersPass: Bool { (passed ?? 0) > 0 }
+
+    /// Whether this is the one that the search was for.
     package func isPoison(_ batch: Batch) -> Bool {
-        isSearching && batch.mutations.count == 1
+        passed != nil && batch.mutations.count == 1
     }
 }

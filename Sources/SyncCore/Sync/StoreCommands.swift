@@ -18,8 +18,9 @@ package enum StoreCommand: Sendable {
     /// This database went back in time, the hub has seen more of it than it remembers: take a new replica id, and treat
     /// every mutation that waits as possibly sent (key and payload frozen).
     case adoptReplica(ReplicaID)
-    /// The server answered about this one alone, and it failed: one attempt more, and past the limit it is parked.
-    case countAttempt(MutationKey, Problem)
+    /// This one was sent alone and the server failed over it: back to pending, to be tried later and only in a batch of its
+    /// own. With `counts` it was its own fault: one attempt more, and past the limit it is parked.
+    case setAside(MutationKey, Problem, counts: Bool)
     /// Small durable facts of the engine: see ``EngineMemory``.
     case remember(EngineMemory)
     /// Prune, expire, checkpoint, vacuum: a bounded slice.
