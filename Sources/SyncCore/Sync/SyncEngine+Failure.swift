@@ -103,6 +103,7 @@ extension SyncEngine {
     private func reachability(after refusal: HubReply.Refusal) -> Reachability {
         switch refusal.kind {
         case .transport(.cancelled): reachability
+        case .transport(.credentials), .transport(.clientCertificate): .auth
         case .transport, .misconfigured: .degraded
         case .foreign: .captive
         case .auth, .blocked: .auth
@@ -118,7 +119,8 @@ extension SyncEngine {
         switch refusal.kind {
         // A portal is looked at every half minute at first, every five minutes later; credentials are not offered to it.
         case .foreign: return spread(.seconds(30), doublings: failures - 1, cap: .seconds(300))
-        case .auth: return spread(.seconds(60), doublings: failures - 1, cap: .seconds(900))
+        case .auth, .transport(.credentials), .transport(.clientCertificate):
+            return spread(.seconds(60), doublings: failures - 1, cap: .seconds(900))
         case .blocked, .misconfigured, .incompatible: return spread(.seconds(900), doublings: 0, cap: .seconds(900))
         default: return settings.backoff.delay(afterFailures: failures, using: &random)
         }

@@ -203,14 +203,16 @@ package struct SyncEngine: Sendable {
         beginCycle(at: moment, &effects)
     }
 
-    /// Asks for a wake-up when the time of the next one has changed.
+    /// Asks for a wake-up when one is needed earlier than the one that is planned. A later one is not worth a timer for each
+    /// enqueue: the earlier fires, finds nothing due, and the next is planned then.
     private mutating func arm(_ effects: inout [SyncEffect], at moment: Moment) {
         var wanted = cycle == nil && hasStarted && reachability != .offline ? timer.dueAt : nil
         if cycle == nil, let pause = memory.pause {
-            // A pause of wall time ends by the wall clock: look again at its end, or within a minute of a step.
+            // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
             wanted = pause.until.map { moment.instant.advanced(by: max(.seconds(1), moment.wall.duration(to: $0))) }
         }
-        guard wanted != armedWake else { return }
+        guard let wanted else { return }
+        if let armedWake, armedWake <= wanted { return }
         armedWake = wanted
         effects.append(.wake(at: wanted))
     }
