@@ -7,7 +7,7 @@ extension SyncEngine {
         if let facts = refusal.facts, !facts.version.isEmpty { note(facts, sent: sent, at: moment) }
         switch refusal.kind {
         case .regressed where !ablations.contains(.regressionIgnored):
-            regressed(refusal.facts?.deviceSeq ?? 0, &effects)
+            regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)
         case .gone:
             if let epoch = refusal.facts?.epoch, let known = memory.epoch, epoch != known {
                 epochChanged(to: epoch, from: known, at: moment, &effects)
@@ -26,7 +26,7 @@ extension SyncEngine {
                 return setAside(poison, refusal, at: moment, &effects)
             }
         }
-        change(to: reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
+        hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
         endInFailure(
             refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment),
             asked: refusal.facts?.retryAfter.map { $0.delay(hubTime: refusal.facts?.time, now: moment.wall) },
@@ -102,7 +102,7 @@ extension SyncEngine {
 
     private func reachability(after refusal: HubReply.Refusal) -> Reachability {
         switch refusal.kind {
-        case .transport(.cancelled): reachability
+        case .transport(.cancelled): hub
         case .transport(.credentials), .transport(.clientCertificate): .auth
         case .transport, .misconfigured: .degraded
         case .foreign: .captive
