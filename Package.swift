@@ -83,6 +83,7 @@ let package = Package(
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations),
+        .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore"], swiftSettings: strict),
