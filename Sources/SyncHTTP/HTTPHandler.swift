@@ -28,7 +28,7 @@ package enum HTTPAdmission {
 }
 
 /// An error answer, before it is made a problem document (RFC 9457) by ``HTTPServerConfiguration/problemBody``.
-package struct HTTPProblem: Sendable {
+package struct HTTPProblem: Error, Sendable {
     package var status: Int
     /// Stable, for programs: `too-large`. The server itself uses those of ``ServerCode``.
     package var code: String

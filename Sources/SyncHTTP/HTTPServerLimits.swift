@@ -15,7 +15,8 @@ package struct HTTPServerLimits: Sendable {
     /// Header fields of a request, trailers included. More is answered 431.
     package var headFields = 64
 
-    /// From the connection's start, or a request's first byte, to its whole head; then 408.
+    /// From the connection's start, or a later request's first byte, to the whole head; then 408, or nothing when not a
+    /// byte came.
     package var headTime: Duration = .seconds(30)
     /// Between an answer and the next request's first byte; then the connection is closed without a word.
     package var idleTime: Duration = .seconds(75)

@@ -4,4 +4,6 @@
 #include <curl/curl.h>
 #include <zlib.h>
 
+#include "CSyncLinuxPeer.h"
+
 #endif
