@@ -19,7 +19,7 @@ extension SyncEngine {
         } else {
             let hello = HelloRequest(
                 agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
-                ackedSeq: ackedSeq, config: nil, entities: settings.entities)
+                highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
             send(.hello, HelloMessages.request(hello), &effects) { .greeting(call: $0) }
         }
     }
@@ -43,7 +43,7 @@ extension SyncEngine {
             failed(HubReply.Refusal(.transport(error.code), error.description), at: moment, &effects)
         case .success(let response):
             count(response.traffic)
-            switch HubReply.read(response) {
+            switch HubReply.read(response, now: moment.wall) {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
                 note(facts, sent: sent, at: moment)
@@ -68,7 +68,7 @@ extension SyncEngine {
         switch step {
         case .greeting:
             let hello = try HelloMessages.readResponse(body)
-            sizer.limit(mutations: hello.pushMutations, bytes: hello.pushBytes)
+            sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
             greetedAt = moment.instant
             loadInFlight(&effects)
         case .settling(let batch, _):
@@ -348,7 +348,7 @@ extension SyncEngine {
         cycle?.outcome.bytesDown += traffic.down
     }
 
-    mutating func note(_ facts: HubFacts, sent: Instant, at moment: Moment) {
+    mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment) {
         if let time = facts.time { clock.add(hubTime: time, sent: sent, received: moment.instant) }
         if let head = facts.head {
             seenHead = head
@@ -368,7 +368,7 @@ extension SyncEngine {
         if response.head - known == Int64(own.count) { knownHead = response.head }
     }
 
-    private func isRegressed(_ facts: HubFacts) -> Bool {
+    private func isRegressed(_ facts: HubHeaders) -> Bool {
         guard let hub = facts.deviceSeq, !ablations.contains(.regressionIgnored) else { return false }
         return hub > maxSentSeq
     }

@@ -4,7 +4,7 @@ extension SyncEngine {
     mutating func refused(
         _ refusal: HubReply.Refusal, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        if let facts = refusal.facts, !facts.version.isEmpty { note(facts, sent: sent, at: moment) }
+        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment) }
         switch refusal.kind {
         case .regressed where !ablations.contains(.regressionIgnored):
             regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)
@@ -29,7 +29,7 @@ extension SyncEngine {
         hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
         endInFailure(
             refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment),
-            asked: refusal.facts?.retryAfter.map { $0.delay(hubTime: refusal.facts?.time, now: moment.wall) },
+            asked: refusal.facts?.retryAfter,
             at: moment, &effects)
     }
 
@@ -109,7 +109,7 @@ extension SyncEngine {
         case .auth, .blocked: .auth
         case .overloaded, .failed, .malformed, .tooLarge, .encoding:
             // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.
-            refusal.facts?.version.isEmpty ?? true ? .degraded : .online
+            refusal.facts?.version == nil ? .degraded : .online
         case .nonsense, .incompatible, .regressed, .gone: .online
         }
     }
