@@ -73,6 +73,17 @@ package struct BulkLine: Hashable, Sendable {
         }
     }
 
+    /// A line as the client sends it, with its line feed.
+    package static func bytes(_ mutation: NewMutation, ref: JSON? = nil, key: String? = nil) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("ref", ref)
+            writer.member("idempotency_key", key)
+            MutationBody.write(mutation, to: &writer)
+        }
+        return writer.bytes + [UInt8(ascii: "\n")]
+    }
+
     /// The answer to a line that was cut off because it passed ``SyncCore/Limits/lineBytes``.
     package static var tooLong: Problem {
         LocalProblem.tooLarge.problem("the line is longer than \(Limits.lineBytes) bytes")
