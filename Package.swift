@@ -45,7 +45,7 @@ let package = Package(
         // C modules: headers and thin shims only.
         .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
-        .target(name: "CSyncLinux", linkerSettings: [.linkedLibrary("curl"), .linkedLibrary("z")]),
+        .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
         .target(name: "SyncCore", swiftSettings: strict + ablations),

@@ -4,4 +4,8 @@
 #include <curl/curl.h>
 #include <zlib.h>
 
+#include "CurlShims.h"
+#include "ProcessShims.h"
+#include "SocketShims.h"
+
 #endif
