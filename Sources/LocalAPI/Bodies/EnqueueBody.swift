@@ -52,6 +52,8 @@ package enum EnqueueBody: Hashable, Sendable {
 }
 
 /// One line of `POST /v1/mutations/bulk`: a mutation with up to two members more.
+///
+/// An empty line is no line: it gets no answer. A client sends one to show that it lives while it has nothing to say.
 package struct BulkLine: Hashable, Sendable {
     /// The sender's own name for the line, given back in its answer; a string or a number, at most 256 bytes.
     package var ref: JSON?

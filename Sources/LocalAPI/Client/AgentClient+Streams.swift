@@ -147,14 +147,16 @@ private final class ImportAnswers: Sendable {
             var answers: [BulkAnswer] = []
             for line in state.splitter.read(piece) {
                 state.position += 1
-                guard let json = try? JSONReader.read(line), let answer = BulkAnswer(json, position: state.position) else {
+                guard let bytes = line.bytes, let json = try? JSONReader.read(bytes),
+                    let answer = BulkAnswer(json, position: state.position)
+                else {
                     // Not an agent's answer: from here on nothing can be matched with its line.
                     return (answers, false)
                 }
                 count(answer, &state.outcome)
                 answers.append(answer)
             }
-            return (answers, !state.splitter.isBroken)
+            return (answers, true)
         }
         for answer in answers { onAnswer(answer) }
         return goesOn
