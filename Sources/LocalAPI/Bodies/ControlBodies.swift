@@ -150,13 +150,14 @@ package struct DiscardBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/config/check`: a configuration as text, because the agent opens no file that a client names.
+/// `POST /v1/config/check`: a configuration as text, because the agent opens no file that a client names; without a text
+/// it checks its own files, as a reload would, and changes nothing.
 package struct ConfigCheckBody: Hashable, Sendable {
     /// Stands in the messages; nothing is opened by it.
     package var name: String
-    package var text: String
+    package var text: String?
 
-    package init(name: String, text: String) {
+    package init(name: String = "agentd.yaml", text: String? = nil) {
         self.name = name
         self.text = text
     }
@@ -165,9 +166,8 @@ package struct ConfigCheckBody: Hashable, Sendable {
         var reader = BodyReader(try BodyText.object(bytes))
         let name = reader.text("name", bytesMax: 4_096)
         let text = reader.text("text", bytesMax: Limits.localBodyBytes)
-        if reader.object["text"] == nil { reader.faults.missing("/text", "the configuration, as YAML") }
         try reader.finish()
-        return ConfigCheckBody(name: name ?? "agentd.yaml", text: text ?? "")
+        return ConfigCheckBody(name: name ?? "agentd.yaml", text: text)
     }
 
     package var bytes: [UInt8] {

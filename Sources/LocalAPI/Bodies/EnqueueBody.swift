@@ -52,6 +52,8 @@ package enum EnqueueBody: Hashable, Sendable {
 }
 
 /// One line of `POST /v1/mutations/bulk`: a mutation with up to two members more.
+///
+/// An empty line is no line: it gets no answer. A client sends one to show that it lives while it has nothing to say.
 package struct BulkLine: Hashable, Sendable {
     /// The sender's own name for the line, given back in its answer; a string or a number, at most 256 bytes.
     package var ref: JSON?
@@ -71,6 +73,17 @@ package struct BulkLine: Hashable, Sendable {
         } catch {
             return BulkLine(mutation: .failure(error))
         }
+    }
+
+    /// A line as the client sends it, with its line feed.
+    package static func bytes(_ mutation: NewMutation, ref: JSON? = nil, key: String? = nil) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("ref", ref)
+            writer.member("idempotency_key", key)
+            MutationBody.write(mutation, to: &writer)
+        }
+        return writer.bytes + [UInt8(ascii: "\n")]
     }
 
     /// The answer to a line that was cut off because it passed ``SyncCore/Limits/lineBytes``.

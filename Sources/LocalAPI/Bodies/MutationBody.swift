@@ -20,6 +20,38 @@ package enum MutationBody {
         try read(try BodyText.json(bytes), size: bytes.count)
     }
 
+    /// What the client sends for it; reads back as the same mutation.
+    package static func bytes(_ mutation: NewMutation) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { write(mutation, to: &$0) }
+        return writer.bytes
+    }
+
+    static func write(_ mutation: NewMutation, to writer: inout JSONWriter) {
+        writer.member("entity", mutation.entity.text)
+        writer.member("record_id", mutation.recordID?.text)
+        writer.member("action", mutation.action.rawValue)
+        if !mutation.data.isEmpty || mutation.action == .update { writer.member("data", .object(mutation.data)) }
+        if !mutation.unset.isEmpty { writer.member("unset", JSON.list(mutation.unset)) }
+        if !mutation.operations.isEmpty {
+            writer.elements("ops", mutation.operations) { writer, operation in
+                writer.object { writer in
+                    writer.member("field", operation.field)
+                    writer.member("op", operation.kind.rawValue)
+                    writer.member("value", operation.value)
+                }
+            }
+        }
+        writer.member("priority", mutation.priority?.name)
+        writer.member("expect_version", mutation.expectedVersion)
+        if !mutation.dependsOn.isEmpty { writer.member("depends_on", JSON.list(mutation.dependsOn.map(\.text))) }
+        if !mutation.coalesces { writer.member("coalesce", false) }
+        writer.member("ttl", mutation.ttl?.components.seconds)
+        writer.member("author", mutation.author)
+        writer.member("durability", mutation.durability?.rawValue)
+        if !mutation.blobs.isEmpty { writer.member("blobs", .array(mutation.blobs)) }
+    }
+
     static let memberNames = [
         "entity", "record_id", "action", "data", "unset", "ops", "priority", "expect_version", "depends_on", "coalesce",
         "ttl", "author", "durability", "blobs",

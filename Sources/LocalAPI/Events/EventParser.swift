@@ -10,6 +10,8 @@ package struct EventParser: Sendable {
     package private(set) var isBroken = false
     /// Milliseconds the server asked to wait before a reconnect.
     package private(set) var retry: Int64?
+    /// What `Last-Event-ID` resumes after: the id of the last block that was whole, even if it carried no event.
+    package private(set) var lastID: String?
 
     private var line: [UInt8] = []
     private var lastWasCR = false
@@ -69,6 +71,7 @@ package struct EventParser: Sendable {
     }
 
     private mutating func dispatch(_ events: inout [LocalEvent]) {
+        lastID = id
         if hasData {
             let name = type.isEmpty ? "message" : String(decoding: type, as: UTF8.self)
             events.append(LocalEvent(id: id, type: name, data: data))

@@ -15,6 +15,12 @@ package enum EventStream {
         return bytes
     }
 
+    /// The first block of every stream: the position before anything was sent, so that a reader which is cut before the
+    /// first event resumes there and misses nothing. A block with an id alone dispatches no event.
+    package static func start(at id: Int64) -> [UInt8] {
+        Array("id: \(id)\n\n".utf8)
+    }
+
     /// First event for a reader whose position is no longer kept: it should read again what it cares for, and go on
     /// after `id`.
     package static func reset(id: Int64) -> [UInt8] {

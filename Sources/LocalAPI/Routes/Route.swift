@@ -54,7 +54,8 @@ package enum Route: Hashable, Sendable {
 
     package var body: BodyRule {
         switch self {
-        case .enqueue, .query, .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
+        case .enqueue, .query: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
+        case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
         case .sync, .pause, .resume, .retryMutation, .discardMutation:
             .json(maxBytes: Limits.lineBytes, isRequired: false)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
