@@ -45,7 +45,7 @@ let package = Package(
         // C modules: headers and thin shims only.
         .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
-        .target(name: "CSyncLinux", linkerSettings: [.linkedLibrary("curl"), .linkedLibrary("z")]),
+        .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
         .target(name: "SyncCore", swiftSettings: strict + ablations),
@@ -83,10 +83,13 @@ let package = Package(
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations),
+        .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore"], swiftSettings: strict),
-        .testTarget(name: "SyncHTTPTests", dependencies: ["SyncHTTP"], swiftSettings: strict),
+        .testTarget(
+            name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", nio, nioPosix, nioHTTP1],
+            swiftSettings: strict),
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
