@@ -19,12 +19,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case answerBeforeCommit
     /// A rejection does not take the value out of the mirror again.
     case rollbackSkipped
-    /// Two batches are in flight at once.
-    case twoBatches
     /// Work that arrives during a cycle wakes nobody.
     case wakeLost
-    /// The settle step sends nothing: what was in flight goes back to pending under the same key, behind newer work.
-    case orderIgnored
     /// A restored agent database keeps its replica id.
     case regressionIgnored
 }

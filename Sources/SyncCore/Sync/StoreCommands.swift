@@ -18,8 +18,9 @@ package enum StoreCommand: Sendable {
     /// This database went back in time, the hub has seen more of it than it remembers: take a new replica id, and treat
     /// every mutation that waits as possibly sent (key and payload frozen).
     case adoptReplica(ReplicaID)
-    /// The server answered about this one alone, and it failed: one attempt more, and past the limit it is parked.
-    case countAttempt(MutationKey, Problem)
+    /// This one was sent alone and the server failed over it: back to pending, to be tried later and only in a batch of its
+    /// own. With `counts` it was its own fault: one attempt more, and past the limit it is parked.
+    case setAside(MutationKey, Problem, counts: Bool)
     /// Small durable facts of the engine: see ``EngineMemory``.
     case remember(EngineMemory)
     /// Prune, expire, checkpoint, vacuum: a bounded slice.
@@ -27,7 +28,8 @@ package enum StoreCommand: Sendable {
 }
 
 package enum StoreAnswer: Sendable {
-    case batch(Batch?)
+    /// `retryAt`: the earliest time at which a mutation that waits for its own retry may go; `nil` when none does.
+    case batch(Batch?, retryAt: Timestamp?)
     case resultsApplied(ResultsSummary, next: Batch?)
     case streams([StreamPosition])
     case pullApplied(PullSummary)
@@ -118,7 +120,7 @@ package struct ResultsSummary: Hashable, Sendable {
     package var retried = 0
     /// Results for keys that were not in flight: ignored, counted.
     package var unknown = 0
-    /// Earliest time at which a retried mutation may go again.
+    /// The earliest time at which a mutation that waits for its own retry may go, of all in the outbox.
     package var retryAt: Timestamp?
 
     package init() {}

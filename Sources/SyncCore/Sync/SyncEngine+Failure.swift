@@ -1,0 +1,133 @@
+// What follows when a call brings no usable answer. No failure of a whole request ever changes the state of a mutation:
+// what was sent stays in flight, and is settled when the hub can be reached again.
+extension SyncEngine {
+    mutating func refused(
+        _ refusal: HubReply.Refusal, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment) }
+        switch refusal.kind {
+        case .regressed where !ablations.contains(.regressionIgnored):
+            regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)
+        case .gone:
+            if let epoch = refusal.facts?.epoch, let known = memory.epoch, epoch != known {
+                epochChanged(to: epoch, from: known, at: moment, &effects)
+            } else {
+                failed(refusal, at: moment, &effects)
+            }
+        default: failed(refusal, at: moment, &effects)
+        }
+    }
+
+    mutating func failed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
+        if let batch = batchUnderWay, blames(refusal.kind) {
+            let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge
+            if sizer.failed(batch, isCertain: isCertain) { return loadInFlight(&effects) }
+            if sizer.isPoison(batch), let poison = batch.mutations.first, isCertain || refusal.kind == .failed {
+                return setAside(poison, refusal, at: moment, &effects)
+            }
+        }
+        hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
+        endInFailure(
+            refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment),
+            asked: refusal.facts?.retryAfter,
+            at: moment, &effects)
+    }
+
+    /// The one mutation that the hub cannot digest leaves the way of the others. If the hub says that it will never fit,
+    /// that is its verdict; otherwise the mutation is tried again alone, later, a limited number of times.
+    private mutating func setAside(
+        _ poison: OutgoingMutation, _ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        let problem = refusal.problem ?? Problem("failed-alone", status: 0, detail: refusal.detail)
+        effects.append(.report(.setAside(poison.key, detail: Printable.text(refusal.detail))))
+        if refusal.kind == .tooLarge {
+            let verdict = PushResult(key: poison.key, verdict: .rejected(problem, current: nil))
+            advance(to: .recordingSettled)
+            effects.append(.store(.applyResults([verdict], next: nil)))
+            return
+        }
+        // A hub that fails over everything must not use up anybody's attempts: they count only once another batch has
+        // passed since the search began. Until then every step of it waits its turn like any failure.
+        let othersPass = sizer.othersPass
+        let failure = Failure(
+            detail: refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment))
+        advance(to: .settingAside(othersPass ? nil : failure))
+        effects.append(.store(.setAside(poison.key, problem, counts: othersPass)))
+    }
+
+    /// The hub took the request and left mutations without a verdict: their outcome is unknown, they stay in flight.
+    mutating func unanswered(at moment: Moment, _ effects: inout [SyncEffect]) {
+        failed(HubReply.Refusal(.nonsense, "the hub's answer settled nothing of what was sent"), at: moment, &effects)
+    }
+
+    mutating func epochChanged(to epoch: String, from known: String, at moment: Moment, _ effects: inout [SyncEffect]) {
+        effects.append(.report(.epochChanged(from: known, to: epoch)))
+        endInFailure(
+            "the hub has another history than before (epoch \(Printable.text(known, max: 16)), now \(Printable.text(epoch, max: 16)))",
+            kind: .gone, retry: .seconds(900), at: moment, &effects)
+    }
+
+    mutating func endInFailure(
+        _ detail: String, kind: HubReply.Kind? = nil, retry: Duration, asked: Duration? = nil, at moment: Moment,
+        _ effects: inout [SyncEffect]
+    ) {
+        memory.failures += 1
+        memory.lastError = Printable.text(detail)
+        memory.lastErrorAt = moment.wall
+        cycle?.outcome.error = memory.lastError
+        cycle?.outcome.errorKind = kind
+        let delay = asked.map { Backoff.honouring($0, over: retry, using: &random) } ?? retry
+        let until = moment.instant.advanced(by: delay)
+        retryAt = moment.wall.advanced(by: delay)
+        memory.notBefore = asked == nil ? nil : retryAt
+        timer.holdBack(retryAt: until, notBefore: asked == nil ? nil : until)
+        timer.wish(.again(at: until), now: moment.instant)
+        saveOrFinish(at: moment, &effects)
+    }
+
+    private var batchUnderWay: Batch? {
+        switch cycle?.step {
+        case .settling(let batch, _), .pushing(let batch, _): batch
+        default: nil
+        }
+    }
+
+    /// Whether the request itself may be the reason, so that a smaller one is worth a try.
+    private func blames(_ kind: HubReply.Kind) -> Bool {
+        switch kind {
+        case .malformed, .tooLarge, .failed, .transport(.timedOut): true
+        default: false
+        }
+    }
+
+    private func reachability(after refusal: HubReply.Refusal) -> Reachability {
+        switch refusal.kind {
+        case .transport(.cancelled): hub
+        case .transport(.credentials), .transport(.clientCertificate): .auth
+        case .transport, .misconfigured: .degraded
+        case .foreign: .captive
+        case .auth, .blocked: .auth
+        case .overloaded, .failed, .malformed, .tooLarge, .encoding:
+            // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.
+            refusal.facts?.version == nil ? .degraded : .online
+        case .nonsense, .incompatible, .regressed, .gone: .online
+        }
+    }
+
+    private mutating func delay(after refusal: HubReply.Refusal, at moment: Moment) -> Duration {
+        let failures = memory.failures + 1
+        switch refusal.kind {
+        // A portal is looked at every half minute at first, every five minutes later; credentials are not offered to it.
+        case .foreign: return spread(.seconds(30), doublings: failures - 1, cap: .seconds(300))
+        case .auth, .transport(.credentials), .transport(.clientCertificate):
+            return spread(.seconds(60), doublings: failures - 1, cap: .seconds(900))
+        case .blocked, .misconfigured, .incompatible: return spread(.seconds(900), doublings: 0, cap: .seconds(900))
+        default: return settings.backoff.delay(afterFailures: failures, using: &random)
+        }
+    }
+
+    private mutating func spread(_ first: Duration, doublings: Int, cap: Duration) -> Duration {
+        let whole = min(cap, first * (1 << min(max(doublings, 0), 10)))
+        return random.duration(from: whole * 3 / 4, to: whole)
+    }
+}

@@ -1,0 +1,99 @@
+/// What the engine is told.
+package enum SyncEvent: Sendable {
+    /// The store is open; this is what it remembers. First event, once.
+    case started(EngineStart)
+    /// A commit added mutations; the most urgent of them. At most once a commit.
+    case enqueued(Priority)
+    /// An operator or an app wants a cycle now.
+    case requested(SyncRequest)
+    case paused(EngineMemory.Pause)
+    case resumed
+    /// The uplink came or went.
+    case link(up: Bool)
+    case settings(SyncEngine.Settings)
+    /// The machine was suspended, or the wall clock stepped.
+    case clockChanged
+    /// The time of an earlier ``SyncEffect/wake(at:)`` has come.
+    case timer
+    /// The answer to the one store command under way.
+    case stored(StoreAnswer)
+    /// The answer to the one call under way; `sent` is when it left.
+    case answered(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
+}
+
+/// What the engine wants done. The shell does them in this order and reports back by events.
+package enum SyncEffect: Sendable {
+    case store(StoreCommand)
+    case send(HubCall)
+    /// Send ``SyncEvent/timer`` at that time, or as soon as possible when it has passed. Replaces the earlier wish.
+    case wake(at: Instant)
+    case report(SyncReport)
+}
+
+package struct EngineStart: Hashable, Sendable {
+    package var memory: EngineMemory
+    package var replica: ReplicaID
+    package var maxSentSeq: Int64
+    package var ackedSeq: Int64
+    /// Whether mutations wait or are in flight.
+    package var hasWork: Bool
+    package var linkIsUp: Bool
+
+    package init(
+        memory: EngineMemory, replica: ReplicaID, maxSentSeq: Int64, ackedSeq: Int64, hasWork: Bool, linkIsUp: Bool
+    ) {
+        self.memory = memory
+        self.replica = replica
+        self.maxSentSeq = maxSentSeq
+        self.ackedSeq = ackedSeq
+        self.hasWork = hasWork
+        self.linkIsUp = linkIsUp
+    }
+}
+
+package struct SyncRequest: Hashable, Sendable {
+    package enum Scope: String, Hashable, Sendable, CaseIterable { case all, push, pull, full }
+
+    package var scope: Scope
+    /// Overrides backoff; never the server's `Retry-After`, nor a pause.
+    package var isForced: Bool
+
+    package init(scope: Scope = .all, isForced: Bool = false) {
+        self.scope = scope
+        self.isForced = isForced
+    }
+}
+
+/// Something that happened, for status, events and the log. One line per state change.
+package enum SyncReport: Hashable, Sendable {
+    case cycleBegan(session: String)
+    case cycleEnded(CycleOutcome)
+    case reachability(from: Reachability, to: Reachability, cause: String)
+    /// Our database had gone back in time; it has a new replica id and settles everything again.
+    case regressed(hubSeq: Int64, ours: Int64)
+    /// The hub has another history than before: restored from a backup, or created anew.
+    case epochChanged(from: String, to: String)
+    /// The hub no longer knows our cursors; these entities are listed afresh.
+    case streamsRestarted([EntityName])
+    /// A sweep would have removed suspiciously many records; nothing was removed.
+    case massDelete([EntityName])
+    /// One mutation keeps failing alone.
+    case setAside(MutationKey, detail: String)
+}
+
+package struct CycleOutcome: Hashable, Sendable {
+    package var session: String
+    /// `nil` when the cycle reached its end.
+    package var error: String?
+    package var errorKind: HubReply.Kind?
+    package var pushed = 0
+    package var rejected = 0
+    package var pulled = 0
+    package var bytesUp = 0
+    package var bytesDown = 0
+    package var duration: Duration = .zero
+
+    package init(session: String) {
+        self.session = session
+    }
+}

@@ -1,0 +1,146 @@
+/// What an HTTP answer to a ``HubCall`` means (PROTOCOL A5).
+///
+/// Portals answer 200, proxies answer for a dead server, and a wrong server may be anything. So an answer counts as the
+/// hub's only when it says so by `Sync-Version` and carries JSON; everything else is evidence of something in between,
+/// and never changes data.
+package enum HubReply: Sendable {
+    case answered(HubHeaders, body: [UInt8])
+    case refused(Refusal)
+
+    package struct Refusal: Error, Hashable, Sendable {
+        package var kind: Kind
+        /// For people: what was said, by whom.
+        package var detail: String
+        /// What the headers said; without a `version` it was not the hub that spoke, but a proxy's `Retry-After` counts too.
+        package var facts: HubHeaders?
+        package var problem: Problem?
+
+        package init(_ kind: Kind, _ detail: String, facts: HubHeaders? = nil, problem: Problem? = nil) {
+            self.kind = kind
+            self.detail = detail
+            self.facts = facts
+            self.problem = problem
+        }
+    }
+
+    package enum Kind: Hashable, Sendable {
+        /// No answer at all.
+        case transport(TransportError.Code)
+        /// An answer that is not the hub's: HTML, a redirect, no `Sync-Version`.
+        case foreign
+        /// The hub's answer, but not as agreed; nothing of it was used.
+        case nonsense
+        case auth
+        /// An operator of the hub has locked this device out.
+        case blocked
+        /// There is no such endpoint there, or another 4xx: wrong address or a proxy.
+        case misconfigured
+        /// No common version of the protocol.
+        case incompatible
+        /// The hub says our request is not valid: a mutation in it may be the reason.
+        case malformed
+        case tooLarge
+        /// The hub does not read gzip.
+        case encoding
+        /// The hub has seen more of this replica than this database remembers.
+        case regressed
+        /// Cursors of another history.
+        case gone
+        /// Later, please: 408, 425, 429, 503 and other 5xx that speak of load or a proxy.
+        case overloaded
+        /// 500 and its like: the server failed over this very request.
+        case failed
+    }
+
+    /// - Parameter now: Our wall clock, for a `Retry-After` date without any other clock beside it.
+    package static func read(_ response: HTTPResponse, now: Timestamp) -> HubReply {
+        let facts = HubHeaders(reading: response.headers, now: now)
+        if (200...299).contains(response.status) {
+            guard let version = response.headers[HubHeader.version] else {
+                return .refused(Refusal(.foreign, "answer \(response.status) without Sync-Version\(hint(response))"))
+            }
+            guard isJSON(response.headers["Content-Type"]) else {
+                return .refused(Refusal(.foreign, "answer \(response.status) is not JSON\(hint(response))", facts: facts))
+            }
+            guard facts.version == HubHeader.currentVersion else {
+                let said = Printable.text(version, max: 16)
+                return .refused(Refusal(.incompatible, "the hub answered in protocol version \(said)", facts: facts))
+            }
+            return .answered(facts, body: response.body)
+        }
+        return .refused(refusal(response, facts))
+    }
+
+    private static func refusal(_ response: HTTPResponse, _ facts: HubHeaders) -> Refusal {
+        let problem = problem(response)
+        let said = problem.map { $0.detail.isEmpty ? $0.title : $0.detail } ?? "answer \(response.status)\(hint(response))"
+        let kind: Kind
+        switch (response.status, problem?.code) {
+        case (300...399, _), (511, _): kind = .foreign
+        case (400, "unsupported-sync-version"?): kind = .incompatible
+        // Without a word of the hub's own, a 4xx is as likely a proxy's or a portal's.
+        case (400, _), (422, _): kind = facts.version == nil ? .misconfigured : .malformed
+        case (401, _): kind = .auth
+        case (403, "device-blocked"?): kind = .blocked
+        case (403, _): kind = .auth
+        case (409, "replica-regressed"?): kind = .regressed
+        case (410, _): kind = .gone
+        case (413, _): kind = .tooLarge
+        case (415, _): kind = .encoding
+        case (408, _), (425, _), (429, _), (502, _), (503, _), (504, _): kind = .overloaded
+        case (500...599, _): kind = .failed
+        default: kind = .misconfigured
+        }
+        return Refusal(kind, said, facts: facts, problem: problem)
+    }
+
+    private static func problem(_ response: HTTPResponse) -> Problem? {
+        guard let type = response.headers["Content-Type"], type.hasPrefix("application/problem+json") else { return nil }
+        // Not JSON after all: then it is no problem document, and the status alone has to do.
+        guard let json = try? JSONReader.read(response.body), json.object != nil else { return nil }
+        return Problem(json)
+    }
+
+    private static func isJSON(_ contentType: String?) -> Bool {
+        guard let type = contentType?.split(separator: ";").first else { return false }
+        return asciiCaseEqual(type.trimmingSpaces, "application/json")
+    }
+
+    private static func hint(_ response: HTTPResponse) -> String {
+        if let place = response.headers["Location"] { return ", redirected to \(Printable.text(place, max: 120))" }
+        guard let type = response.headers["Content-Type"] else { return "" }
+        return ", content type \(Printable.text(type, max: 60))"
+    }
+}
+
+/// Text from outside on its way to a log, a terminal or an error: control characters escaped, length cut.
+package enum Printable {
+    package static func text(_ text: String, max: Int = 200) -> String {
+        var result = ""
+        var count = 0
+        for scalar in text.unicodeScalars {
+            if count >= max {
+                result += "…"
+                break
+            }
+            // C0, DEL, C1, line separators and direction overrides can forge a line or hide text.
+            switch scalar.value {
+            case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF:
+                result += "\\u{" + String(scalar.value, radix: 16) + "}"
+            default: result.unicodeScalars.append(scalar)
+            }
+            count += 1
+        }
+        return result
+    }
+}
+
+extension StringProtocol {
+    /// Without blanks and tabs at both ends.
+    package var trimmingSpaces: String {
+        let isBlank = { (character: Character) in character == " " || character == "\t" }
+        var rest = self[...].drop(while: isBlank)
+        while let last = rest.last, isBlank(last) { rest.removeLast() }
+        return String(rest)
+    }
+}
