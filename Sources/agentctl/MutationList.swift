@@ -12,7 +12,7 @@ enum MutationList {
     }
 
     /// One line each.
-    static func show(_ reply: Reply<MutationPage>, asJSON: Bool) {
+    static func show(_ reply: Reply<MutationListPage>, asJSON: Bool) {
         if asJSON { return Output.json(reply.body) }
         for item in reply.value.items { Output.line(PlainText.safe(line(item))) }
         if let next = reply.value.next { Output.note("there is more: --after \(next)") }

@@ -5,13 +5,13 @@ import SyncCore
 /// How records are shown in lists.
 enum RecordList {
     static func check(limit: Int) throws {
-        guard (1...RecordQuery.limitMax).contains(limit) else {
-            throw ValidationError("--limit must be from 1 to \(RecordQuery.limitMax).")
+        guard (1...RecordListQuery.limitMax).contains(limit) else {
+            throw ValidationError("--limit must be from 1 to \(RecordListQuery.limitMax).")
         }
     }
 
     /// One line a record: id, sync status, document.
-    static func show(_ reply: Reply<RecordPage>, asJSON: Bool) {
+    static func show(_ reply: Reply<RecordListPage>, asJSON: Bool) {
         if asJSON { return Output.json(reply.body) }
         for record in reply.value.items {
             Output.line(PlainText.safe("\(record.name.id)  \(record.status)  \(record.data ?? "null")"))

@@ -12,13 +12,13 @@ struct GetCommand: AgentCommand {
     @Argument(help: "The entity.") var entity: EntityName
     @Argument(help: "The record's id.") var id: RecordID?
     @Option(help: "merged (with open changes), server (as the hub has it), or both.") var view: RecordView = .merged
-    @Option(help: "How many records a list shows.") var limit: Int = RecordQuery.limitDefault
+    @Option(help: "How many records a list shows.") var limit: Int = RecordListQuery.limitDefault
 
     func validate() throws { try RecordList.check(limit: limit) }
 
     func run(_ session: Session) async throws -> Int32 {
         guard let id else {
-            let page = try await session.client.query(RecordQuery(entity, limit: limit))
+            let page = try await session.client.query(RecordListQuery(entity, limit: limit))
             RecordList.show(page, asJSON: session.isJSON)
             return 0
         }

@@ -17,20 +17,20 @@ struct QueryCommand: AgentCommand {
     var conditions: [Condition] = []
     @Option(parsing: .unconditionalSingleValue, help: "A field to sort by, -field to go down; may be repeated.") var sort: [SortArgument] = []
     @Option(help: "A field to show; may be repeated. Default: all.") var fields: [FieldArgument] = []
-    @Option(help: "How many records.") var limit: Int = RecordQuery.limitDefault
+    @Option(help: "How many records.") var limit: Int = RecordListQuery.limitDefault
     @Option(help: "Go on after the page that said so.") var cursor: String?
     @Flag(help: "Show deleted records too.") var includeDeleted = false
 
     func validate() throws {
         try RecordList.check(limit: limit)
-        if conditions.count > RecordFilter.testsMax { throw ValidationError("At most \(RecordFilter.testsMax) conditions.") }
-        if sort.count > SortKey.keysMax { throw ValidationError("At most \(SortKey.keysMax) fields to sort by.") }
+        if conditions.count > RecordListQuery.sizeMax { throw ValidationError("At most \(RecordListQuery.sizeMax) conditions.") }
+        if sort.count > RecordListQuery.sortMax { throw ValidationError("At most \(RecordListQuery.sortMax) fields to sort by.") }
     }
 
     func run(_ session: Session) async throws -> Int32 {
         let tests = conditions.map(\.filter)
-        let query = RecordQuery(
-            entity, filter: tests.count > 1 ? .all(tests) : tests.first, sort: sort.map(\.key), fields: fields.map(\.path),
+        let query = RecordListQuery(
+            entity, filter: tests.count == 1 ? tests[0] : .all(tests), sort: sort.map(\.sort), fields: fields.map(\.path),
             limit: limit, cursor: cursor, includesDeleted: includeDeleted)
         RecordList.show(try await session.client.query(query), asJSON: session.isJSON)
         return 0

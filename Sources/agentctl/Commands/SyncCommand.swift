@@ -9,12 +9,12 @@ struct SyncCommand: AgentCommand {
         discussion: "--force goes past metered links, battery, time windows and backoff, never past Retry-After, refused credentials or a used-up budget.")
 
     @OptionGroup var global: GlobalOptions
-    @Option(help: "all, push or pull.") var scope: SyncBody.Scope = .all
+    @Option(help: "all, push, pull or full (list everything again).") var scope: SyncRequest.Scope = .all
     @Flag(help: "Go past what the policy would wait for.") var force = false
     @Flag(help: "Return when the cycle has ended; exit 1 if it failed.") var wait = false
 
     func run(_ session: Session) async throws -> Int32 {
-        let reply = try await session.client.sync(SyncBody(scope: scope, isForced: force, waits: wait))
+        let reply = try await session.client.sync(SyncBody(SyncRequest(scope: scope, isForced: force), waits: wait))
         if session.isJSON { Output.json(reply.body) }
         guard let outcome = reply.value.outcome else {
             if !session.isJSON { Output.line("queued, cycle \(PlainText.safe(reply.value.cycle))") }

@@ -16,7 +16,7 @@ extension Priority: ExpressibleByArgument {
 extension NewMutation.Action: ExpressibleByArgument {}
 extension ImportPlan.Format: ExpressibleByArgument {}
 extension RecordView: ExpressibleByArgument {}
-extension SyncBody.Scope: ExpressibleByArgument {}
+extension SyncRequest.Scope: ExpressibleByArgument {}
 extension EventType: ExpressibleByArgument {}
 
 extension MutationState: ExpressibleByArgument {
@@ -36,11 +36,11 @@ struct Condition: ExpressibleByArgument, Sendable {
 
 /// `field`, or `-field` to go down.
 struct SortArgument: ExpressibleByArgument, Sendable {
-    var key: SortKey
+    var sort: RecordListQuery.Sort
 
     init?(argument: String) {
-        guard let key = SortKey(text: argument) else { return nil }
-        self.key = key
+        guard let sort = RecordListQuery.Sort(text: argument) else { return nil }
+        self.sort = sort
     }
 }
 
@@ -48,7 +48,7 @@ struct FieldArgument: ExpressibleByArgument, Sendable {
     var path: FieldPath
 
     init?(argument: String) {
-        guard let path = FieldPath(argument) else { return nil }
+        guard let path = FieldPath(parameter: argument) else { return nil }
         self.path = path
     }
 }
