@@ -1,0 +1,30 @@
+/// Rows of text in columns, the first to the left, the others to the right.
+struct Table {
+    private var rows: [[String]]
+
+    init(_ header: [String]) {
+        rows = [header]
+    }
+
+    mutating func add(_ row: [String]) {
+        rows.append(row)
+    }
+
+    var text: String {
+        let columns = rows.map(\.count).max() ?? 0
+        let widths = (0..<columns).map { column in rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0 }
+        return rows.map { row in
+            let cells = row.enumerated().map { column, cell in
+                let space = String(repeating: " ", count: widths[column] - cell.count)
+                return column == 0 ? cell + space : space + cell
+            }
+            return cells.joined(separator: "  ").trimmedAtEnd
+        }.joined(separator: "\n")
+    }
+}
+
+extension String {
+    fileprivate var trimmedAtEnd: String {
+        String(reversed().drop { $0 == " " }.reversed())
+    }
+}
