@@ -26,14 +26,14 @@ struct Report {
     // MARK: For people
 
     private var text: String {
-        var table = Table(["figure (median of \(figures.first?.rounds.count ?? 0) rounds)", "agent", "floor", "ratio", "goal", ""])
+        var table = Table(["figure (median of \(figures.first?.rounds.count ?? 0) rounds)", "agent", "floor", "ratio", "goal", "", "the floor"], words: [0, 5, 6])
         for figure in figures {
             table.add([
                 figure.title, "\(figure.agentMedian.short) \(figure.unit.rawValue)", "\(figure.floorMedian.short) \(figure.unit.rawValue)",
-                figure.ratio.fixed(2), figure.goal.map(Report.text) ?? "-", figure.isMet.map { $0 ? "met" : "MISSED" } ?? "",
+                figure.ratio.fixed(2), figure.goal.map(Report.text) ?? "-", figure.isMet.map { $0 ? "met" : "MISSED" } ?? "", figure.floor,
             ])
         }
-        var parts = [table.text, figures.map { "  \($0.title): floor is \($0.floor)" }.joined(separator: "\n")]
+        var parts = [table.text]
         if !distributions.isEmpty {
             var times = Table(["times in µs", "count", "p50", "p90", "p99", "max"])
             for distribution in distributions {

@@ -1,9 +1,11 @@
-/// Rows of text in columns, the first to the left, the others to the right.
+/// Rows of text in columns: numbers to the right, words to the left.
 struct Table {
     private var rows: [[String]]
+    private let wordColumns: Set<Int>
 
-    init(_ header: [String]) {
+    init(_ header: [String], words: Set<Int> = [0]) {
         rows = [header]
+        wordColumns = words
     }
 
     mutating func add(_ row: [String]) {
@@ -16,7 +18,7 @@ struct Table {
         return rows.map { row in
             let cells = row.enumerated().map { column, cell in
                 let space = String(repeating: " ", count: widths[column] - cell.count)
-                return column == 0 ? cell + space : space + cell
+                return wordColumns.contains(column) ? cell + space : space + cell
             }
             return cells.joined(separator: "  ").trimmedAtEnd
         }.joined(separator: "\n")
