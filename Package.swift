@@ -49,7 +49,7 @@ let package = Package(
         .target(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
-        .target(name: "CSyncLinux", linkerSettings: [.linkedLibrary("curl"), .linkedLibrary("z")]),
+        .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
         .target(name: "SyncCore", swiftSettings: strict + ablations),
@@ -79,16 +79,19 @@ let package = Package(
             name: "agenthub", dependencies: ["HubServer", "SyncYAML", "SyncLinux", arguments, logging],
             swiftSettings: strict),
         .executableTarget(
-            name: "agentbench", dependencies: ["SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
+            name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
         // Tests.
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations),
+        .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore"], swiftSettings: strict),
-        .testTarget(name: "SyncHTTPTests", dependencies: ["SyncHTTP"], swiftSettings: strict),
+        .testTarget(
+            name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", nio, nioPosix, nioHTTP1],
+            swiftSettings: strict),
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(

@@ -6,6 +6,8 @@ package enum Limits {
     package static let documentBytes = 256 << 10
     /// Nested arrays and objects: deep enough for forms, far from any stack.
     package static let jsonDepth = 32
+    /// Levels that messages put around a document, with room for newer ones; a pull puts 5.
+    package static let messageDepth = 8
     /// Mutations of one atomic list, and of the first batch of a push: one hub transaction each.
     package static let atomicMutations = 50
     package static let batchMutations = 50

@@ -4,4 +4,9 @@
 #include <curl/curl.h>
 #include <zlib.h>
 
+#include "CSyncLinuxPeer.h"
+#include "CurlShims.h"
+#include "ProcessShims.h"
+#include "SocketShims.h"
+
 #endif

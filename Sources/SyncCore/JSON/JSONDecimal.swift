@@ -1,9 +1,12 @@
 extension JSONNumber {
     /// A number in normal form: `digits` times ten to `exponent`, no leading or trailing zeros, zero is `0 * 10^0`.
     ///
-    /// An exponent that `Int` cannot hold is clamped; such numbers stay exact in their source, only comparing them with
-    /// one another is then approximate.
+    /// An exponent past ``exponentMax`` is clamped, so that no arithmetic on exponents can overflow; such numbers stay exact
+    /// in their source, only comparing them with one another is then approximate.
     struct Decimal: Hashable {
+        /// Far beyond every number that means something, and far enough from the ends of `Int`.
+        static let exponentMax = 1 << 40
+
         var isNegative: Bool
         var digits: String
         var exponent: Int
@@ -30,7 +33,8 @@ extension JSONNumber {
                 case (_, .exponent): exponentDigits.append(byte)
                 }
             }
-            let given = Int(String(decoding: exponentDigits, as: UTF8.self)) ?? (exponentDigits.isEmpty ? 0 : 1 << 40)
+            let written = Int(String(decoding: exponentDigits, as: UTF8.self)) ?? (exponentDigits.isEmpty ? 0 : .max)
+            let given = min(written, Self.exponentMax)
             self.init(negative: negative, digits: whole, exponent: (exponentNegative ? -given : given) + scale)
         }
 

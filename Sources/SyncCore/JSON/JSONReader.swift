@@ -11,6 +11,14 @@ package struct JSONReader {
         package var values = 1_000_000
 
         package init() {}
+
+        /// For messages that carry documents: a document may nest as deep as ``SyncCore/Limits/jsonDepth`` wherever the
+        /// message puts it, else a record that one side took would make a whole batch or page unreadable for the other.
+        package static var message: Limits {
+            var limits = Limits()
+            limits.depth = SyncCore.Limits.jsonDepth + SyncCore.Limits.messageDepth
+            return limits
+        }
     }
 
     /// - Throws: ``JSONError`` with the byte offset and what was expected there.

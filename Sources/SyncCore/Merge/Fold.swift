@@ -31,7 +31,8 @@ package enum Fold {
     /// A field operation on the field's present value. A missing or null value counts as the empty one of the kind; where
     /// the types do not fit, the operation leaves the value alone, as the hub does.
     package static func apply(_ operation: FieldOperation, to value: JSON?) -> JSON? {
-        let present = value.flatMap { $0.isNull ? nil : $0 }
+        // Not `map`: `nil` could mean the JSON null there.
+        let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch operation.kind {
         case .append:
             switch (present, operation.value) {

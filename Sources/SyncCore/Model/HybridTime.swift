@@ -13,12 +13,12 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
         self.node = node
     }
 
-    /// - Returns: `nil` for anything but 12 and 4 hexadecimal digits and a node of 1 to 8 characters.
+    /// - Returns: `nil` for anything but 12 and 4 hexadecimal digits and a node of 1 to 8 of them.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[0].utf8.count == 12, parts[1].utf8.count == 4, (1...8).contains(parts[2].utf8.count),
-            parts[2].utf8.allSatisfy({ hexDigit($0) != nil }), let time = UInt64(parts[0], radix: 16),
-            let count = UInt16(parts[1], radix: 16), parts[0].utf8.allSatisfy({ hexDigit($0) != nil })
+            parts.allSatisfy({ $0.utf8.allSatisfy { hexDigit($0) != nil } }), let time = UInt64(parts[0], radix: 16),
+            let count = UInt16(parts[1], radix: 16)
         else { return nil }
         self.init(milliseconds: time, counter: count, node: String(parts[2]))
     }

@@ -17,10 +17,10 @@ package struct BatchSizer: Hashable, Sendable {
 
     package init() {}
 
-    package mutating func limit(mutations: Int?, bytes: Int?) {
-        mutationsMax = min(max(mutations ?? Limits.batchMutationsMax, 1), Limits.batchMutationsMax)
+    package mutating func limit(mutations: Int, bytes: Int) {
+        mutationsMax = min(max(mutations, 1), Limits.batchMutationsMax)
         // At least one mutation of any size must fit, or it could never be sent.
-        bytesMax = min(max(bytes ?? Limits.batchBytesMax, Limits.mutationBytes), Limits.batchBytesMax)
+        bytesMax = min(max(bytes, Limits.mutationBytes), Limits.batchBytesMax)
         self.mutations = min(self.mutations, mutationsMax)
         self.bytes = min(self.bytes, bytesMax)
     }

@@ -188,6 +188,8 @@ package struct TransportError: Error, Sendable, Hashable, CustomStringConvertibl
         case tooLarge
         /// What came is not valid HTTP or not the announced encoding.
         case malformed
+        /// Our own credentials cannot be used: a file is missing, unreadable, or open to others. Nothing was sent.
+        case credentials
         /// Cancelled by the caller.
         case cancelled
     }

@@ -28,7 +28,8 @@ package enum StoreCommand: Sendable {
 }
 
 package enum StoreAnswer: Sendable {
-    case batch(Batch?)
+    /// `retryAt`: the earliest time at which a mutation that waits for its own retry may go; `nil` when none does.
+    case batch(Batch?, retryAt: Timestamp?)
     case resultsApplied(ResultsSummary, next: Batch?)
     case streams([StreamPosition])
     case pullApplied(PullSummary)
@@ -119,7 +120,7 @@ package struct ResultsSummary: Hashable, Sendable {
     package var retried = 0
     /// Results for keys that were not in flight: ignored, counted.
     package var unknown = 0
-    /// Earliest time at which a retried mutation may go again.
+    /// The earliest time at which a mutation that waits for its own retry may go, of all in the outbox.
     package var retryAt: Timestamp?
 
     package init() {}

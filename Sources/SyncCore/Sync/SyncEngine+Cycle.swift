@@ -19,7 +19,7 @@ extension SyncEngine {
         } else {
             let hello = HelloRequest(
                 agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
-                ackedSeq: ackedSeq, config: nil, entities: settings.entities)
+                highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
             send(.hello, HelloMessages.request(hello), &effects) { .greeting(call: $0) }
         }
     }
@@ -43,12 +43,12 @@ extension SyncEngine {
             failed(HubReply.Refusal(.transport(error.code), error.description), at: moment, &effects)
         case .success(let response):
             count(response.traffic)
-            switch HubReply.read(response) {
+            switch HubReply.read(response, now: moment.wall) {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
                 note(facts, sent: sent, at: moment)
-                change(to: .online, cause: "the hub answered", &effects)
-                if isRegressed(facts) { return regressed(facts.deviceSeq ?? 0, &effects) }
+                hubIs(.online, cause: "the hub answered", &effects)
+                if isRegressed(facts) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, let known = memory.epoch, epoch != known {
                     return epochChanged(to: epoch, from: known, at: moment, &effects)
                 }
@@ -68,7 +68,7 @@ extension SyncEngine {
         switch step {
         case .greeting:
             let hello = try HelloMessages.readResponse(body)
-            sizer.limit(mutations: hello.pushMutations, bytes: hello.pushBytes)
+            sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
             greetedAt = moment.instant
             loadInFlight(&effects)
         case .settling(let batch, _):
@@ -88,7 +88,7 @@ extension SyncEngine {
             noteOwnCommits(response)
             sizer.succeeded(
                 after: sent.duration(to: moment.instant), isFull: batch.mutations.count >= sizer.mutations)
-            let goesOn = cycle.map { $0.began.duration(to: moment.instant) < Limits.cycleBudget } ?? false
+            let goesOn = goesOn(at: moment)
             advance(to: .recordingResults(more: goesOn))
             effects.append(.store(.applyResults(response.results, next: goesOn ? sizer.limits() : nil)))
         default: return
@@ -136,15 +136,19 @@ extension SyncEngine {
     mutating func stored(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
         guard let step = cycle?.step else {
             isSaving = false
-            return
+            // More may have changed while that was written.
+            return saveMemory(&effects)
         }
         switch (step, answer) {
         // A refused disk or a damaged page: nothing was changed, so the cycle just ends; the store says it in status.
         case (.remembering, _): finish(at: moment, &effects)
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
-        case (.loadingInFlight, .batch(let batch?)):
+        case (.loadingInFlight, .batch(let batch?, _)):
+            noteSent(batch)
             send(.settle, PushMessages.request(batch, config: nil), &effects) { .settling(batch, call: $0) }
-        case (.loadingInFlight, .batch(nil)): pullOrPush(at: moment, &effects)
+        case (.loadingInFlight, .batch(nil, let retryAt)):
+            wishRetry(retryAt, at: moment)
+            pullOrPush(at: moment, &effects)
         case (.recordingSettled, .resultsApplied(let summary, _)):
             record(summary, at: moment)
             // Nothing settled: asking again would be the same question.
@@ -161,7 +165,9 @@ extension SyncEngine {
         case (.applyingPull(let next, let gone), .pullApplied(let summary)):
             applied(summary, next, gone, at: moment, &effects)
         case (.restartingStreams(let next), .done): pull(next, &effects)
-        case (.claiming, .batch(let batch)): pushOrEnd(batch, at: moment, &effects)
+        case (.claiming, .batch(let batch, let retryAt)):
+            wishRetry(retryAt, at: moment)
+            pushOrEnd(batch, at: moment, &effects)
         case (.recordingResults(let goesOn), .resultsApplied(let summary, let next)):
             record(summary, at: moment)
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
@@ -188,21 +194,26 @@ extension SyncEngine {
         cycle?.outcome.pulled += summary.upserts + summary.deletions
         cycle?.pages += 1
         if !summary.massDeletes.isEmpty { effects.append(.report(.massDelete(summary.massDeletes))) }
-        if !gone.isEmpty {
-            let fresh = gone.map { StreamPosition(entity: $0, cursor: nil) }
-            return restart(gone, then: next + fresh, &effects)
-        }
-        guard !next.isEmpty else {
+        guard !next.isEmpty || !gone.isEmpty else {
             knownHead = cycle?.pulledHead ?? knownHead
             return push(at: moment, &effects)
         }
-        let isLate = cycle.map { $0.began.duration(to: moment.instant) >= Limits.cycleBudget } ?? true
-        if (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isLate {
+        if (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || !goesOn(at: moment) {
             // Local changes must not wait for ever behind a huge backlog: push, and go on with the pages in the next cycle.
             timer.wish(.again(at: moment.instant), now: moment.instant)
             return push(at: moment, &effects)
         }
+        if !gone.isEmpty {
+            let fresh = gone.map { StreamPosition(entity: $0, cursor: nil) }
+            return restart(gone, then: next + fresh, &effects)
+        }
         pull(next, &effects)
+    }
+
+    /// Whether this cycle may begin another round trip: its time is not up, and nobody has paused the sync.
+    private func goesOn(at moment: Moment) -> Bool {
+        guard let cycle, memory.pause == nil else { return false }
+        return cycle.began.duration(to: moment.instant) < Limits.cycleBudget
     }
 
     private mutating func record(_ summary: ResultsSummary, at moment: Moment) {
@@ -211,10 +222,19 @@ extension SyncEngine {
         cycle?.outcome.pushed += summary.done
         cycle?.outcome.rejected += summary.rejected
         cycle?.conflicted.formUnion(summary.conflicted)
-        if let retryAt = summary.retryAt {
-            let delay = max(.zero, moment.wall.duration(to: retryAt))
-            timer.wish(.again(at: moment.instant.advanced(by: delay)), now: moment.instant)
-        }
+        wishRetry(summary.retryAt, at: moment)
+    }
+
+    private mutating func wishRetry(_ retryAt: Timestamp?, at moment: Moment) {
+        guard let retryAt else { return }
+        let delay = max(.zero, moment.wall.duration(to: retryAt))
+        timer.wish(.again(at: moment.instant.advanced(by: delay)), now: moment.instant)
+    }
+
+    /// Committed as sent before this point, so the hub can never have seen more of this replica than this says.
+    private mutating func noteSent(_ batch: Batch) {
+        maxSentSeq = max(maxSentSeq, batch.maxSentSeq)
+        ackedSeq = max(ackedSeq, batch.ackedSeq)
     }
 
     // MARK: Steps
@@ -251,7 +271,7 @@ extension SyncEngine {
     }
 
     private mutating func push(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard cycle?.scope != .pull else { return keepHouse(at: moment, &effects) }
+        guard cycle?.scope != .pull, memory.pause == nil else { return keepHouse(at: moment, &effects) }
         advanceToClaim(&effects)
     }
 
@@ -262,12 +282,10 @@ extension SyncEngine {
 
     private mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let batch {
-            // Committed as sent before this point, so the hub can never have seen more than this says.
-            maxSentSeq = max(maxSentSeq, batch.maxSentSeq)
-            ackedSeq = max(ackedSeq, batch.ackedSeq)
+            noteSent(batch)
             return send(.push, PushMessages.request(batch, config: nil), &effects) { .pushing(batch, call: $0) }
         }
-        if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts {
+        if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts, goesOn(at: moment) {
             self.cycle?.hasPulledForConflicts = true
             advance(to: .loadingStreams)
             effects.append(.store(.loadStreams))
@@ -330,7 +348,7 @@ extension SyncEngine {
         cycle?.outcome.bytesDown += traffic.down
     }
 
-    mutating func note(_ facts: HubFacts, sent: Instant, at moment: Moment) {
+    mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment) {
         if let time = facts.time { clock.add(hubTime: time, sent: sent, received: moment.instant) }
         if let head = facts.head {
             seenHead = head
@@ -350,14 +368,14 @@ extension SyncEngine {
         if response.head - known == Int64(own.count) { knownHead = response.head }
     }
 
-    private func isRegressed(_ facts: HubFacts) -> Bool {
+    private func isRegressed(_ facts: HubHeaders) -> Bool {
         guard let hub = facts.deviceSeq, !ablations.contains(.regressionIgnored) else { return false }
         return hub > maxSentSeq
     }
 
-    mutating func regressed(_ hubSeq: Int64, _ effects: inout [SyncEffect]) {
+    mutating func regressed(_ hubSeq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
         effects.append(.report(.regressed(hubSeq: hubSeq, ours: maxSentSeq)))
-        replica = ReplicaID(trusted: UUIDv7.make(at: Timestamp(milliseconds: 0), using: &random))
+        replica = ReplicaID(trusted: UUIDv7.make(at: moment.wall, using: &random))
         greetedAt = nil
         advance(to: .adoptingReplica)
         effects.append(.store(.adoptReplica(replica)))

@@ -4,10 +4,10 @@ extension SyncEngine {
     mutating func refused(
         _ refusal: HubReply.Refusal, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        if let facts = refusal.facts, !facts.version.isEmpty { note(facts, sent: sent, at: moment) }
+        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment) }
         switch refusal.kind {
         case .regressed where !ablations.contains(.regressionIgnored):
-            regressed(refusal.facts?.deviceSeq ?? 0, &effects)
+            regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)
         case .gone:
             if let epoch = refusal.facts?.epoch, let known = memory.epoch, epoch != known {
                 epochChanged(to: epoch, from: known, at: moment, &effects)
@@ -26,10 +26,10 @@ extension SyncEngine {
                 return setAside(poison, refusal, at: moment, &effects)
             }
         }
-        change(to: reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
+        hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
         endInFailure(
             refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment),
-            asked: refusal.facts?.retryAfter.map { $0.delay(hubTime: refusal.facts?.time, now: moment.wall) },
+            asked: refusal.facts?.retryAfter,
             at: moment, &effects)
     }
 
@@ -102,13 +102,14 @@ extension SyncEngine {
 
     private func reachability(after refusal: HubReply.Refusal) -> Reachability {
         switch refusal.kind {
-        case .transport(.cancelled): reachability
+        case .transport(.cancelled): hub
+        case .transport(.credentials), .transport(.clientCertificate): .auth
         case .transport, .misconfigured: .degraded
         case .foreign: .captive
         case .auth, .blocked: .auth
         case .overloaded, .failed, .malformed, .tooLarge, .encoding:
             // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.
-            refusal.facts?.version.isEmpty ?? true ? .degraded : .online
+            refusal.facts?.version == nil ? .degraded : .online
         case .nonsense, .incompatible, .regressed, .gone: .online
         }
     }
@@ -118,7 +119,8 @@ extension SyncEngine {
         switch refusal.kind {
         // A portal is looked at every half minute at first, every five minutes later; credentials are not offered to it.
         case .foreign: return spread(.seconds(30), doublings: failures - 1, cap: .seconds(300))
-        case .auth: return spread(.seconds(60), doublings: failures - 1, cap: .seconds(900))
+        case .auth, .transport(.credentials), .transport(.clientCertificate):
+            return spread(.seconds(60), doublings: failures - 1, cap: .seconds(900))
         case .blocked, .misconfigured, .incompatible: return spread(.seconds(900), doublings: 0, cap: .seconds(900))
         default: return settings.backoff.delay(afterFailures: failures, using: &random)
         }

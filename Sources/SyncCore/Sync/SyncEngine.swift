@@ -31,7 +31,9 @@ package struct SyncEngine: Sendable {
     package let ablations: Ablations
     var random: SeededRandom
     var timer: CycleTimer
-    package internal(set) var reachability = Reachability.connecting
+    var linkIsUp = true
+    /// What is known of the hub over the present link; never `offline`.
+    var hub = Reachability.connecting
     package internal(set) var replica: ReplicaID
     /// Highest `seq` that was ever handed to the network by this replica.
     package internal(set) var maxSentSeq: Int64 = 0
@@ -170,7 +172,7 @@ package struct SyncEngine: Sendable {
         replica = start.replica
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
-        if !start.linkIsUp { reachability = .offline }
+        linkIsUp = start.linkIsUp
         let first = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
         timer.wish(.reconnected(at: first), now: moment.instant)
         // A server's wish outlives a restart. The wall clock may be wrong by now, so it binds for an hour at most.
@@ -182,20 +184,22 @@ package struct SyncEngine: Sendable {
     }
 
     private mutating func linkChanged(up: Bool, at moment: Moment, _ effects: inout [SyncEffect]) {
-        if up, reachability == .offline {
-            change(to: .connecting, cause: "link up", &effects)
+        guard up != linkIsUp else { return }
+        let before = reachability
+        linkIsUp = up
+        if up {
+            hub = .connecting
             // Failures of the old link say little about this one; what a server asked for still holds.
             memory.failures = min(memory.failures, 1)
             timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
             let first = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
             timer.wish(.reconnected(at: first), now: moment.instant)
-        } else if !up {
-            change(to: .offline, cause: "link down", &effects)
         }
+        effects.append(.report(.reachability(from: before, to: reachability, cause: up ? "link up" : "link down")))
     }
 
     private mutating func beginCycleIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard timer.isDue(now: moment.instant), reachability != .offline else { return }
+        guard timer.isDue(now: moment.instant), linkIsUp else { return }
         if let pause = memory.pause {
             guard let until = pause.until, until <= moment.wall else { return }
             memory.pause = nil
@@ -203,22 +207,27 @@ package struct SyncEngine: Sendable {
         beginCycle(at: moment, &effects)
     }
 
-    /// Asks for a wake-up when the time of the next one has changed.
+    /// Asks for a wake-up when one is needed earlier than the one that is planned. A later one is not worth a timer for each
+    /// enqueue: the earlier fires, finds nothing due, and the next is planned then.
     private mutating func arm(_ effects: inout [SyncEffect], at moment: Moment) {
-        var wanted = cycle == nil && hasStarted && reachability != .offline ? timer.dueAt : nil
+        var wanted = cycle == nil && hasStarted && linkIsUp ? timer.dueAt : nil
         if cycle == nil, let pause = memory.pause {
-            // A pause of wall time ends by the wall clock: look again at its end, or within a minute of a step.
+            // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
             wanted = pause.until.map { moment.instant.advanced(by: max(.seconds(1), moment.wall.duration(to: $0))) }
         }
-        guard wanted != armedWake else { return }
+        guard let wanted else { return }
+        if let armedWake, armedWake <= wanted { return }
         armedWake = wanted
         effects.append(.wake(at: wanted))
     }
 
-    mutating func change(to next: Reachability, cause: String, _ effects: inout [SyncEffect]) {
-        guard next != reachability else { return }
-        effects.append(.report(.reachability(from: reachability, to: next, cause: cause)))
-        reachability = next
+    package var reachability: Reachability { linkIsUp ? hub : .offline }
+
+    mutating func hubIs(_ next: Reachability, cause: String, _ effects: inout [SyncEffect]) {
+        let before = reachability
+        hub = next
+        guard reachability != before else { return }
+        effects.append(.report(.reachability(from: before, to: reachability, cause: cause)))
     }
 
     private func merge(_ old: SyncRequest?, _ new: SyncRequest) -> SyncRequest {
@@ -231,7 +240,7 @@ package struct SyncEngine: Sendable {
     /// Writes the memory if that is worth an fsync: a server's wish and a pause always, the count of failures now and
     /// then, the time of the last success every ten minutes.
     mutating func saveMemory(_ effects: inout [SyncEffect]) {
-        guard memoryIsWorthSaving else { return }
+        guard memoryIsWorthSaving, !isSaving, hasStarted else { return }
         remembered = memory
         isSaving = true
         effects.append(.store(.remember(memory)))

@@ -25,8 +25,8 @@ package enum SyncEvent: Sendable {
 package enum SyncEffect: Sendable {
     case store(StoreCommand)
     case send(HubCall)
-    /// Replaces the earlier wish; `nil` means nothing is planned.
-    case wake(at: Instant?)
+    /// Send ``SyncEvent/timer`` at that time, or as soon as possible when it has passed. Replaces the earlier wish.
+    case wake(at: Instant)
     case report(SyncReport)
 }
 

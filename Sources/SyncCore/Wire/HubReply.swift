@@ -4,18 +4,18 @@
 /// hub's only when it says so by `Sync-Version` and carries JSON; everything else is evidence of something in between,
 /// and never changes data.
 package enum HubReply: Sendable {
-    case answered(HubFacts, body: [UInt8])
+    case answered(HubHeaders, body: [UInt8])
     case refused(Refusal)
 
     package struct Refusal: Error, Hashable, Sendable {
         package var kind: Kind
         /// For people: what was said, by whom.
         package var detail: String
-        /// The hub's own facts, when it was the hub that spoke.
-        package var facts: HubFacts?
+        /// What the headers said; without a `version` it was not the hub that spoke, but a proxy's `Retry-After` counts too.
+        package var facts: HubHeaders?
         package var problem: Problem?
 
-        package init(_ kind: Kind, _ detail: String, facts: HubFacts? = nil, problem: Problem? = nil) {
+        package init(_ kind: Kind, _ detail: String, facts: HubHeaders? = nil, problem: Problem? = nil) {
             self.kind = kind
             self.detail = detail
             self.facts = facts
@@ -52,25 +52,26 @@ package enum HubReply: Sendable {
         case failed
     }
 
-    package static func read(_ response: HTTPResponse) -> HubReply {
-        let facts = HubFacts(response.headers)
+    /// - Parameter now: Our wall clock, for a `Retry-After` date without any other clock beside it.
+    package static func read(_ response: HTTPResponse, now: Timestamp) -> HubReply {
+        let facts = HubHeaders(reading: response.headers, now: now)
         if (200...299).contains(response.status) {
-            guard let facts else {
+            guard let version = response.headers[HubHeader.version] else {
                 return .refused(Refusal(.foreign, "answer \(response.status) without Sync-Version\(hint(response))"))
             }
             guard isJSON(response.headers["Content-Type"]) else {
                 return .refused(Refusal(.foreign, "answer \(response.status) is not JSON\(hint(response))", facts: facts))
             }
-            guard facts.version == "1" else {
-                return .refused(
-                    Refusal(.incompatible, "the hub answered in protocol version \(facts.version.prefix(16))", facts: facts))
+            guard facts.version == HubHeader.currentVersion else {
+                let said = Printable.text(version, max: 16)
+                return .refused(Refusal(.incompatible, "the hub answered in protocol version \(said)", facts: facts))
             }
             return .answered(facts, body: response.body)
         }
         return .refused(refusal(response, facts))
     }
 
-    private static func refusal(_ response: HTTPResponse, _ facts: HubFacts?) -> Refusal {
+    private static func refusal(_ response: HTTPResponse, _ facts: HubHeaders) -> Refusal {
         let problem = problem(response)
         let said = problem.map { $0.detail.isEmpty ? $0.title : $0.detail } ?? "answer \(response.status)\(hint(response))"
         let kind: Kind
@@ -78,7 +79,7 @@ package enum HubReply: Sendable {
         case (300...399, _), (511, _): kind = .foreign
         case (400, "unsupported-sync-version"?): kind = .incompatible
         // Without a word of the hub's own, a 4xx is as likely a proxy's or a portal's.
-        case (400, _), (422, _): kind = facts == nil ? .misconfigured : .malformed
+        case (400, _), (422, _): kind = facts.version == nil ? .misconfigured : .malformed
         case (401, _): kind = .auth
         case (403, "device-blocked"?): kind = .blocked
         case (403, _): kind = .auth
@@ -90,7 +91,7 @@ package enum HubReply: Sendable {
         case (500...599, _): kind = .failed
         default: kind = .misconfigured
         }
-        return Refusal(kind, said, facts: facts ?? HubFacts(retryAfterIn: response.headers), problem: problem)
+        return Refusal(kind, said, facts: facts, problem: problem)
     }
 
     private static func problem(_ response: HTTPResponse) -> Problem? {
@@ -110,82 +111,6 @@ package enum HubReply: Sendable {
         guard let type = response.headers["Content-Type"] else { return "" }
         return ", content type \(Printable.text(type, max: 60))"
     }
-}
-
-/// The hub's response headers (PROTOCOL A1).
-package struct HubFacts: Hashable, Sendable {
-    package var version: String
-    /// The hub's wall clock; a hint, never used to set ours.
-    package var time: Timestamp?
-    package var epoch: String?
-    package var head: Int64?
-    /// Highest outbox `seq` that the hub has seen from this replica.
-    package var deviceSeq: Int64?
-    package var config: Int64?
-    package var retryAfter: RetryAfter?
-
-    /// - Returns: `nil` when the answer does not claim to be a hub's.
-    package init?(_ headers: HTTPHeaders) {
-        guard let version = headers["Sync-Version"] else { return nil }
-        self.version = version
-        time = headers["Sync-Time"].flatMap { Int64($0) }.map { Timestamp(milliseconds: $0) }
-        epoch = headers["Sync-Epoch"].flatMap { $0.isEmpty || $0.utf8.count > 64 ? nil : $0 }
-        head = headers["Sync-Head"].flatMap { Int64($0) }
-        deviceSeq = headers["Sync-Device-Seq"].flatMap { Int64($0) }
-        config = headers["Sync-Config"].flatMap { Int64($0) }
-        retryAfter = headers["Retry-After"].flatMap { RetryAfter($0) }
-    }
-
-    /// A `Retry-After` counts also when a proxy in front of the hub says it.
-    init?(retryAfterIn headers: HTTPHeaders) {
-        guard let after = headers["Retry-After"].flatMap({ RetryAfter($0) }) else { return nil }
-        version = ""
-        retryAfter = after
-    }
-}
-
-/// `Retry-After` (RFC 9110, 10.2.3): seconds, or a date.
-package enum RetryAfter: Hashable, Sendable {
-    case seconds(Int64)
-    case date(Timestamp)
-
-    /// - Returns: `nil` for garbage and negative seconds; then our own backoff decides.
-    package init?(_ text: String) {
-        let value = text.trimmingSpaces
-        if let seconds = Int64(value) {
-            guard seconds >= 0 else { return nil }
-            self = .seconds(seconds)
-        } else if !value.isEmpty, value.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }) {
-            self = .seconds(.max)
-        } else if let date = HTTPDate.timestamp(value) {
-            self = .date(date)
-        } else {
-            return nil
-        }
-    }
-
-    /// How long from now. A date is taken against the hub's own clock when it was sent along, so that a wrong clock of
-    /// ours does not matter.
-    package func delay(hubTime: Timestamp?, now: Timestamp) -> Duration {
-        switch self {
-        case .seconds(let seconds): .seconds(min(seconds, 31_536_000))
-        case .date(let date): max(.zero, (hubTime ?? now).duration(to: date))
-        }
-    }
-}
-
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form of RFC 9110, 5.6.7 that may be sent.
-package enum HTTPDate {
-    package static func timestamp(_ text: String) -> Timestamp? {
-        let parts = text.split(separator: " ")
-        guard parts.count == 6, parts[5] == "GMT",
-            let month = months.firstIndex(of: String(parts[2])), parts[1].utf8.count == 2, parts[3].utf8.count == 4
-        else { return nil }
-        let number = month + 1
-        return RFC3339.timestamp("\(parts[3])-\(number < 10 ? "0" : "")\(number)-\(parts[1])T\(parts[4])Z")
-    }
-
-    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 }
 
 /// Text from outside on its way to a log, a terminal or an error: control characters escaped, length cut.

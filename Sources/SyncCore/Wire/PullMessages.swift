@@ -144,14 +144,7 @@ package struct StreamPage: Hashable, Sendable {
             writer.member("has_more", hasMore)
             writer.name("records")
             writer.array { writer in
-                for item in records {
-                    var object: JSONObject = ["id": .string(item.id.text)]
-                    for member in item.record.json.object?.members ?? [] { object[member.name.text] = member.value }
-                    if let device = item.originDevice {
-                        object["origin"] = ["device": .string(device), "key": item.originKey.map { .string($0) } ?? .null]
-                    }
-                    writer.value(object)
-                }
+                for item in records { item.write(to: &writer) }
             }
             writer.name("deletions")
             writer.array { writer in
@@ -177,15 +170,7 @@ package struct StreamPage: Hashable, Sendable {
         guard let hasMore = object["has_more"]?.bool else { throw ReplyError(pointer + "/has_more", "true or false") }
         var records: [Record] = []
         for (index, json) in (object["records"]?.array ?? []).enumerated() {
-            let place = pointer + "/records/\(index)"
-            guard let id = json.object?["id"]?.text.flatMap({ RecordID($0) }) else {
-                throw ReplyError(place + "/id", "a record id")
-            }
-            let origin = json.object?["origin"]?.object
-            records.append(
-                Record(
-                    id: id, record: try HubRecord.read(json, at: place), originDevice: origin?["device"]?.text,
-                    originKey: origin?["key"]?.text))
+            records.append(try Record.read(json, at: pointer + "/records/\(index)"))
         }
         var deletions: [Deletion] = []
         for (index, json) in (object["deletions"]?.array ?? []).enumerated() {
@@ -199,6 +184,36 @@ package struct StreamPage: Hashable, Sendable {
                     reason: json.object?["reason"]?.text))
         }
         return StreamPage(entity: entity, cursor: cursor, hasMore: hasMore, records: records, deletions: deletions)
+    }
+}
+
+extension StreamPage.Record {
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("id", id.text)
+            writer.member("version", record.version)
+            writer.member("hlc", record.hlc)
+            if let stamps = record.fieldHLC, !stamps.isEmpty { writer.member("field_hlc", JSON.object(stamps)) }
+            if let originDevice {
+                writer.name("origin")
+                writer.object { writer in
+                    writer.member("device", originDevice)
+                    writer.member("key", originKey)
+                }
+            }
+            writer.name("data")
+            writer.value(record.data)
+        }
+    }
+
+    static func read(_ json: JSON, at place: String) throws(ReplyError) -> StreamPage.Record {
+        guard let id = json.object?["id"]?.text.flatMap({ RecordID($0) }) else {
+            throw ReplyError(place + "/id", "a record id")
+        }
+        let origin = json.object?["origin"]?.object
+        return StreamPage.Record(
+            id: id, record: try HubRecord.read(json, at: place), originDevice: origin?["device"]?.text,
+            originKey: origin?["key"]?.text)
     }
 }
 

@@ -90,10 +90,24 @@ package struct PushResponse: Hashable, Sendable {
 package struct PushResult: Hashable, Sendable {
     package var key: MutationKey
     package var verdict: Verdict
+    package var notes: Notes
 
-    package init(key: MutationKey, verdict: Verdict) {
+    package init(key: MutationKey, verdict: Verdict, notes: Notes = Notes()) {
         self.key = key
         self.verdict = verdict
+        self.notes = notes
+    }
+
+    /// What the hub adds to a verdict. Nothing of it changes what the verdict means for the store.
+    package struct Notes: Hashable, Sendable {
+        /// The stamp lay too far ahead of the hub's clock and was taken as the hub's own time.
+        package var isClockClamped = false
+        /// With a `duplicate`: why the first answer was a rejection, as long as the hub remembers it.
+        package var problem: Problem?
+        /// With a `duplicate`: the fields of the first answer, which was a conflict.
+        package var fields: [String] = []
+
+        package init() {}
     }
 
     package enum Verdict: Hashable, Sendable {

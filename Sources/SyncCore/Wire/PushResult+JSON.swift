@@ -13,6 +13,8 @@ extension PushResult {
                 writer.member("status", "duplicate")
                 writer.member("original", original.rawValue)
                 writer.member("current", current.json)
+                writer.member("problem", notes.problem?.json(prefix: Problem.hubPrefix))
+                if !notes.fields.isEmpty { writer.member("fields", JSON.list(notes.fields)) }
             case .conflict(let fields, let current):
                 writer.member("status", "conflict")
                 writer.member("fields", JSON.list(fields))
@@ -26,6 +28,7 @@ extension PushResult {
                 writer.member("problem", problem?.json(prefix: Problem.hubPrefix))
                 if let after { writer.member("retry_after", Int64(after.components.seconds)) }
             }
+            if notes.isClockClamped { writer.member("clock_clamped", true) }
         }
     }
 
@@ -35,7 +38,18 @@ extension PushResult {
             throw ReplyError(pointer + "/idempotency_key", "an idempotency key")
         }
         guard let status = object["status"]?.text else { throw ReplyError(pointer + "/status", "a string") }
-        return PushResult(key: key, verdict: try verdict(status, object, at: pointer))
+        return PushResult(key: key, verdict: try verdict(status, object, at: pointer), notes: notes(status, object))
+    }
+
+    /// Read leniently: these are for people, and no reason to refuse an answer.
+    private static func notes(_ status: String, _ object: JSONObject) -> Notes {
+        var notes = Notes()
+        notes.isClockClamped = object["clock_clamped"]?.bool == true
+        if status == "duplicate" {
+            if let problem = object["problem"], problem.object != nil { notes.problem = Problem(problem) }
+            notes.fields = (object["fields"]?.array ?? []).compactMap(\.text)
+        }
+        return notes
     }
 
     private static func verdict(
@@ -108,7 +122,7 @@ extension HubState {
         }
     }
 
-    static func read(_ json: JSON?, at pointer: String) throws(ReplyError) -> HubState {
+    package static func read(_ json: JSON?, at pointer: String) throws(ReplyError) -> HubState {
         guard let json, !json.isNull else { return .absent }
         if json.object?["deleted"]?.bool == true {
             return .deleted(version: try ReplyReader.version(json.object?["version"], pointer + "/version"))
@@ -122,7 +136,7 @@ enum ReplyReader {
     static func object(_ body: [UInt8]) throws(ReplyError) -> JSONObject {
         let json: JSON
         do throws(JSONError) {
-            json = try JSONReader.read(body)
+            json = try JSONReader.read(body, limits: .message)
         } catch {
             throw ReplyError("", "JSON, but " + error.description)
         }

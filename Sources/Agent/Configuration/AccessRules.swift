@@ -1,0 +1,120 @@
+package import SyncCore
+
+/// Who may do what through the socket. The first rule that matches a peer decides; no match means no access.
+package struct AccessRules: Hashable, Sendable {
+    package var rules: [AccessRule]
+
+    package init(_ rules: [AccessRule]) {
+        self.rules = rules
+    }
+
+    /// What holds when the configuration names no rules: root and the agent's own user may everything, the group `agentd`
+    /// (where it exists) may enqueue.
+    package static func standard(_ accounts: Accounts) -> AccessRules {
+        var rules = [AccessRule(.user(Account(name: "root", id: 0)), .admin)]
+        if accounts.ownUser != 0 {
+            rules.append(AccessRule(.user(Account(name: String(accounts.ownUser), id: accounts.ownUser)), .admin))
+        }
+        if let group = accounts.named(group: AgentConfiguration.Socket.defaultGroup) {
+            rules.append(AccessRule(.group(group), .enqueue))
+        }
+        return AccessRules(rules)
+    }
+
+    /// What a peer may do, by the credentials that the kernel gave for its connection.
+    ///
+    /// The number 65534 stands for everybody whom our user namespace cannot map. As a user it is matched only by a rule
+    /// that names this very user (which may grant no more than reading); as a group it never matches.
+    ///
+    /// - Parameter groups: Supplementary groups (`SO_PEERGROUPS`).
+    /// - Returns: `nil` when no rule matches.
+    package func decide(uid: UInt32, gid: UInt32, groups: [UInt32]) -> Access? {
+        let rule = rules.first { rule in
+            switch rule.peer {
+            case .user(let user): user.id == uid
+            case .group(let group):
+                uid != Account.unmapped && group.id != Account.unmapped && (group.id == gid || groups.contains(group.id))
+            }
+        }
+        return rule.map { Access($0, uid: uid) }
+    }
+}
+
+package struct AccessRule: Hashable, Sendable {
+    package enum Peer: Hashable, Sendable {
+        case user(Account)
+        case group(Account)
+    }
+
+    package var peer: Peer
+    package var role: AccessRole
+    /// `nil`: all entities.
+    package var entities: Set<EntityName>?
+    /// The most urgent priority that the peer may ask for.
+    package var maxPriority: Priority = .critical
+    /// `nil`: named after the user, see ``Access/app``.
+    package var app: AppName?
+    package var requestsPerSecond = AccessRule.defaultRequestsPerSecond
+    /// Open mutations of the app; `nil`: no limit of its own.
+    package var quotaMutations: Int?
+
+    package static let defaultRequestsPerSecond = 200
+
+    package init(_ peer: Peer, _ role: AccessRole) {
+        self.peer = peer
+        self.role = role
+    }
+}
+
+/// Each role includes the ones before it.
+package enum AccessRole: String, Hashable, Sendable, CaseIterable, Comparable {
+    /// Read the mirror, status and events.
+    case read
+    /// Ask for changes.
+    case enqueue
+    /// Sync, pause, resume, hints about links.
+    case operate
+    /// Reload, discard, resolve, and whatever touches the work of others.
+    case admin
+
+    package static func < (left: AccessRole, right: AccessRole) -> Bool { left.rank < right.rank }
+
+    private var rank: Int {
+        switch self {
+        case .read: 0
+        case .enqueue: 1
+        case .operate: 2
+        case .admin: 3
+        }
+    }
+}
+
+/// What one connected peer may do.
+package struct Access: Hashable, Sendable {
+    package var uid: UInt32
+    package var role: AccessRole
+    /// The rule's `app`, or `uid:NUMBER`: two users never share keys, quotas and rates unless a rule says so.
+    package var app: AppName
+    package var entities: Set<EntityName>?
+    package var maxPriority: Priority
+    package var requestsPerSecond: Int
+    package var quotaMutations: Int?
+
+    init(_ rule: AccessRule, uid: UInt32) {
+        self.uid = uid
+        role = rule.role
+        app = rule.app ?? AppName(trusted: "uid:\(uid)")
+        entities = rule.entities
+        maxPriority = rule.maxPriority
+        requestsPerSecond = rule.requestsPerSecond
+        quotaMutations = rule.quotaMutations
+    }
+
+    package func allows(_ role: AccessRole) -> Bool { self.role >= role }
+
+    package func allows(_ entity: EntityName) -> Bool { entities?.contains(entity) ?? true }
+
+    package func allows(_ priority: Priority) -> Bool { priority >= maxPriority }
+
+    package var requester: Requester { Requester(app: app, uid: uid, quotaMutations: quotaMutations) }
+}

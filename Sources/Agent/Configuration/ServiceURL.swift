@@ -1,0 +1,195 @@
+/// The address of a server, read more strictly than RFC 3986 allows: `http` or `https`, a host, maybe a port and a path.
+///
+/// There is one spelling for one address: no user information (it would end up in logs), no query, no fragment, no dot
+/// segments, hosts in ASCII, numeric hosts only as four decimal numbers. What two programs could read differently is
+/// refused instead of repaired.
+package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
+    /// Without a slash at the end, so that `text + "/v1/probe"` is right.
+    package let text: String
+    package let isSecure: Bool
+    /// In lower case, an IPv6 address without its brackets.
+    package let host: String
+    /// Given, or the scheme's: 443 or 80.
+    package let port: Int
+    /// Empty, or starting with a slash.
+    package let path: String
+
+    package var description: String { text }
+
+    /// Whether requests to it stay in this machine: `localhost`, 127.0.0.0/8, `::1`.
+    package var isLoopback: Bool {
+        if host == "localhost" || IPv6Address(host)?.isLoopback == true { return true }
+        return IPv4Address(host)?.isLoopback ?? false
+    }
+
+    /// Why a text is not such an address, as what was expected instead.
+    package struct Refusal: Error, Hashable, Sendable {
+        package var expected: String
+        /// The text contains a password, or looks as if: it must not be shown.
+        package var hidesValue = false
+    }
+
+    package init(_ text: String) throws(Refusal) {
+        let bytes = Array(text.utf8)
+        guard bytes.count <= 2_048 else { throw Refusal(expected: "at most 2048 bytes") }
+        // Before anything that would show the text: whatever stands before an @ may be a password.
+        if bytes.contains(UInt8(ascii: "@")) {
+            throw Refusal(expected: "no user name or password in the URL: credentials go into a file", hidesValue: true)
+        }
+        guard bytes.allSatisfy({ $0 < 128 }) else {
+            throw Refusal(expected: "ASCII only: an international host name in its xn-- form, other characters as %XX")
+        }
+        guard bytes.allSatisfy({ $0 > 32 && $0 != 127 }) else { throw Refusal(expected: "no spaces or control characters") }
+        let afterScheme: Substring
+        if text.hasPrefix("https://") {
+            isSecure = true
+            afterScheme = text.dropFirst(8)
+        } else if text.hasPrefix("http://") {
+            isSecure = false
+            afterScheme = text.dropFirst(7)
+        } else {
+            throw Refusal(expected: "https://HOST or https://HOST:PORT")
+        }
+        if afterScheme.utf8.contains(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }) {
+            throw Refusal(expected: "a URL without ? and #", hidesValue: true)
+        }
+        let authority = afterScheme.prefix { $0 != "/" }
+        let (host, port) = try ServiceURL.hostAndPort(authority)
+        self.host = host.text
+        self.port = port ?? (isSecure ? 443 : 80)
+        path = try ServiceURL.path(afterScheme.dropFirst(authority.count))
+        let shown = host.isIPv6 ? "[" + host.text + "]" : host.text
+        self.text = (isSecure ? "https://" : "http://") + shown + (port.map { ":" + String($0) } ?? "") + path
+    }
+
+    private static func hostAndPort(_ authority: Substring) throws(Refusal) -> (host: (text: String, isIPv6: Bool), port: Int?) {
+        let host: String
+        let rest: Substring
+        let isIPv6 = authority.hasPrefix("[")
+        if isIPv6 {
+            guard let end = authority.firstIndex(of: "]") else { throw Refusal(expected: "a ] after the IPv6 address") }
+            host = authority[authority.index(after: authority.startIndex)..<end].lowercased()
+            guard IPv6Address(host) != nil else {
+                throw Refusal(expected: "an IPv6 address between [ and ], without a zone")
+            }
+            rest = authority[authority.index(after: end)...]
+        } else {
+            let name = authority.prefix { $0 != ":" }
+            host = name.lowercased()
+            try checkName(host)
+            rest = authority.dropFirst(name.count)
+        }
+        if rest.isEmpty { return ((host, isIPv6), nil) }
+        let digits = rest.dropFirst()
+        guard rest.hasPrefix(":"), !digits.isEmpty, digits.utf8.count <= 5, digits.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }),
+            !digits.hasPrefix("0"), let port = Int(digits), (1...65_535).contains(port)
+        else { throw Refusal(expected: "a port from 1 to 65535") }
+        return ((host, isIPv6), port)
+    }
+
+    /// RFC 1123, 2.1. A name that ends in a number must be an IPv4 address: resolvers also take `127.1` and `0x7f000001`
+    /// for addresses, and then the host is not what it looks like.
+    private static func checkName(_ host: String) throws(Refusal) {
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        let isName = host.utf8.count <= 253 && labels.allSatisfy { label in
+            !label.isEmpty && label.utf8.count <= 63 && !label.hasPrefix("-") && !label.hasSuffix("-")
+                && label.utf8.allSatisfy { ($0 >= 97 && $0 <= 122) || ($0 >= 48 && $0 <= 57) || $0 == 45 }
+        }
+        guard isName else { throw Refusal(expected: "a host name of letters, digits, - and dots") }
+        if let last = labels.last?.utf8, last.allSatisfy({ $0 >= 48 && $0 <= 57 }) || last.starts(with: "0x".utf8) {
+            guard let address = IPv4Address(host) else { throw Refusal(expected: "an IPv4 address of four numbers") }
+            if address.isUnspecified { throw Refusal(expected: "an address that can be connected to, which 0.0.0.0 is not") }
+        }
+    }
+
+    private static func path(_ text: Substring) throws(Refusal) -> String {
+        var segments = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        if segments.last == "" { segments.removeLast() }
+        for segment in segments {
+            let bytes = Array(segment.utf8)
+            if bytes.isEmpty || segment == "." || segment == ".." {
+                throw Refusal(expected: "a path without empty parts, . and ..")
+            }
+            for (index, byte) in bytes.enumerated() {
+                switch byte {
+                case UInt8(ascii: "%"):
+                    let digits = bytes[(index + 1)...].prefix(2)
+                    guard digits.count == 2, digits.allSatisfy(isHex) else {
+                        throw Refusal(expected: "two hexadecimal digits after each % of the path")
+                    }
+                case UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "^"),
+                    UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"), UInt8(ascii: "["),
+                    UInt8(ascii: "]"):
+                    throw Refusal(expected: "a path of letters, digits and -._~!$&'()*+,;=:%")
+                default: break
+                }
+            }
+        }
+        return segments.map { "/" + $0 }.joined()
+    }
+
+    private static func isHex(_ byte: UInt8) -> Bool {
+        (byte >= 48 && byte <= 57) || (byte >= 65 && byte <= 70) || (byte >= 97 && byte <= 102)
+    }
+}
+
+/// Four decimal numbers without leading zeros.
+struct IPv4Address {
+    private var bytes: [UInt8]
+
+    init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        bytes = parts.compactMap { part in
+            let isNumber = !part.isEmpty && part.utf8.allSatisfy { $0 >= 48 && $0 <= 57 }
+            return isNumber && (part == "0" || !part.hasPrefix("0")) ? UInt8(part) : nil
+        }
+        guard parts.count == 4, bytes.count == 4 else { return nil }
+    }
+
+    var isLoopback: Bool { bytes[0] == 127 }
+    var isUnspecified: Bool { bytes.allSatisfy { $0 == 0 } }
+    /// As the last two groups of an IPv6 address.
+    var groups: [UInt16] { [UInt16(bytes[0]) << 8 | UInt16(bytes[1]), UInt16(bytes[2]) << 8 | UInt16(bytes[3])] }
+}
+
+/// RFC 4291, 2.2: eight groups of up to four hexadecimal digits, at most one `::`, the last two groups maybe as IPv4.
+struct IPv6Address {
+    private var groups: [UInt16]
+
+    init?(_ text: String) {
+        let bytes = Array(text.utf8), colon = UInt8(ascii: ":")
+        let gap = bytes.indices.dropLast().first { bytes[$0] == colon && bytes[$0 + 1] == colon }
+        guard let head = IPv6Address.groups(bytes[..<(gap ?? bytes.count)], isLast: gap == nil) else { return nil }
+        if let gap {
+            guard let tail = IPv6Address.groups(bytes[(gap + 2)...], isLast: true), head.count + tail.count <= 7 else {
+                return nil
+            }
+            groups = head + [UInt16](repeating: 0, count: 8 - head.count - tail.count) + tail
+        } else {
+            guard head.count == 8 else { return nil }
+            groups = head
+        }
+    }
+
+    var isLoopback: Bool { groups == [0, 0, 0, 0, 0, 0, 0, 1] }
+
+    private static func groups(_ bytes: ArraySlice<UInt8>, isLast: Bool) -> [UInt16]? {
+        if bytes.isEmpty { return [] }
+        var groups: [UInt16] = []
+        let parts = bytes.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+        for (index, part) in parts.enumerated() {
+            let text = String(decoding: part, as: UTF8.self)
+            if isLast, index == parts.count - 1, part.contains(UInt8(ascii: ".")) {
+                guard let address = IPv4Address(text) else { return nil }
+                groups += address.groups
+            } else {
+                // `UInt16(_:radix:)` would take a sign.
+                guard (1...4).contains(part.count), part.first != UInt8(ascii: "+"), part.first != UInt8(ascii: "-"),
+                    let group = UInt16(text, radix: 16)
+                else { return nil }
+                groups.append(group)
+            }
+        }
+        return groups
+    }
+}

@@ -1,0 +1,108 @@
+package import SyncCore
+import Synchronization
+
+/// Carries the engine's calls to the hub: address, credentials, headers, gzip. It decides nothing about sync.
+package final class HubClient: Sendable {
+    package struct Settings: Sendable {
+        /// Without a slash at the end.
+        package var baseURL: String
+        package var device: DeviceID
+        package var tls: TLSIdentity
+        package var compressOver: Int
+        /// `agentd/1.0.0`.
+        package var userAgent: String
+
+        package init(baseURL: String, device: DeviceID, tls: TLSIdentity, compressOver: Int, userAgent: String) {
+            self.baseURL = baseURL
+            self.device = device
+            self.tls = tls
+            self.compressOver = compressOver
+            self.userAgent = userAgent
+        }
+    }
+
+    /// Reads the bearer token, anew for each call: it may be replaced while we run, and reading a small file is cheap.
+    /// `nil` when the device has none and shows a client certificate instead.
+    package typealias TokenReader = @Sendable () throws -> String?
+
+    private let transport: any HTTPTransport
+    private let compressor: any Compressor
+    private let time: any TimeSource
+    private let token: TokenReader
+    private let state: Mutex<State>
+
+    private struct State {
+        var settings: Settings
+        var coding: RequestCoding
+    }
+
+    package init(
+        settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource,
+        token: @escaping TokenReader
+    ) {
+        self.transport = transport
+        self.compressor = compressor
+        self.time = time
+        self.token = token
+        state = Mutex(State(settings: settings, coding: RequestCoding(compressOver: settings.compressOver)))
+    }
+
+    package func use(_ settings: Settings) {
+        state.withLock { state in
+            // Another server may read gzip where the old one did not.
+            if settings.baseURL != state.settings.baseURL || settings.compressOver != state.settings.compressOver {
+                state.coding = RequestCoding(compressOver: settings.compressOver)
+            }
+            state.settings = settings
+        }
+    }
+
+    /// - Returns: The answer, whatever its status, or why there is none.
+    package func send(_ call: HubCall, replica: ReplicaID) async -> Result<HTTPResponse, TransportError> {
+        let (settings, wantsGzip) = state.withLock { state in
+            (state.settings, state.coding.compresses(call.body.count, now: time.now().instant))
+        }
+        var request: HTTPRequest
+        do {
+            request = try self.request(for: call, replica: replica, settings)
+        } catch {
+            return .failure(TransportError(.credentials, doing: call.doing, detail: "\(error)"))
+        }
+        guard wantsGzip, let packed = compressor.gzip(call.body) else { return await transport.answer(to: request) }
+        request.body = .bytes(packed)
+        request.headers["Content-Encoding"] = "gzip"
+        let first = await transport.answer(to: request)
+        guard case .success(let response) = first,
+            state.withLock({ $0.coding.shouldRepeatPlain(status: response.status) })
+        else { return first }
+        request.body = .bytes(call.body)
+        request.headers["Content-Encoding"] = nil
+        let second = await transport.answer(to: request)
+        if case .success(let response) = second {
+            state.withLock { $0.coding.repeatedPlain(status: response.status, now: time.now().instant) }
+        }
+        return second
+    }
+
+    private func request(for call: HubCall, replica: ReplicaID, _ settings: Settings) throws -> HTTPRequest {
+        var headers: HTTPHeaders = [
+            "Content-Type": "application/json", "Accept": "application/json", "User-Agent": settings.userAgent,
+            "Sync-Version": "1", "Sync-Device": settings.device.text, "Sync-Replica": replica.text,
+            "Sync-Session": call.session,
+        ]
+        if let token = try token() { headers["Authorization"] = "Bearer \(token)" }
+        return HTTPRequest(
+            .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
+            maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
+    }
+}
+
+extension HTTPTransport {
+    fileprivate func answer(to request: HTTPRequest) async -> Result<HTTPResponse, TransportError> {
+        do throws(TransportError) {
+            return .success(try await send(request))
+        } catch {
+            return .failure(error)
+        }
+    }
+}

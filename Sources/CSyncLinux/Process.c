@@ -1,0 +1,69 @@
+#define _GNU_SOURCE
+#include "ProcessShims.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+int csl_harden_process(void) {
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return errno;
+    struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0) return errno;
+    return 0;
+}
+
+void csl_name_thread(const char *name) {
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+}
+
+int csl_file_system_magic(const char *path, uint32_t *magic) {
+    struct statfs status;
+    int result;
+    do result = statfs(path, &status); while (result != 0 && errno == EINTR);
+    if (result != 0) return errno;
+    *magic = (uint32_t)status.f_type;
+    return 0;
+}
+
+int csl_signal_pipe(int ends[2]) {
+    if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+    // The handler must never wait, whatever thread it interrupts.
+    if (fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) return errno;
+    return 0;
+}
+
+// Written before the handler is installed and read only in it.
+static volatile sig_atomic_t signal_descriptor = -1;
+
+static void note_signal(int number) {
+    int before = errno;
+    unsigned char byte = (unsigned char)number;
+    // A full pipe means that thousands of signals wait already; one more tells nothing new.
+    ssize_t ignored = write(signal_descriptor, &byte, 1);
+    (void)ignored;
+    errno = before;
+}
+
+static int install(int number, void (*handler)(int)) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigfillset(&action.sa_mask);
+    return sigaction(number, &action, NULL) == 0 ? 0 : errno;
+}
+
+int csl_catch_signal(int number, int descriptor) {
+    signal_descriptor = descriptor;
+    return install(number, note_signal);
+}
+
+int csl_release_signal(int number) {
+    return install(number, SIG_DFL);
+}

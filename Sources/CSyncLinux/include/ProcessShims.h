@@ -1,0 +1,28 @@
+#ifndef CSYNCLINUX_PROCESS_SHIMS_H
+#define CSYNCLINUX_PROCESS_SHIMS_H
+
+#include <stdint.h>
+
+// What the Swift importer leaves out: variadic calls and those behind _GNU_SOURCE.
+
+/// The name of the calling thread in /proc/self/task/*/comm; the kernel keeps 15 bytes.
+void csl_name_thread(const char *name);
+
+/// f_type of statfs(2). Returns 0 or errno.
+int csl_file_system_magic(const char *path, uint32_t *magic);
+
+/// Forbids core dumps and ptrace by other processes of the same user: PR_SET_DUMPABLE 0 and RLIMIT_CORE 0.
+/// Returns 0, or the errno of the first step that failed.
+int csl_harden_process(void);
+
+/// Installs a handler that only writes the signal's number as one byte to `descriptor`. SA_RESTART, so that calls
+/// elsewhere in the program go on. Returns 0 or errno.
+int csl_catch_signal(int signal, int descriptor);
+
+/// pipe2(2) with O_CLOEXEC: ends[0] is read, ends[1] is written and never waits. Returns 0 or errno.
+int csl_signal_pipe(int ends[2]);
+
+/// Puts the default action back. Returns 0 or errno.
+int csl_release_signal(int signal);
+
+#endif

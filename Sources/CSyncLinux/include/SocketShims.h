@@ -1,0 +1,19 @@
+#ifndef CSYNCLINUX_SOCKET_SHIMS_H
+#define CSYNCLINUX_SOCKET_SHIMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What the kernel counted on one TCP connection since it was opened: payload bytes of TCP, so TLS is in them and
+/// TCP/IP headers are not.
+struct csl_tcp_counts {
+    uint64_t sent;                  ///< with repeats; one more than the payload once FIN is sent is possible
+    uint64_t received;
+    uint64_t acknowledged;
+    uint32_t since_last_ack_ms;
+};
+
+/// False when the socket is not TCP or the kernel (before 4.19) does not count.
+bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts);
+
+#endif

@@ -1,0 +1,120 @@
+package import SyncCore
+
+/// What an app gets for a mutation. It leaves only when its durability is reached, and says so when that is less than flash.
+package struct EnqueueAnswer: Hashable, Sendable {
+    package var id: MutationKey
+    package var seq: Int64
+    package var state: String
+    package var record: RecordName?
+    /// `relaxed`: on flash within a second. `nil` means it is on flash.
+    package var durability: EntityRules.Durability?
+
+    /// 201 with `Location`; 200 for the repeat of a key.
+    package static func answer(_ enqueued: Enqueued) -> LocalAnswer {
+        LocalAnswer(enqueued.isRepeat ? 200 : 201, headers: location(enqueued.key)) { write(enqueued, to: &$0) }
+    }
+
+    /// For `?wait=acked`: 201 when `state` is final, else 202 because the time ran out first. `enqueued.state` is where the
+    /// mutation stands now.
+    package static func waited(_ enqueued: Enqueued) -> LocalAnswer {
+        let isFinal = enqueued.state.isTerminal || MutationListQuery.needingAttention.contains(enqueued.state)
+        return LocalAnswer(isFinal ? 201 : 202, headers: location(enqueued.key)) { write(enqueued, to: &$0) }
+    }
+
+    /// For an atomic list: 201 `{"results":[…]}`, or 200 when it was a repeat.
+    package static func answer(atomic list: [Enqueued]) -> LocalAnswer {
+        LocalAnswer(list.allSatisfy(\.isRepeat) ? 200 : 201) { writer in
+            writer.object { writer in writer.elements("results", list) { write($1, to: &$0) } }
+        }
+    }
+
+    package static func write(_ enqueued: Enqueued, to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("id", enqueued.key.text)
+            writer.member("seq", enqueued.seq)
+            writer.member("state", enqueued.state.name)
+            if enqueued.durability == .relaxed { writer.member("durability", enqueued.durability.rawValue) }
+            writer.members("record") { writer in
+                writer.member("entity", enqueued.recordName.entity.text)
+                writer.member("id", enqueued.recordName.id.text)
+                guard let record = enqueued.record else { return }
+                writer.member("sync_status", record.status.name)
+                writer.member("version", record.version)
+                writer.stored("data", record.view)
+            }
+        }
+    }
+
+    package init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard let id = reader.text("id").flatMap({ MutationKey($0) }) else { return nil }
+        self.id = id
+        seq = reader.int("seq") ?? 0
+        state = reader.text("state") ?? "unknown"
+        let name = reader.inside("record")
+        if let entity = name.text("entity").flatMap({ EntityName($0) }), let id = name.text("id").flatMap({ RecordID($0) }) {
+            record = RecordName(entity, id)
+        }
+        durability = reader.text("durability").flatMap { EntityRules.Durability(rawValue: $0) }
+    }
+
+    private static func location(_ key: MutationKey) -> HTTPHeaders {
+        ["Location": RequestTarget.text(["v1", "mutations", key.text])]
+    }
+}
+
+/// One line of the answer to a bulk enqueue, in the order of the lines sent.
+package enum BulkAnswer: Hashable, Sendable {
+    /// `line` counts from 1; it stands in the answer when the line had no `ref`.
+    case accepted(line: Int64, ref: JSON?, id: MutationKey, state: String, isRepeat: Bool)
+    case refused(line: Int64, ref: JSON?, Problem)
+    /// The last line of a whole answer. Lines without an answer before it are not accepted.
+    case summary(accepted: Int64, failed: Int64)
+
+    /// With the line feed.
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            switch self {
+            case .accepted(let line, let ref, let id, let state, let isRepeat):
+                if let ref { writer.member("ref", ref) } else { writer.member("line", line) }
+                writer.member("id", id.text)
+                writer.member("state", state)
+                if isRepeat { writer.member("repeat", true) }
+            case .refused(let line, let ref, let problem):
+                if let ref { writer.member("ref", ref) } else { writer.member("line", line) }
+                writer.member("error", problem.json(prefix: Problem.localPrefix))
+            case .summary(let accepted, let failed):
+                writer.members("summary") { writer in
+                    writer.member("accepted", accepted)
+                    writer.member("failed", failed)
+                }
+            }
+        }
+    }
+
+    package var bytes: [UInt8] {
+        var writer = JSONWriter(capacity: 96)
+        write(to: &writer)
+        return writer.bytes + [UInt8(ascii: "\n")]
+    }
+
+    /// - Parameter position: The place of this answer in the stream, from 1; stands in for a line number that was not sent.
+    package init?(_ json: JSON, position: Int64) {
+        let reader = AnswerReader(json)
+        let line = reader.int("line") ?? position
+        let ref = reader.object["ref"]
+        if reader.has("summary") {
+            let summary = reader.inside("summary")
+            guard let accepted = summary.int("accepted"), let failed = summary.int("failed") else { return nil }
+            self = .summary(accepted: accepted, failed: failed)
+        } else if let error = reader.object["error"] {
+            self = .refused(line: line, ref: ref, Problem(error))
+        } else if let id = reader.text("id").flatMap({ MutationKey($0) }) {
+            self = .accepted(
+                line: line, ref: ref, id: id, state: reader.text("state") ?? "unknown",
+                isRepeat: reader.bool("repeat") ?? false)
+        } else {
+            return nil
+        }
+    }
+}

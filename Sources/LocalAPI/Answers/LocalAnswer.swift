@@ -1,0 +1,31 @@
+package import SyncCore
+
+/// One whole answer of the local API, ready to be written.
+package struct LocalAnswer: Hashable, Sendable {
+    package var status: Int
+    /// `nil` when there is no body.
+    package var contentType: String?
+    /// Besides Content-Type and Content-Length, which follow from the rest.
+    package var headers: HTTPHeaders
+    package var body: [UInt8]
+
+    package init(
+        _ status: Int, contentType: String? = LocalAnswer.json, headers: HTTPHeaders = [], body: [UInt8] = []
+    ) {
+        self.status = status
+        self.contentType = body.isEmpty ? nil : contentType
+        self.headers = headers
+        self.body = body
+    }
+
+    package init(_ status: Int, headers: HTTPHeaders = [], _ body: (inout JSONWriter) -> Void) {
+        var writer = JSONWriter()
+        body(&writer)
+        self.init(status, headers: headers, body: writer.bytes)
+    }
+
+    package static let json = "application/json"
+    package static let lines = "application/x-ndjson"
+    package static let eventStream = "text/event-stream"
+    package static let text = "text/plain; charset=utf-8"
+}

@@ -1,0 +1,112 @@
+package import SyncCore
+
+/// The codes of the local API: each with its HTTP status, what to do about it, and the exit status of `agentctl`.
+///
+/// This is the one table. A code is added only when a caller would act on it.
+package enum LocalProblem: String, Sendable, CaseIterable {
+    case malformed
+    case unknownMember = "unknown-member"
+    case forbidden
+    case entityNotAllowed = "entity-not-allowed"
+    case notFound = "not-found"
+    case methodNotAllowed = "method-not-allowed"
+    case timeout
+    case exists
+    case deleted
+    case alreadySent = "already-sent"
+    case versionMismatch = "version-mismatch"
+    case idempotencyMismatch = "idempotency-mismatch"
+    case paused
+    case tooLarge = "too-large"
+    case unsupportedMediaType = "unsupported-media-type"
+    case validation
+    case rate
+    /// The answer is not known: a write to disk failed in a way that leaves the outcome open.
+    case outcomeUnknown = "outcome-unknown"
+    case starting
+    case readOnly = "read-only"
+    case queueFull = "queue-full"
+    case diskFull = "disk-full"
+
+    package var status: Int {
+        switch self {
+        case .malformed, .unknownMember: 400
+        case .forbidden, .entityNotAllowed: 403
+        case .notFound: 404
+        case .methodNotAllowed: 405
+        case .timeout: 408
+        case .exists, .deleted, .alreadySent, .versionMismatch, .idempotencyMismatch, .paused: 409
+        case .tooLarge: 413
+        case .unsupportedMediaType: 415
+        case .validation: 422
+        case .rate: 429
+        case .outcomeUnknown: 500
+        case .starting, .readOnly: 503
+        case .queueFull, .diskFull: 507
+        }
+    }
+
+    /// What the person at the keyboard, or the author of the app, can do.
+    package var hint: String {
+        switch self {
+        case .malformed, .unknownMember: "correct the request; it was not stored"
+        case .forbidden: "ask for a higher role under `access` in the agent's configuration"
+        case .entityNotAllowed: "the access rules do not give this app that entity, or it is read only"
+        case .notFound: "check the name; `agentctl mutations list` and `agentctl query` show what is there"
+        case .methodNotAllowed: "use one of the methods in `allow`"
+        case .timeout: "send the whole request without pauses"
+        case .exists: "use the action `update` or `upsert`"
+        case .deleted: "create the record again if it should come back"
+        case .alreadySent: "it is on its way; make another change that corrects it"
+        case .versionMismatch: "read the record again and decide anew"
+        case .idempotencyMismatch: "use a new Idempotency-Key for a new body"
+        case .paused: "`agentctl resume`, or wait for the end of the pause"
+        case .tooLarge: "make it smaller; large content belongs into a file"
+        case .unsupportedMediaType: "send UTF-8 JSON as application/json, without a content encoding"
+        case .validation: "correct what `errors` points at; it was not stored"
+        case .rate: "wait as long as Retry-After says"
+        case .outcomeUnknown: "repeat it with the same Idempotency-Key, then read what is stored"
+        case .starting: "try again in a second"
+        case .readOnly: "the disk failed; reading goes on. See `agentctl status`"
+        case .queueFull: "wait until the hub has taken some of it, or raise store.max_mutations"
+        case .diskFull: "free some space on the disk of the agent"
+        }
+    }
+
+    /// Exit status of `agentctl` when this is the answer: 1 the answer is no, 2 not reachable, 64 usage, 77 not allowed.
+    package var exitStatus: Int32 {
+        switch self {
+        case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
+        case .forbidden, .entityNotAllowed: 77
+        case .starting: 2
+        case .notFound, .timeout, .exists, .deleted, .alreadySent, .versionMismatch, .idempotencyMismatch, .paused,
+            .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
+            1
+        }
+    }
+
+    /// - Parameter detail: One sentence for people, without a full stop.
+    package func problem(
+        _ detail: String, errors: [Problem.Pointer] = [], retryAfter: Int? = nil, members: JSONObject = [:]
+    ) -> Problem {
+        Problem(rawValue, status: status, detail: detail, errors: errors, retryAfter: retryAfter, members: members)
+    }
+
+    /// The entry for a problem that came over the socket; `nil` for a code of a newer agent.
+    package init?(_ problem: Problem) {
+        self.init(rawValue: problem.code)
+    }
+
+    package static let contentType = "application/problem+json"
+}
+
+extension Problem {
+    /// The problem as the whole answer to a request, with `Allow` and `Retry-After` where it carries them.
+    package var localAnswer: LocalAnswer {
+        var headers: HTTPHeaders = []
+        if let allow = members["allow"]?.array { headers["Allow"] = allow.compactMap(\.text).joined(separator: ", ") }
+        if let retryAfter { headers["Retry-After"] = String(retryAfter) }
+        return LocalAnswer(
+            status, contentType: LocalProblem.contentType, headers: headers, body: json(prefix: Problem.localPrefix).bytes)
+    }
+}

@@ -1,0 +1,116 @@
+package import SyncCore
+
+/// A record of the mirror as an answer. Documents are spliced in as they are stored; nothing parses them again.
+package struct RecordAnswer: Hashable, Sendable {
+    package var name: RecordName
+    package var serverID: String?
+    package var version: Int64
+    package var status: String
+    package var isDeleted: Bool
+    /// JSON text; `nil` when the record does not exist in this view.
+    package var data: String?
+    /// JSON text of the hub's document, only for `view=both`.
+    package var base: String?
+    package var syncedAt: Timestamp?
+    package var updatedAt: Timestamp?
+    package var pending: [String]
+    package var etag: String
+
+    /// 200 with the record and its `ETag`, or 304 when the reader has it already.
+    package static func answer(
+        _ record: RecordSnapshot, view: RecordView = .merged, ifNoneMatch: String? = nil
+    ) -> LocalAnswer {
+        let etag = quoted(record.etag)
+        let headers: HTTPHeaders = ["ETag": etag]
+        if let ifNoneMatch, matches(ifNoneMatch, etag) { return LocalAnswer(304, headers: headers) }
+        return LocalAnswer(200, headers: headers) { write(record, view: view, to: &$0) }
+    }
+
+    /// One page of a list: `{"items":[…],"next":…}`.
+    package static func list(_ records: [RecordSnapshot], fields: [FieldPath] = [], next: String?) -> LocalAnswer {
+        LocalAnswer(200) { writer in
+            writer.object { writer in
+                writer.elements("items", records) { writer, record in
+                    write(record, fields: fields, to: &writer)
+                }
+                writer.name("next")
+                if let next { writer.string(next) } else { writer.null() }
+            }
+        }
+    }
+
+    /// - Parameter fields: Parts of the document to show; empty means all.
+    package static func write(
+        _ record: RecordSnapshot, view: RecordView = .merged, fields: [FieldPath] = [], to writer: inout JSONWriter
+    ) {
+        writer.object { writer in
+            writer.member("entity", record.name.entity.text)
+            writer.member("id", record.name.id.text)
+            writer.member("server_id", record.serverID)
+            writer.member("version", record.version)
+            writer.member("sync_status", record.status.name)
+            writer.member("deleted", record.isDeleted)
+            let data = view == .server ? record.base : record.view
+            if fields.isEmpty { writer.stored("data", data) } else { writer.member("data", project(data, fields)) }
+            if view == .both { writer.stored("base", record.base) }
+            writer.time("synced_at", record.syncedAt)
+            writer.time("updated_at", record.updatedAt)
+            writer.elements("pending", record.pending) { $0.string($1.text) }
+            writer.member("etag", quoted(record.etag))
+        }
+    }
+
+    package init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard let entity = reader.text("entity").flatMap({ EntityName($0) }),
+            let id = reader.text("id").flatMap({ RecordID($0) })
+        else { return nil }
+        name = RecordName(entity, id)
+        serverID = reader.text("server_id")
+        version = reader.int("version") ?? 0
+        status = reader.text("sync_status") ?? "unknown"
+        isDeleted = reader.bool("deleted") ?? false
+        data = reader.source("data")
+        base = reader.source("base")
+        syncedAt = reader.time("synced_at")
+        updatedAt = reader.time("updated_at")
+        pending = reader.texts("pending")
+        etag = reader.text("etag") ?? ""
+    }
+
+    /// Weak, because the same record may be written with other members by a newer agent.
+    private static func quoted(_ etag: String) -> String {
+        etag.hasPrefix("W/\"") ? etag : "W/\"\(etag)\""
+    }
+
+    /// RFC 9110, 13.1.2: a list of tags with weak comparison, or `*`.
+    static func matches(_ header: String, _ etag: String) -> Bool {
+        func opaque(_ tag: Substring) -> Substring {
+            let trimmed = tag.drop { $0 == " " || $0 == "\t" }
+            let bare = trimmed.hasPrefix("W/") ? trimmed.dropFirst(2) : trimmed
+            return bare.lastIndex(of: "\"").map { bare[...$0] } ?? bare
+        }
+        // Our own tags hold no comma, so splitting there cuts only tags that cannot match.
+        return header == "*" || header.split(separator: ",").contains { opaque($0) == opaque(etag[...]) }
+    }
+
+    /// The document cut down to some of its fields, nested as they were.
+    private static func project(_ document: String?, _ fields: [FieldPath]) -> JSON {
+        // A stored document that does not read is shown as absent here, and found by the store's own checks.
+        guard let document, let object = (try? JSONReader.read(document, limits: .message))?.object else { return .null }
+        var result: JSONObject = [:]
+        for case .document(let names) in fields { copy(names[...], from: object, to: &result) }
+        return .object(result)
+    }
+
+    private static func copy(_ names: ArraySlice<String>, from source: JSONObject, to target: inout JSONObject) {
+        guard let name = names.first, let value = source[name] else { return }
+        if names.count == 1 {
+            target[name] = value
+        } else if let inner = value.object {
+            var part = target[name]?.object ?? [:]
+            copy(names.dropFirst(), from: inner, to: &part)
+            target[name] = .object(part)
+        }
+    }
+}

@@ -1,0 +1,173 @@
+package import SyncCore
+
+/// Everything that is wrong with one body, collected, so that its author sees it all at once.
+struct BodyFaults {
+    /// The code of the answer: a shape that we do not know outweighs a value that we refuse.
+    private(set) var code: LocalProblem?
+    private var errors: [Problem.Pointer] = []
+
+    /// More would only repeat itself: a body can be wrong in a million places.
+    private static let errorsMax = 20
+
+    init() {}
+
+    /// The wrong type: 400 `malformed`.
+    mutating func wrong(_ pointer: String, _ expected: String, _ found: JSON?) {
+        add(.malformed, pointer, "must be \(expected), not \(found?.kind ?? "missing")")
+    }
+
+    /// A shape that cannot be taken, though the type is right: 400 `malformed`.
+    mutating func malformed(_ pointer: String, _ rule: String) {
+        add(.malformed, pointer, rule)
+    }
+
+    mutating func missing(_ pointer: String, _ expected: String) {
+        add(.malformed, pointer, "is missing; it must be \(expected)")
+    }
+
+    /// The right type with a value that cannot be taken: 422 `validation`.
+    mutating func refused(_ pointer: String, _ rule: String) {
+        add(.validation, pointer, rule)
+    }
+
+    /// A member that does not exist: 400 `unknown-member`, with the one that was probably meant.
+    mutating func unknown(_ name: String, in pointer: String, known: [String]) {
+        let near = NearestName.of(name, among: known).map { "; did you mean \($0)?" } ?? ""
+        add(.unknownMember, pointer + "/" + BodyFaults.escaped(name), "is not known here" + near)
+    }
+
+    /// - Throws: One problem with an `errors` entry for each fault, if there is any.
+    func check() throws(Problem) {
+        guard let code, let first = errors.first else { return }
+        let more = errors.count > 1 ? ", and \(errors.count - 1) more" : ""
+        let place = first.pointer.isEmpty ? "the body" : first.pointer
+        throw code.problem(place + " " + first.detail + more, errors: errors)
+    }
+
+    private mutating func add(_ code: LocalProblem, _ pointer: String, _ detail: String) {
+        if errors.count < BodyFaults.errorsMax { errors.append(Problem.Pointer(pointer, detail)) }
+        switch (self.code, code) {
+        case (nil, _), (.validation?, .malformed), (.validation?, .unknownMember), (.malformed?, .unknownMember):
+            self.code = code
+        default: break
+        }
+    }
+
+    /// A member name inside a JSON pointer (RFC 6901, 3), cut to what a log line bears.
+    static func escaped(_ name: String) -> String {
+        var result = ""
+        for scalar in name.unicodeScalars.prefix(64) {
+            switch scalar {
+            case "~": result += "~0"
+            case "/": result += "~1"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}
+
+/// The first step of every body: bytes to JSON.
+package enum BodyText {
+    /// - Throws: 400 `malformed` with the byte `offset`.
+    package static func json(_ bytes: [UInt8]) throws(Problem) -> JSON {
+        do throws(JSONError) {
+            return try JSONReader.read(bytes, limits: .message)
+        } catch {
+            throw LocalProblem.malformed.problem(
+                "the body is not valid JSON at byte \(error.offset): expected \(error.expected)",
+                members: ["offset": .int(error.offset)])
+        }
+    }
+
+    /// Like ``json(_:)``, for a body whose absence means `{}`.
+    static func object(_ bytes: [UInt8]) throws(Problem) -> JSONObject {
+        if bytes.isEmpty { return [:] }
+        let json = try json(bytes)
+        guard let object = json.object else {
+            var faults = BodyFaults()
+            faults.wrong("", "an object", json)
+            try faults.check()
+            return [:]
+        }
+        return object
+    }
+}
+
+/// Reads the members of one small body by name, and refuses those that nobody asked for.
+struct BodyReader {
+    let object: JSONObject
+    let pointer: String
+    var faults = BodyFaults()
+    private var known: [String] = []
+
+    init(_ object: JSONObject, at pointer: String = "") {
+        self.object = object
+        self.pointer = pointer
+    }
+
+    /// The member, `nil` when absent or null.
+    mutating func value(_ name: String) -> JSON? {
+        known.append(name)
+        return object[name].flatMap { $0.isNull ? nil : $0 }
+    }
+
+    mutating func bool(_ name: String) -> Bool? {
+        guard let value = value(name) else { return nil }
+        guard let bool = value.bool else {
+            faults.wrong("\(pointer)/\(name)", "a Boolean", value)
+            return nil
+        }
+        return bool
+    }
+
+    mutating func text(_ name: String, bytesMax: Int) -> String? {
+        guard let value = value(name) else { return nil }
+        guard let text = value.text else {
+            faults.wrong("\(pointer)/\(name)", "a string", value)
+            return nil
+        }
+        guard text.utf8.count <= bytesMax else {
+            faults.refused("\(pointer)/\(name)", "must be at most \(bytesMax) bytes")
+            return nil
+        }
+        return text
+    }
+
+    mutating func word<Word: RawRepresentable & CaseIterable>(_ name: String, _: Word.Type) -> Word?
+    where Word.RawValue == String {
+        guard let text = text(name, bytesMax: .max) else { return nil }
+        if let word = Word(rawValue: text) { return word }
+        let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+        faults.refused("\(pointer)/\(name)", "must be one of " + words)
+        return nil
+    }
+
+    mutating func time(_ name: String) -> Timestamp? {
+        guard let text = text(name, bytesMax: .max) else { return nil }
+        if let time = RFC3339.timestamp(text) { return time }
+        faults.refused("\(pointer)/\(name)", "must be a time such as 2026-11-21T06:00:00Z")
+        return nil
+    }
+
+    mutating func integer(_ name: String, in range: ClosedRange<Int64>) -> Int64? {
+        guard let value = value(name) else { return nil }
+        guard let number = value.int else {
+            faults.wrong("\(pointer)/\(name)", "a whole number", value)
+            return nil
+        }
+        guard range.contains(number) else {
+            faults.refused("\(pointer)/\(name)", "must be from \(range.lowerBound) to \(range.upperBound)")
+            return nil
+        }
+        return number
+    }
+
+    /// - Throws: Every fault found, unknown members included.
+    mutating func finish() throws(Problem) {
+        for member in object.members where !known.contains(where: { member.name.means($0) }) {
+            faults.unknown(member.name.text, in: pointer, known: known)
+        }
+        try faults.check()
+    }
+}

@@ -1,0 +1,257 @@
+import Synchronization
+import SyncCore
+
+/// How an import went, counted from the answers.
+package struct ImportOutcome: Hashable, Sendable {
+    package var accepted: Int64 = 0
+    /// Of the accepted: taken before, under the same key.
+    package var repeated: Int64 = 0
+    package var failed: Int64 = 0
+    /// The agent's own count came and agrees; otherwise the stream was cut, and lines without an answer are not accepted.
+    package var isComplete = false
+
+    package init() {}
+}
+
+extension AgentClient {
+    /// Sends lines as they come and gives back the answers as they come; neither side is ever held whole.
+    ///
+    /// - Parameters:
+    ///   - nextPiece: Called on the transport's thread for the next bytes of NDJSON, at most the given count; `nil` at the
+    ///     end. Lines may be cut anywhere.
+    ///   - onAnswer: Called on the transport's thread for each line, in order.
+    /// - Throws: `.refused` when the agent takes nothing at all. A refused line is an answer, a cut stream an outcome that
+    ///   is not complete.
+    package func importLines(
+        nextPiece: @escaping @Sendable (_ upTo: Int) -> [UInt8]?, onAnswer: @escaping @Sendable (BulkAnswer) -> Void
+    ) async throws(AgentError) -> ImportOutcome {
+        var request = request(.enqueueLines, headers: ["Content-Type": LocalAnswer.lines])
+        request.body = .pieces(nextPiece)
+        // The pace is that of whoever makes the lines: a pipe may be silent for hours. And the answers together have no limit.
+        request.deadlines.firstByte = nil
+        request.deadlines.idle = nil
+        request.deadlines.total = nil
+        request.maxResponseBytes = .max
+        let answers = ImportAnswers(onAnswer)
+        let response: HTTPResponse
+        do throws(TransportError) {
+            response = try await transport.stream(
+                request, onHead: { status, _ in answers.begin(status) }, onBody: { answers.read($0) })
+        } catch {
+            // What was answered before the cut stands; only a request without any answer is an error.
+            let outcome = answers.outcome
+            if outcome.accepted + outcome.failed > 0 { return outcome }
+            throw AgentError.transport(Self.doing(.enqueueLines), socket: socketPath, error)
+        }
+        if response.status != 200 {
+            throw AgentError.refused(
+                Self.doing(.enqueueLines), Self.problem(status: response.status, body: answers.refusal))
+        }
+        return answers.outcome
+    }
+
+    /// One connection to the event stream, until the agent ends it or `onEvent` returns `false`.
+    ///
+    /// - Parameter lastID: Resume after this event; `nil` begins now.
+    package func events(
+        _ query: EventQuery, after lastID: String?, onEvent: @escaping @Sendable (LocalEvent) -> Bool
+    ) async throws(AgentError) {
+        try await events(query, WatchPosition(lastID), onEvent)
+    }
+
+    /// Follows the event stream over restarts of the agent, each time after the last event seen, until `onEvent` returns
+    /// `false`. Nothing is missed: what is no longer kept comes as a `reset` event.
+    ///
+    /// - Parameters:
+    ///   - pause: Waits that long; the caller's way to do so.
+    ///   - onGap: Told of each cut, before the wait.
+    /// - Throws: What the first connection throws, and later whatever another try cannot mend.
+    package func watch(
+        _ query: EventQuery, after lastID: String?, pause: (Duration) async -> Void,
+        onGap: (AgentError) -> Void = { _ in }, onEvent: @escaping @Sendable (LocalEvent) -> Bool
+    ) async throws(AgentError) {
+        let position = WatchPosition(lastID)
+        var failures = 0
+        while !position.isStopped {
+            position.beginConnection()
+            do throws(AgentError) {
+                try await events(query, position, onEvent)
+            } catch {
+                guard error.isRetryable, position.wasOpen else { throw error }
+                onGap(error)
+            }
+            if position.isStopped { return }
+            // A connection that brought nothing may do so again at once: 0.5, 1, 2, 4, 8, 8 … seconds.
+            failures = position.sawEvent ? 0 : min(failures + 1, 5)
+            if failures > 0 { await pause(.milliseconds(250 << failures)) }
+        }
+    }
+
+    private func events(
+        _ query: EventQuery, _ position: WatchPosition, _ onEvent: @escaping @Sendable (LocalEvent) -> Bool
+    ) async throws(AgentError) {
+        let doing = Self.doing(.events(query))
+        var headers: HTTPHeaders = ["Accept": LocalAnswer.eventStream]
+        if let lastID = position.lastID { headers["Last-Event-ID"] = lastID }
+        var request = request(.events(query), headers: headers)
+        // The agent writes at least a comment every 15 seconds: three missed ones, and the connection is dead.
+        request.deadlines.firstByte = EventStream.keepAliveInterval * 3
+        request.deadlines.idle = EventStream.keepAliveInterval * 3
+        request.deadlines.total = nil
+        request.maxResponseBytes = .max
+        let reader = EventReader(position, onEvent)
+        let response: HTTPResponse
+        do throws(TransportError) {
+            response = try await transport.stream(
+                request, onHead: { status, _ in reader.begin(status) }, onBody: { reader.read($0) })
+        } catch {
+            throw AgentError.transport(doing, socket: socketPath, error)
+        }
+        if response.status != 200 {
+            throw AgentError.refused(doing, Self.problem(status: response.status, body: reader.refusal))
+        }
+        if reader.isBroken { throw AgentError.badAnswer(doing, "an event is too long") }
+    }
+}
+
+/// What the transport's thread has read of an import's answers. A lock, because its counts are read from elsewhere.
+private final class ImportAnswers: Sendable {
+    private struct State {
+        var splitter = LineSplitter(bytesMax: 1 << 20)
+        var status = 200
+        var refusal: [UInt8] = []
+        var position: Int64 = 0
+        var outcome = ImportOutcome()
+    }
+
+    private let state = Mutex(State())
+    private let onAnswer: @Sendable (BulkAnswer) -> Void
+
+    init(_ onAnswer: @escaping @Sendable (BulkAnswer) -> Void) {
+        self.onAnswer = onAnswer
+    }
+
+    var outcome: ImportOutcome { state.withLock { $0.outcome } }
+    var refusal: [UInt8] { state.withLock { $0.refusal } }
+
+    func begin(_ status: Int) {
+        state.withLock { $0.status = status }
+    }
+
+    func read(_ piece: [UInt8]) -> Bool {
+        let (answers, goesOn) = state.withLock { state -> ([BulkAnswer], Bool) in
+            guard state.status == 200 else {
+                if state.refusal.count < 64 << 10 { state.refusal += piece }
+                return ([], true)
+            }
+            var answers: [BulkAnswer] = []
+            for line in state.splitter.read(piece) {
+                state.position += 1
+                guard let bytes = line.bytes, let json = try? JSONReader.read(bytes),
+                    let answer = BulkAnswer(json, position: state.position)
+                else {
+                    // Not an agent's answer: from here on nothing can be matched with its line.
+                    return (answers, false)
+                }
+                count(answer, &state.outcome)
+                answers.append(answer)
+            }
+            return (answers, true)
+        }
+        for answer in answers { onAnswer(answer) }
+        return goesOn
+    }
+
+    private func count(_ answer: BulkAnswer, _ outcome: inout ImportOutcome) {
+        switch answer {
+        case .accepted(_, _, _, _, let isRepeat):
+            outcome.accepted += 1
+            if isRepeat { outcome.repeated += 1 }
+        case .refused: outcome.failed += 1
+        case .summary(let accepted, let failed):
+            outcome.isComplete = accepted == outcome.accepted && failed == outcome.failed
+        }
+    }
+}
+
+/// The parser between the transport's thread and the caller's handler.
+private final class EventReader: Sendable {
+    private struct State {
+        var parser = EventParser()
+        var status = 200
+        var refusal: [UInt8] = []
+    }
+
+    private let state = Mutex(State())
+    private let position: WatchPosition
+    private let onEvent: @Sendable (LocalEvent) -> Bool
+
+    init(_ position: WatchPosition, _ onEvent: @escaping @Sendable (LocalEvent) -> Bool) {
+        self.position = position
+        self.onEvent = onEvent
+    }
+
+    var refusal: [UInt8] { state.withLock { $0.refusal } }
+    var isBroken: Bool { state.withLock { $0.parser.isBroken } }
+
+    func begin(_ status: Int) {
+        state.withLock { $0.status = status }
+        if status == 200 { position.noteOpen() }
+    }
+
+    func read(_ piece: [UInt8]) -> Bool {
+        let (events, lastID, goesOn) = state.withLock { state -> ([LocalEvent], String?, Bool) in
+            guard state.status == 200 else {
+                if state.refusal.count < 64 << 10 { state.refusal += piece }
+                return ([], nil, true)
+            }
+            let events = state.parser.read(piece)
+            return (events, state.parser.lastID, !state.parser.isBroken)
+        }
+        for event in events {
+            position.note(event)
+            if !onEvent(event) {
+                position.stop()
+                return false
+            }
+        }
+        // A position without an event: where a stream that is still silent has to be resumed.
+        if let lastID { position.note(lastID) }
+        return goesOn
+    }
+}
+
+/// Where a watch stands, over all its connections.
+private final class WatchPosition: Sendable {
+    private struct State {
+        var lastID: String?
+        var isStopped = false
+        var sawEvent = false
+        var wasOpen = false
+    }
+
+    private let state: Mutex<State>
+
+    init(_ lastID: String?) {
+        state = Mutex(State(lastID: lastID))
+    }
+
+    var lastID: String? { state.withLock { $0.lastID } }
+    var isStopped: Bool { state.withLock { $0.isStopped } }
+    /// An event came on this connection.
+    var sawEvent: Bool { state.withLock { $0.sawEvent } }
+    /// Some connection was answered with a stream.
+    var wasOpen: Bool { state.withLock { $0.wasOpen } }
+
+    func beginConnection() { state.withLock { $0.sawEvent = false } }
+    func noteOpen() { state.withLock { $0.wasOpen = true } }
+    func note(_ lastID: String) { state.withLock { $0.lastID = lastID } }
+    func stop() { state.withLock { $0.isStopped = true } }
+
+    func note(_ event: LocalEvent) {
+        state.withLock { state in
+            state.lastID = event.id ?? state.lastID
+            state.sawEvent = true
+        }
+    }
+}

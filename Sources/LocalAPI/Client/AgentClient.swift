@@ -1,0 +1,219 @@
+package import SyncCore
+
+/// The agent's local API as calls: the one client, used by `agentctl`, the benchmark and the tests.
+///
+/// It holds no state and never retries, except ``watch(_:after:pause:onEvent:)``, whose work it is to come back.
+package struct AgentClient: Sendable {
+    package let socketPath: String
+    let transport: any HTTPTransport
+
+    package init(transport: any HTTPTransport, socketPath: String) {
+        self.transport = transport
+        self.socketPath = socketPath
+    }
+
+    /// Longest answer that is read whole: a page of 1,000 records.
+    static let answerBytesMax = 64 << 20
+
+    // MARK: Changes
+
+    /// - Parameters:
+    ///   - key: `Idempotency-Key`; with it the call may be repeated.
+    ///   - wait: Wait this long for the hub's verdict; the reply's `status` is 202 when it did not come in time.
+    package func enqueue(
+        _ mutation: NewMutation, key: String? = nil, wait: Duration? = nil
+    ) async throws(AgentError) -> Reply<EnqueueAnswer> {
+        try await enqueue(body: MutationBody.bytes(mutation), key: key, wait: wait)
+    }
+
+    /// The same with a body that is JSON already.
+    package func enqueue(
+        body: [UInt8], key: String? = nil, wait: Duration? = nil
+    ) async throws(AgentError) -> Reply<EnqueueAnswer> {
+        var headers: HTTPHeaders = []
+        if let key { headers["Idempotency-Key"] = key }
+        return try await call(.enqueue(wait: wait), headers: headers, body: body, patience: wait ?? .zero) {
+            EnqueueAnswer($0)
+        }
+    }
+
+    package func mutations(_ query: MutationListQuery) async throws(AgentError) -> Reply<MutationPage> {
+        try await call(.mutations(query)) { MutationPage($0) }
+    }
+
+    package func mutation(_ key: MutationKey) async throws(AgentError) -> Reply<MutationItem> {
+        try await call(.mutation(key)) { MutationItem($0) }
+    }
+
+    package func cancel(_ key: MutationKey) async throws(AgentError) -> Reply<Void> {
+        try await call(.cancelMutation(key)) { _ in () }
+    }
+
+    /// The reply is about the new mutation.
+    package func retry(_ key: MutationKey, _ body: RetryBody = RetryBody()) async throws(AgentError) -> Reply<EnqueueAnswer> {
+        try await call(.retryMutation(key), body: body.bytes) { EnqueueAnswer($0) }
+    }
+
+    package func discard(_ key: MutationKey, _ body: DiscardBody = DiscardBody()) async throws(AgentError) -> Reply<Void> {
+        try await call(.discardMutation(key), body: body.bytes) { _ in () }
+    }
+
+    // MARK: The mirror
+
+    package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer> {
+        try await call(.record(name, view: view)) { RecordAnswer($0) }
+    }
+
+    package func query(_ query: RecordQuery) async throws(AgentError) -> Reply<RecordPage> {
+        try await call(.query, body: QueryBody.bytes(query)) { RecordPage($0) }
+    }
+
+    package func entities() async throws(AgentError) -> Reply<[JSON]> {
+        try await call(.entities) { $0.array }
+    }
+
+    // MARK: Control and observation
+
+    package func status() async throws(AgentError) -> Reply<StatusDocument> {
+        try await call(.status) { StatusDocument($0) }
+    }
+
+    package func health() async throws(AgentError) -> Reply<Void> {
+        try await call(.health) { _ in () }
+    }
+
+    /// - Throws: `.refused` with the code `starting` while it is not ready.
+    package func ready() async throws(AgentError) -> Reply<Void> {
+        try await call(.ready) { _ in () }
+    }
+
+    package func metrics() async throws(AgentError) -> String {
+        let doing = Self.doing(.metrics)
+        let response = try await send(.metrics, headers: [], body: nil, patience: .zero)
+        guard response.status == 200 else { throw AgentError.refused(doing, Self.problem(response)) }
+        return String(decoding: response.body, as: UTF8.self)
+    }
+
+    package func sync(_ body: SyncBody) async throws(AgentError) -> Reply<SyncAnswer> {
+        // A cycle has a budget of its own, and blobs come on top; an hour ends a wait that nobody wants any more.
+        try await call(.sync, body: body.bytes, patience: body.waits ? .seconds(3_600) : .zero) { SyncAnswer($0) }
+    }
+
+    package func pause(_ body: PauseBody) async throws(AgentError) -> Reply<PauseAnswer> {
+        try await call(.pause, body: body.bytes) { PauseAnswer($0) }
+    }
+
+    package func resume() async throws(AgentError) -> Reply<PauseAnswer> {
+        try await call(.resume, body: Array("{}".utf8)) { PauseAnswer($0) }
+    }
+
+    package func config() async throws(AgentError) -> Reply<ConfigAnswer> {
+        try await call(.config) { ConfigAnswer($0) }
+    }
+
+    /// - Throws: `.refused` with a 422 problem that says where the text is wrong.
+    package func checkConfig(_ body: ConfigCheckBody) async throws(AgentError) -> Reply<Void> {
+        try await call(.checkConfig, body: body.bytes) { _ in () }
+    }
+
+    package func reloadConfig() async throws(AgentError) -> Reply<ReloadAnswer> {
+        try await call(.reloadConfig) { ReloadAnswer($0) }
+    }
+
+    // MARK: One request
+
+    private func call<Value>(
+        _ route: Route, headers: HTTPHeaders = [], body: [UInt8]? = nil, patience: Duration = .zero,
+        _ read: (JSON) -> Value?
+    ) async throws(AgentError) -> Reply<Value> {
+        let doing = Self.doing(route)
+        let response = try await send(route, headers: headers, body: body, patience: patience)
+        guard (200...299).contains(response.status) else { throw AgentError.refused(doing, Self.problem(response)) }
+        let json: JSON
+        do throws(JSONError) {
+            json = try JSONReader.read(response.body, limits: .message)
+        } catch {
+            throw AgentError.badAnswer(doing, "the answer is not JSON: \(error)")
+        }
+        guard let value = read(json) else { throw AgentError.badAnswer(doing, "the answer lacks what it must have") }
+        return Reply(status: response.status, value: value, body: response.body)
+    }
+
+    private func send(
+        _ route: Route, headers: HTTPHeaders, body: [UInt8]?, patience: Duration
+    ) async throws(AgentError) -> HTTPResponse {
+        var request = request(route, headers: headers)
+        if let body {
+            request.headers["Content-Type"] = LocalAnswer.json
+            request.body = .bytes(body)
+        }
+        request.deadlines.firstByte = .seconds(30) + patience
+        request.deadlines.idle = .seconds(30) + patience
+        request.deadlines.total = .seconds(120) + patience
+        do throws(TransportError) {
+            return try await transport.send(request)
+        } catch {
+            throw AgentError.transport(Self.doing(route), socket: socketPath, error)
+        }
+    }
+
+    func request(_ route: Route, headers: HTTPHeaders = []) -> HTTPRequest {
+        let target = RouteTarget(route)
+        var request = HTTPRequest(
+            target.method, "http://localhost" + target.target, headers: headers, socketPath: socketPath,
+            maxResponseBytes: Self.answerBytesMax)
+        // A local socket accepts at once or not at all.
+        request.deadlines.connect = .seconds(5)
+        return request
+    }
+
+    static func doing(_ route: Route) -> String {
+        let target = RouteTarget(route)
+        return "\(target.method.rawValue) \(target.target)"
+    }
+
+    static func problem(_ response: HTTPResponse) -> Problem {
+        problem(status: response.status, body: response.body)
+    }
+
+    /// The problem in an answer that is not 2xx; one of our own when the body holds none.
+    static func problem(status: Int, body: [UInt8]) -> Problem {
+        guard let json = try? JSONReader.read(body), json.object?["type"] != nil else {
+            return Problem("unknown", status: status, detail: "the agent answered with status \(status)")
+        }
+        return Problem(json)
+    }
+}
+
+/// An answer of the agent: what it means, and the JSON as it came for those who want that.
+package struct Reply<Value> {
+    package var status: Int
+    package var value: Value
+    package var body: [UInt8]
+}
+
+extension Reply: Sendable where Value: Sendable {}
+
+package struct MutationPage: Hashable, Sendable {
+    package var items: [MutationItem]
+    /// The `after` of the next page.
+    package var next: Int64?
+
+    init?(_ json: JSON) {
+        guard let list = json.object?["items"]?.array else { return nil }
+        items = list.compactMap { MutationItem($0) }
+        next = json.object?["next"]?.text.flatMap { Int64($0) }
+    }
+}
+
+package struct RecordPage: Hashable, Sendable {
+    package var items: [RecordAnswer]
+    /// The `cursor` of the next page.
+    package var next: String?
+
+    init?(_ json: JSON) {
+        guard let list = json.object?["items"]?.array else { return nil }
+        items = list.compactMap { RecordAnswer($0) }
+        next = json.object?["next"]?.text
+    }
+}

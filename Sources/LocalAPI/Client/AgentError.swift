@@ -1,0 +1,62 @@
+package import SyncCore
+
+/// Why a request to the agent did not succeed.
+package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Code: String, Sendable, CaseIterable {
+        /// Nobody answers at the socket, or it may not be opened.
+        case unreachable
+        /// The agent answered no; ``problem`` is its answer.
+        case refused
+        /// The answer broke off, or is not one of an agent.
+        case badAnswer = "bad-answer"
+    }
+
+    package var code: Code
+    /// What was asked, for the operator: `GET /v1/status`.
+    package var doing: String
+    package var detail: String
+    /// The agent's own answer, or one of the same form for what went wrong on this side.
+    package var problem: Problem
+    /// Whether the same request may succeed a moment later, untouched.
+    package var isRetryable: Bool
+
+    static func refused(_ doing: String, _ problem: Problem) -> AgentError {
+        let isRetryable = LocalProblem(problem) == .starting || LocalProblem(problem) == .rate
+        return AgentError(
+            code: .refused, doing: doing, detail: problem.detail, problem: problem, isRetryable: isRetryable)
+    }
+
+    static func transport(_ doing: String, socket: String, _ error: TransportError) -> AgentError {
+        let isAbsent = error.code == .unreachable || error.code == .unresolved
+        let code: Code = isAbsent ? .unreachable : .badAnswer
+        let detail = isAbsent ? "no agent answers at \(socket): \(error.detail)" : "\(error.doing): \(error.detail)"
+        return AgentError(
+            code: code, doing: doing, detail: detail, problem: Problem(code.rawValue, status: 0, detail: detail),
+            isRetryable: isAbsent || error.code == .broken || error.code == .timedOut)
+    }
+
+    static func badAnswer(_ doing: String, _ detail: String) -> AgentError {
+        AgentError(
+            code: .badAnswer, doing: doing, detail: detail,
+            problem: Problem(Code.badAnswer.rawValue, status: 0, detail: detail), isRetryable: false)
+    }
+
+    /// What can be done about it.
+    package var hint: String {
+        switch code {
+        case .unreachable: "is agentd running? --socket or AGENTD_SOCKET points elsewhere"
+        case .refused: LocalProblem(problem)?.hint ?? ""
+        case .badAnswer: "is it an agent of another version at that socket?"
+        }
+    }
+
+    /// Exit status of `agentctl`.
+    package var exitStatus: Int32 {
+        switch code {
+        case .unreachable, .badAnswer: 2
+        case .refused: LocalProblem(problem)?.exitStatus ?? 1
+        }
+    }
+
+    package var description: String { "\(doing): \(detail)" }
+}

@@ -1,0 +1,59 @@
+package import SyncCore
+
+/// What a route takes as a body, checked from the head of the request, before a byte of the body is kept.
+package enum BodyRule: Hashable, Sendable {
+    case none
+    /// One JSON text. Not required: an empty body stands for `{}`.
+    case json(maxBytes: Int, isRequired: Bool)
+    /// Any number of JSON texts, one a line, each of at most `maxBytes`.
+    case lines(maxBytes: Int)
+
+    /// - Parameters:
+    ///   - contentLength: As declared; `nil` when absent.
+    ///   - isChunked: A body without a declared length follows.
+    /// - Throws: 415 `unsupported-media-type`, 413 `too-large`, 400 `malformed` for a body where none belongs.
+    package func check(
+        contentType: String?, contentEncoding: String?, contentLength: Int?, isChunked: Bool
+    ) throws(Problem) {
+        let hasBody = isChunked || (contentLength ?? 0) > 0
+        switch self {
+        case .none:
+            if hasBody { throw LocalProblem.malformed.problem("this request takes no body") }
+        case .json(let maxBytes, let isRequired):
+            guard hasBody else {
+                if isRequired { throw LocalProblem.malformed.problem("a JSON body is required, and there is none") }
+                return
+            }
+            try BodyRule.check(contentType, is: LocalAnswer.json, contentEncoding)
+            if let contentLength, contentLength > maxBytes { throw BodyRule.tooLarge(maxBytes) }
+        case .lines:
+            // A stream without a line is an answer without a line: nothing to refuse.
+            guard hasBody else { return }
+            try BodyRule.check(contentType, is: LocalAnswer.lines, contentEncoding)
+        }
+    }
+
+    /// The refusal when a body turns out larger than its limit, or a line than the limit of lines.
+    package static func tooLarge(_ maxBytes: Int) -> Problem {
+        LocalProblem.tooLarge.problem("the body is larger than \(maxBytes) bytes")
+    }
+
+    private static func check(_ type: String?, is expected: String, _ encoding: String?) throws(Problem) {
+        if let encoding, !asciiCaseEqual(encoding, "identity") {
+            throw LocalProblem.unsupportedMediaType.problem("bodies are taken without a Content-Encoding")
+        }
+        let parts = (type ?? "").split(separator: ";", omittingEmptySubsequences: false).map(trimmed)
+        guard let first = parts.first, asciiCaseEqual(first, expected) else {
+            throw LocalProblem.unsupportedMediaType.problem("the Content-Type must be \(expected)")
+        }
+        for parameter in parts.dropFirst() {
+            let isUTF8 = ["charset=utf-8", "charset=\"utf-8\""].contains { asciiCaseEqual(parameter, $0) }
+            guard isUTF8 else { throw LocalProblem.unsupportedMediaType.problem("the body must be UTF-8") }
+        }
+    }
+
+    private static func trimmed(_ text: Substring) -> String {
+        let isSpace = { (character: Character) in character == " " || character == "\t" }
+        return String(text.drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+    }
+}

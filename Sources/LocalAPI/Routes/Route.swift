@@ -1,0 +1,160 @@
+package import SyncCore
+
+/// One request of the local API, as far as its method and target say it. Bodies are read by the types in `Bodies`.
+///
+/// To add a route: a case here, its row in ``RouteParser``, its role and body below, and what the client sends for it in
+/// ``RouteTarget``. The compiler asks for the last three.
+package enum Route: Hashable, Sendable {
+    // Changes
+    case enqueue(wait: Duration?)
+    case enqueueLines
+    case mutations(MutationListQuery)
+    case mutation(MutationKey)
+    case cancelMutation(MutationKey)
+    case retryMutation(MutationKey)
+    case discardMutation(MutationKey)
+
+    // The mirror
+    case record(RecordName, view: RecordView)
+    case records(RecordQuery)
+    case query
+    case entities
+
+    // Control and observation
+    case status
+    case health
+    case ready
+    case metrics
+    case events(EventQuery)
+    case sync
+    case pause
+    case resume
+    case config
+    case checkConfig
+    case reloadConfig
+
+    /// - Parameter method: As sent; methods are case-sensitive.
+    /// - Throws: 404 `not-found`, 405 `method-not-allowed` with `allow`, 400 `malformed` for the target or a parameter.
+    package static func parse(method: String, target: String) throws(Problem) -> Route {
+        try RouteParser.parse(method: method, target: RequestTarget(target))
+    }
+
+    /// The least role that may use it; `nil` means anybody who can connect. A body may ask for more: ``SyncBody/role``.
+    package var role: Role? {
+        switch self {
+        case .health, .ready: nil
+        case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events: .read
+        // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
+        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync: .enqueue
+        case .pause, .resume, .config: .operate
+        // Checking names files in its answer, as seen with the agent's rights.
+        case .checkConfig, .reloadConfig: .admin
+        }
+    }
+
+    package var body: BodyRule {
+        switch self {
+        case .enqueue, .query: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
+        case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
+        case .sync, .pause, .resume, .retryMutation, .discardMutation:
+            .json(maxBytes: Limits.lineBytes, isRequired: false)
+        case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
+        case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
+            .events, .config, .reloadConfig:
+            .none
+        }
+    }
+
+    /// Short name for metrics and logs.
+    package var name: String {
+        switch self {
+        case .enqueue: "enqueue"
+        case .enqueueLines: "enqueue_lines"
+        case .mutations: "mutations"
+        case .mutation: "mutation"
+        case .cancelMutation: "cancel"
+        case .retryMutation: "retry"
+        case .discardMutation: "discard"
+        case .record: "record"
+        case .records: "records"
+        case .query: "query"
+        case .entities: "entities"
+        case .status: "status"
+        case .health: "healthz"
+        case .ready: "readyz"
+        case .metrics: "metrics"
+        case .events: "events"
+        case .sync: "sync"
+        case .pause: "pause"
+        case .resume: "resume"
+        case .config: "config"
+        case .checkConfig: "config_check"
+        case .reloadConfig: "config_reload"
+        }
+    }
+
+    /// The longest time that `?wait=acked` may hold an answer back, and what it is without `timeout`.
+    package static let waitMax: Duration = .seconds(300)
+    package static let waitDefault: Duration = .seconds(20)
+}
+
+/// Which side of a record is asked for.
+package enum RecordView: String, Sendable, CaseIterable {
+    /// The hub's document with the open mutations on top.
+    case merged
+    /// The hub's document alone.
+    case server
+    case both
+}
+
+/// Which mutations a list shows, in the order of `seq`.
+package struct MutationListQuery: Hashable, Sendable {
+    package enum App: Hashable, Sendable {
+        /// The app that asks.
+        case me
+        case named(AppName)
+    }
+
+    /// `nil` means any.
+    package var states: [MutationState]?
+    package var entity: EntityName?
+    package var recordID: RecordID?
+    package var app: App?
+    /// Only higher `seq`.
+    package var after: Int64?
+    package var limit: Int
+
+    package static let limitDefault = 100
+    package static let limitMax = 1_000
+
+    package init(
+        states: [MutationState]? = nil, entity: EntityName? = nil, recordID: RecordID? = nil, app: App? = nil,
+        after: Int64? = nil, limit: Int = MutationListQuery.limitDefault
+    ) {
+        self.states = states
+        self.entity = entity
+        self.recordID = recordID
+        self.app = app
+        self.after = after
+        self.limit = limit
+    }
+
+    /// States that wait for a person: what `/v1/rejected` lists.
+    package static let needingAttention: [MutationState] = [.rejected, .failed, .held]
+}
+
+/// Which events a stream carries.
+package struct EventQuery: Hashable, Sendable {
+    /// `nil` means all; so for `entity`, which leaves events without an entity in.
+    package var types: [EventType]?
+    package var entity: EntityName?
+
+    package init(types: [EventType]? = nil, entity: EntityName? = nil) {
+        self.types = types
+        self.entity = entity
+    }
+}
+
+package enum EventType: String, Sendable, CaseIterable {
+    case mutation, record, conflict, sync, link, connectivity, policy, blob, config, attention
+}

@@ -1,0 +1,136 @@
+import SyncCore
+
+/// Path first, then method, then parameters: so that an unknown path is 404 for every method, a known path answers 405
+/// with what it takes, and only a whole match complains about parameters.
+enum RouteParser {
+    static let identifierRule = "must be 1 to 64 characters out of A-Z a-z 0-9 . _ : -"
+
+    private typealias Reader = (inout ParameterReader) throws(Problem) -> Route
+
+    static func parse(method: String, target: RequestTarget) throws(Problem) -> Route {
+        guard target.segments.first == "v1", let methods = try methods(Array(target.segments.dropFirst())) else {
+            throw LocalProblem.notFound.problem("there is no /" + shown(target.segments.joined(separator: "/")))
+        }
+        guard let read = methods.first(where: { $0.0 == method })?.1 else {
+            let allow = methods.map(\.0)
+            throw LocalProblem.methodNotAllowed.problem(
+                "\(shown(method)) is not possible here, only " + allow.joined(separator: ", "),
+                members: ["allow": JSON.list(allow)])
+        }
+        var parameters = ParameterReader(target.parameters)
+        let route = try read(&parameters)
+        try parameters.finish()
+        return route
+    }
+
+    /// The methods that a path has, or `nil` when there is no such path.
+    private static func methods(_ path: [String]) throws(Problem) -> [(String, Reader)]? {
+        switch path.count {
+        case 1: return oneSegment(path[0])
+        case 2: return try twoSegments(path[0], path[1])
+        case 3: return try threeSegments(path[0], path[1], path[2])
+        default: return nil
+        }
+    }
+
+    private static func oneSegment(_ name: String) -> [(String, Reader)]? {
+        switch name {
+        case "mutations": [("GET", { p throws(Problem) in .mutations(try mutationList(&p)) }), ("POST", enqueue)]
+        case "rejected":
+            [
+                ("GET", { p throws(Problem) in
+                    var query = try mutationList(&p)
+                    query.states = query.states ?? MutationListQuery.needingAttention
+                    return .mutations(query)
+                })
+            ]
+        case "query": [("POST", plain(.query))]
+        case "entities": [("GET", plain(.entities))]
+        case "status": [("GET", plain(.status))]
+        case "healthz": [("GET", plain(.health))]
+        case "readyz": [("GET", plain(.ready))]
+        case "metrics": [("GET", plain(.metrics))]
+        case "events": [("GET", events)]
+        case "sync": [("POST", plain(.sync))]
+        case "pause": [("POST", plain(.pause))]
+        case "resume": [("POST", plain(.resume))]
+        case "config": [("GET", plain(.config))]
+        default: nil
+        }
+    }
+
+    private static func twoSegments(_ first: String, _ second: String) throws(Problem) -> [(String, Reader)]? {
+        switch (first, second) {
+        case ("mutations", "bulk"): return [("POST", plain(.enqueueLines))]
+        case ("mutations", _), ("rejected", _):
+            let key: MutationKey = try identifier(second, "the mutation id")
+            let show = ("GET", plain(.mutation(key)))
+            return first == "rejected" ? [show] : [show, ("DELETE", plain(.cancelMutation(key)))]
+        case ("records", _):
+            let entity: EntityName = try identifier(second, "the entity")
+            return [("GET", { p throws(Problem) in .records(try RecordQuery(entity, from: &p)) })]
+        case ("config", "check"): return [("POST", plain(.checkConfig))]
+        case ("config", "reload"): return [("POST", plain(.reloadConfig))]
+        default: return nil
+        }
+    }
+
+    private static func threeSegments(
+        _ first: String, _ second: String, _ third: String
+    ) throws(Problem) -> [(String, Reader)]? {
+        switch (first, third) {
+        case ("records", _):
+            let name = RecordName(try identifier(second, "the entity"), try identifier(third, "the record id"))
+            return [("GET", { p throws(Problem) in .record(name, view: try view(&p)) })]
+        case ("mutations", "retry"): return [("POST", plain(.retryMutation(try identifier(second, "the mutation id"))))]
+        case ("mutations", "discard"):
+            return [("POST", plain(.discardMutation(try identifier(second, "the mutation id"))))]
+        default: return nil
+        }
+    }
+
+    // MARK: Parameters
+
+    private static func plain(_ route: Route) -> Reader {
+        { _ throws(Problem) in route }
+    }
+
+    private static func enqueue(_ p: inout ParameterReader) throws(Problem) -> Route {
+        let wait = try p.words("wait", [("acked", true)])
+        let seconds = try p.integer("timeout", in: 1...Route.waitMax.components.seconds)
+        if wait == nil, seconds != nil { throw p.refusal("timeout", "goes with wait=acked only") }
+        return .enqueue(wait: wait.map { _ in seconds.map { .seconds($0) } ?? Route.waitDefault })
+    }
+
+    private static func mutationList(_ p: inout ParameterReader) throws(Problem) -> MutationListQuery {
+        var query = MutationListQuery()
+        query.states = try p.words("state", MutationState.allCases.map { ($0.name, $0) })
+        query.entity = try p.identifier("entity", as: EntityName.self)
+        query.recordID = try p.identifier("record_id", as: RecordID.self)
+        query.app = try p.identifier("app", as: AppName.self).map { $0.text == "me" ? .me : .named($0) }
+        query.after = try p.integer("after", in: 0...Int64.max)
+        if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
+        return query
+    }
+
+    private static func view(_ p: inout ParameterReader) throws(Problem) -> RecordView {
+        try p.words("view", RecordView.allCases.map { ($0.rawValue, $0) })?.first ?? .merged
+    }
+
+    private static func events(_ p: inout ParameterReader) throws(Problem) -> Route {
+        .events(
+            EventQuery(
+                types: try p.words("types", EventType.allCases.map { ($0.rawValue, $0) }),
+                entity: try p.identifier("entity", as: EntityName.self)))
+    }
+
+    private static func identifier<Kind>(_ text: String, _ what: String) throws(Problem) -> Identifier<Kind> {
+        guard let identifier = Identifier<Kind>(text) else { throw LocalProblem.malformed.problem(what + " " + identifierRule) }
+        return identifier
+    }
+
+    /// Outside text as it may stand in a message: control characters are refused earlier, length is cut here.
+    static func shown(_ text: String) -> String {
+        text.utf8.count <= 80 ? text : String(text.prefix(80)) + "…"
+    }
+}

@@ -1,0 +1,88 @@
+package import SyncCore
+
+/// A route as the client asks for it; ``Route/parse(method:target:)`` reads it back.
+package struct RouteTarget: Hashable, Sendable {
+    package var method: HTTPRequest.Method
+    package var target: String
+
+    package init(_ route: Route) {
+        var parameters: [RequestTarget.Parameter] = []
+        func add(_ name: String, _ value: String?) {
+            if let value { parameters.append(RequestTarget.Parameter(name, value)) }
+        }
+        let path: [String]
+        switch route {
+        case .enqueue(let wait):
+            (method, path) = (.post, ["mutations"])
+            if let wait {
+                add("wait", "acked")
+                add("timeout", String(wait.components.seconds))
+            }
+        case .enqueueLines: (method, path) = (.post, ["mutations", "bulk"])
+        case .mutations(let query):
+            (method, path) = (.get, ["mutations"])
+            add("state", query.states?.map(\.name).joined(separator: ","))
+            add("entity", query.entity?.text)
+            add("record_id", query.recordID?.text)
+            switch query.app {
+            case .me?: add("app", "me")
+            case .named(let app)?: add("app", app.text)
+            case nil: break
+            }
+            add("after", query.after.map { String($0) })
+            add("limit", String(query.limit))
+        case .mutation(let key): (method, path) = (.get, ["mutations", key.text])
+        case .cancelMutation(let key): (method, path) = (.delete, ["mutations", key.text])
+        case .retryMutation(let key): (method, path) = (.post, ["mutations", key.text, "retry"])
+        case .discardMutation(let key): (method, path) = (.post, ["mutations", key.text, "discard"])
+        case .record(let name, let view):
+            (method, path) = (.get, ["records", name.entity.text, name.id.text])
+            if view != .merged { add("view", view.rawValue) }
+        case .records(let query):
+            (method, path) = (.get, ["records", query.entity.text])
+            for test in RouteTarget.tests(query.filter) { add("filter", test) }
+            if !query.sort.isEmpty { add("sort", query.sort.map(\.text).joined(separator: ",")) }
+            if !query.fields.isEmpty { add("fields", query.fields.map(\.text).joined(separator: ",")) }
+            add("limit", String(query.limit))
+            add("cursor", query.cursor)
+            if query.includesDeleted { add("include_deleted", "true") }
+            add("sync_status", query.statuses?.map(\.name).sorted().joined(separator: ","))
+        case .query: (method, path) = (.post, ["query"])
+        case .entities: (method, path) = (.get, ["entities"])
+        case .status: (method, path) = (.get, ["status"])
+        case .health: (method, path) = (.get, ["healthz"])
+        case .ready: (method, path) = (.get, ["readyz"])
+        case .metrics: (method, path) = (.get, ["metrics"])
+        case .events(let query):
+            (method, path) = (.get, ["events"])
+            add("types", query.types?.map(\.rawValue).joined(separator: ","))
+            add("entity", query.entity?.text)
+        case .sync: (method, path) = (.post, ["sync"])
+        case .pause: (method, path) = (.post, ["pause"])
+        case .resume: (method, path) = (.post, ["resume"])
+        case .config: (method, path) = (.get, ["config"])
+        case .checkConfig: (method, path) = (.post, ["config", "check"])
+        case .reloadConfig: (method, path) = (.post, ["config", "reload"])
+        }
+        target = RequestTarget.text(["v1"] + path, parameters)
+    }
+
+    /// - Precondition: The filter is one that query parameters can say: a test, or tests that must all hold.
+    private static func tests(_ filter: RecordFilter?) -> [String] {
+        switch filter {
+        case nil: []
+        case .test?: [filter.map(\.text) ?? ""]
+        case .all(let parts)?: parts.map(\.text)
+        case .any?: preconditionFailure("alternatives go to /v1/query")
+        }
+    }
+}
+
+extension RecordFilter {
+    /// `field:op:value` of one test.
+    fileprivate var text: String {
+        guard case .test(let path, let comparison, let operand) = self else { preconditionFailure("not a single test") }
+        let value = if case .array(let elements) = operand { elements.map(\.json).joined(separator: ",") } else { operand.json }
+        return "\(path.text):\(comparison.rawValue):\(value)"
+    }
+}

@@ -1,0 +1,121 @@
+package import SyncCore
+
+/// Numbers, times and outside text as people read them on a terminal.
+package enum PlainText {
+    /// `8,123`.
+    package static func count(_ value: Int64) -> String {
+        let digits = String(value.magnitude)
+        var text = ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index) % 3 == 0 { text += "," }
+            text.append(digit)
+        }
+        return value < 0 ? "-" + text : text
+    }
+
+    /// Powers of 1000 with one decimal below 10 of a unit: `230 B`, `4.6 MB`, `18 KB`.
+    package static func bytes(_ value: Int64) -> String {
+        if value < 1_000 { return "\(max(0, value)) B" }
+        var unit: Int64 = 1_000
+        for name in ["KB", "MB", "GB", "TB"] {
+            // In tenths, rounded; 999,950 bytes and more are better said in the next unit.
+            let tenths = (value / (unit / 100) + 5) / 10
+            if tenths < 100 { return "\(tenths / 10).\(tenths % 10) \(name)" }
+            if tenths < 10_000 || name == "TB" { return "\((tenths + 5) / 10) \(name)" }
+            unit *= 1_000
+        }
+        return "\(value) B"
+    }
+
+    /// `38 s`, `41 min`, `3 h 04 min`, `3 d 04 h`; never negative.
+    package static func duration(_ duration: Duration) -> String {
+        let seconds = max(0, duration.components.seconds)
+        switch seconds {
+        case ..<120: return "\(seconds) s"
+        case ..<7_200: return "\(seconds / 60) min"
+        case ..<172_800: return "\(seconds / 3_600) h " + two(seconds / 60 % 60) + " min"
+        default: return "\(seconds / 86_400) d " + two(seconds / 3_600 % 24) + " h"
+        }
+    }
+
+    /// The time of day when `time` is on the same day as `now`, else with its date. `Z` marks UTC.
+    ///
+    /// - Parameter offset: Of the local time from UTC.
+    package static func clock(_ time: Timestamp, now: Timestamp, offset: Duration) -> String {
+        let local = RFC3339.text(time.advanced(by: offset))
+        let today = RFC3339.text(now.advanced(by: offset))
+        let zone = offset == .zero ? "Z" : ""
+        if local.prefix(10) == today.prefix(10) { return local.dropFirst(11).prefix(8) + zone }
+        return local.prefix(10) + " " + local.dropFirst(11).prefix(5) + zone
+    }
+
+    private static func two(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }
+
+    /// Text from outside as it may stand on a terminal or in a log: without control, line and direction characters, which
+    /// could move the cursor or turn the line around.
+    package static func safe(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar.value {
+            case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: result += "?"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+
+    /// Columns that `text` takes on a terminal: two for East Asian wide characters and pictographs, none for marks.
+    package static func columns(_ text: String) -> Int {
+        text.unicodeScalars.reduce(0) { $0 + columns($1) }
+    }
+
+    /// `text` in at most `width` columns, with `…` where it was cut.
+    package static func clip(_ text: String, to width: Int) -> String {
+        if columns(text) <= width { return text }
+        var result = ""
+        var used = 1
+        for scalar in text.unicodeScalars {
+            used += columns(scalar)
+            if used > width { break }
+            result.unicodeScalars.append(scalar)
+        }
+        return width < 1 ? "" : result + "…"
+    }
+
+    /// `text` in lines of at most `width` columns, broken at spaces where there are any; the last one is clipped.
+    package static func wrap(_ text: String, to width: Int, lines most: Int) -> [String] {
+        var lines: [String] = []
+        var rest = text.unicodeScalars[...]
+        while lines.count < most - 1, columns(String(rest)) > width {
+            var end = rest.startIndex
+            var space: String.Index?
+            var used = 0
+            while end < rest.endIndex, used + columns(rest[end]) <= width {
+                used += columns(rest[end])
+                if rest[end] == " ", end > rest.startIndex { space = end }
+                end = rest.index(after: end)
+            }
+            // A word that ends exactly at the edge fits whole.
+            if end < rest.endIndex, rest[end] == " " { space = end }
+            // Not even one character fits: take it all the same, or this would never end.
+            if end == rest.startIndex { end = rest.index(after: end) }
+            lines.append(String(rest[..<(space ?? end)]))
+            rest = rest[(space ?? end)...].drop { $0 == " " }
+        }
+        return lines + [clip(String(rest), to: width)]
+    }
+
+    private static func columns(_ scalar: Unicode.Scalar) -> Int {
+        switch scalar.value {
+        case 0x20..<0x7F: return 1
+        case 0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60,
+            0xFFE0...0xFFE6, 0x1F300...0x1FAFF, 0x20000...0x3FFFD:
+            return 2
+        default:
+            switch scalar.properties.generalCategory {
+            case .nonspacingMark, .enclosingMark, .format: return 0
+            default: return 1
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import SyncCore
+
+/// The one word about an agent, with its reasons: what `overall` says, and what `agentctl status` exits with.
+package struct StatusJudgement: Hashable, Sendable {
+    package enum Level: String, Sendable, CaseIterable, Comparable {
+        /// Nothing to do, nothing held up.
+        case ok
+        /// Something is held up or was refused; the agent works on it or waits.
+        case degraded
+        /// It will not get better before a person acts.
+        case attention
+
+        package static func < (left: Level, right: Level) -> Bool {
+            (allCases.firstIndex(of: left) ?? 0) < (allCases.firstIndex(of: right) ?? 0)
+        }
+
+        /// Exit status of `agentctl status`.
+        package var exitStatus: Int32 {
+            switch self {
+            case .ok: 0
+            case .degraded: 1
+            case .attention: 3
+            }
+        }
+    }
+
+    package var level: Level
+    /// Codes, gravest first.
+    package var reasons: [String]
+}
+
+extension StatusDocument {
+    /// Derived from the rest of the document, so that it can never say something else than its parts.
+    package var overall: StatusJudgement {
+        var attention: [String] = []
+        var degraded: [String] = []
+        if !outbox.isBalanced { attention.append("counters") }
+        if database.integrity != "ok" { attention.append("integrity") }
+        switch database.state {
+        case .ok: break
+        case .queueFull, .diskFull, .readOnly: attention.append(database.state.rawValue)
+        }
+        switch connectivity.state {
+        case "online", "connecting": break
+        case "auth", "incompatible", "misconfigured": attention.append(connectivity.state)
+        default: degraded.append(connectivity.state)
+        }
+        if configuration.error != nil || configuration.source == "last_good" { attention.append("config") }
+        if outbox.count(.conflicted) > 0 { attention.append("conflicts") }
+        if sync.clock?.state == "suspect" { attention.append("clock") }
+        if outbox.count(.rejected) > 0 { degraded.append("rejected") }
+        if outbox.count(.failed) + outbox.count(.held) > 0 { degraded.append("parked") }
+        if database.recovery != nil { degraded.append("recovered") }
+        if sync.pause != nil { degraded.append("paused") }
+        if sync.attempt > 0 || sync.notBefore != nil { degraded.append("backoff") }
+        // Work that is kept back by the reasons above is not a reason of its own.
+        if degraded.isEmpty, attention.isEmpty, !outbox.deferred.isEmpty { degraded.append("deferred") }
+        let level: StatusJudgement.Level = attention.isEmpty ? (degraded.isEmpty ? .ok : .degraded) : .attention
+        return StatusJudgement(level: level, reasons: attention + degraded)
+    }
+}

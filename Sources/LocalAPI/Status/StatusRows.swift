@@ -1,0 +1,224 @@
+import SyncCore
+
+/// What the status screen says, row by row; how it is laid out is ``StatusScreen``'s business.
+struct StatusRows {
+    let document: StatusDocument
+    let now: Timestamp
+    let offset: Duration
+
+    var all: [StatusRow] {
+        var rows = [overall, work, state, sync, outbox]
+        rows += waitingForPeople
+        rows.append(cost)
+        if let mirror { rows.append(mirror) }
+        rows.append(store)
+        if let config { rows.append(config) }
+        return rows
+    }
+
+    private var overall: StatusRow {
+        let overall = document.overall
+        let text = overall.level.rawValue + (overall.reasons.isEmpty ? "" : ": " + overall.reasons.joined(separator: ", "))
+        switch overall.level {
+        case .ok: return StatusRow("OVERALL", [text], .good)
+        case .degraded: return StatusRow("OVERALL", [text], .warning)
+        case .attention: return StatusRow("OVERALL", [text], .bad)
+        }
+    }
+
+    // MARK: Is the work safe?
+
+    private var work: StatusRow {
+        let outbox = document.outbox
+        guard outbox.isBalanced else {
+            let text = "the counters do not add up: \(count(outbox.enqueued)) accepted, \(count(outbox.open + outbox.finished)) found"
+            return StatusRow("WORK", [text], .bad, wrapsTo: 2)
+        }
+        var text: String
+        if outbox.enqueued == 0 {
+            text = "nothing accepted yet"
+        } else {
+            let done = outbox.count(.done)
+            let otherwise = outbox.finished - done
+            text = "safe: \(count(outbox.enqueued)) accepted, \(count(done)) at the hub, \(count(outbox.open)) here on flash"
+            if otherwise > 0 { text += ", \(count(otherwise)) ended otherwise" }
+        }
+        switch document.database.state {
+        case .ok: return StatusRow("WORK", [text], .good)
+        case .queueFull: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the queue is full" + limit], .bad)
+        case .diskFull:
+            let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
+            return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
+        case .readOnly: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk does not take writes"], .bad)
+        }
+    }
+
+    private var limit: String {
+        document.outbox.limit.map { " (\(count(document.outbox.open)) of \(count($0)))" } ?? ""
+    }
+
+    // MARK: Does it flow, and if not, why and until when?
+
+    private var state: StatusRow {
+        let connectivity = document.connectivity
+        var text = connectivity.state
+        if let uplink = connectivity.uplink {
+            let link = connectivity.links.first { $0.name == uplink }
+            text += " via " + uplink + (link?.isMetered == true ? " (metered)" : "")
+        }
+        if let since = connectivity.since { text += " since " + clock(since) }
+        text += "; " + (document.sync.lastSuccess.map { "last success \(ago($0))" } ?? "the hub was never reached")
+        var texts = [text]
+        if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause { texts.append(detail) }
+        if let portal = connectivity.portalURL { texts.append("log in at " + portal) }
+        switch connectivity.state {
+        case "online": return StatusRow("STATE", texts, .good, wrapsTo: 2)
+        case "auth", "incompatible", "misconfigured": return StatusRow("STATE", texts, .bad, wrapsTo: 2)
+        default: return StatusRow("STATE", texts, .warning, wrapsTo: 2)
+        }
+    }
+
+    private var sync: StatusRow {
+        let sync = document.sync
+        var texts: [String] = []
+        var tone = StatusRow.Tone.plain
+        if let pause = sync.pause {
+            tone = .warning
+            let until = pause.until.map { "until " + clock($0) } ?? "until somebody resumes it"
+            texts.append("paused \(until), by uid \(pause.uid)" + (pause.reason.isEmpty ? "" : ": " + pause.reason))
+        } else if ["settle", "pull", "push"].contains(sync.phase) {
+            texts.append("running: " + sync.phase)
+        } else if let notBefore = sync.notBefore, notBefore > now {
+            tone = .warning
+            texts.append("the hub asked for a break until " + clock(notBefore) + inTime(notBefore))
+        } else {
+            let what = sync.attempt > 0 ? "next try" : "next pull"
+            let next = sync.nextAt.map { "; \(what)\(inTime($0)) (\(clock($0)))" } ?? ""
+            texts.append((sync.attempt > 0 ? "waiting" : sync.phase) + next)
+        }
+        if sync.attempt > 0 {
+            tone = .warning
+            texts[0] += ", \(count(sync.attempt)) failed in a row"
+        }
+        if sync.attempt > 0 || sync.lastSuccess == nil, let error = sync.lastError {
+            texts.append("last error" + (sync.lastErrorAt.map { " " + ago($0) } ?? "") + ": " + error)
+        }
+        if let first = sync.firstSync, first.phase != "done" {
+            let progress = first.done.map { " \(count($0))" + (first.total.map { " of \(count($0))" } ?? "") } ?? ""
+            texts.append("first sync: " + first.phase + progress)
+        }
+        return StatusRow("SYNC", texts, tone, wrapsTo: 2)
+    }
+
+    private var outbox: StatusRow {
+        let outbox = document.outbox
+        let pending = outbox.count(.pending), inFlight = outbox.count(.inFlight)
+        guard pending + inFlight > 0 else { return StatusRow("OUTBOX", ["empty"]) }
+        let classes = Priority.allCases.compactMap { priority in
+            outbox.pending[priority].flatMap { $0 > 0 ? "\(count($0)) \(priority.name)" : nil }
+        }
+        var text = "\(count(pending)) pending" + (classes.isEmpty ? "" : " (" + classes.joined(separator: ", ") + ")")
+        text += ", \(count(inFlight)) in flight"
+        if let oldest = outbox.oldest { text += ", oldest " + PlainText.duration(oldest) }
+        let why = outbox.deferred.prefix(3).map { deferral in
+            let until = deferral.until.map { ", until " + clock($0) } ?? ""
+            return "\(count(deferral.count)) \(deferral.priority.name) wait: \(StatusRows.words(deferral.reason))" + until
+        }
+        return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning)
+    }
+
+    /// The fixed reason codes as a sentence's end. An unknown one is shown as it is.
+    static func words(_ reason: String) -> String {
+        switch reason {
+        case "offline": "no link to the hub"
+        case "captive": "a captive portal is in the way"
+        case "degraded": "the hub does not answer"
+        case "auth": "the hub does not accept the credentials"
+        case "paused": "paused by an operator"
+        case "backoff": "the next try is not due"
+        case "breaker": "the hub failed for long, probing it"
+        case "low_battery": "the battery is low"
+        case "battery_saver": "the battery is being saved"
+        case "metered": "the link is metered"
+        case "roaming": "the modem is roaming"
+        case "budget": "the data budget is used up"
+        case "window": "outside the time window"
+        case "order", "dependency": "something before it has to be settled"
+        case "conflict": "a conflict has to be decided"
+        case "blob_wait": "its files have to be there first"
+        default: reason
+        }
+    }
+
+    // MARK: What waits for people
+
+    private var waitingForPeople: [StatusRow] {
+        [
+            attention("CONFLICTS", [.conflicted], "mutations show", .bad),
+            attention("REJECTED", [.rejected], "rejected show", .warning),
+            attention("PARKED", [.failed, .held], "mutations show", .warning),
+        ].compactMap { $0 }
+    }
+
+    private func attention(
+        _ label: String, _ states: [MutationState], _ command: String, _ tone: StatusRow.Tone
+    ) -> StatusRow? {
+        let number = states.reduce(0) { $0 + document.outbox.count($1) }
+        guard number > 0 else { return nil }
+        guard let latest = document.attention.first(where: { states.contains($0.state) }) else {
+            return StatusRow(label, [count(number)], tone)
+        }
+        let problem = latest.problem.map { "  \($0.code): \($0.detail)" } ?? ""
+        return StatusRow(label, ["\(count(number))  \(latest.record)" + problem, "-> agentctl \(command) \(latest.id)"], tone)
+    }
+
+    // MARK: What will it cost?
+
+    private var cost: StatusRow {
+        var texts = [document.outbox.bytes > 0 ? PlainText.bytes(document.outbox.bytes) + " to send" : "nothing to send"]
+        if let usage = document.usage {
+            texts.append("today " + PlainText.bytes(usage.up) + " up, " + PlainText.bytes(usage.down) + " down")
+        }
+        return StatusRow("COST", [texts.joined(separator: "; ")])
+    }
+
+    // MARK: What is here
+
+    private var mirror: StatusRow? {
+        let entities = document.entities.filter { $0.kind != EntityRules.Kind.event.rawValue }
+        guard !entities.isEmpty else { return nil }
+        let ages = entities.map(\.cursorAge)
+        let oldest = ages.contains(nil) ? nil : ages.compactMap { $0 }.max()
+        let pulled = oldest.map { "pulled " + PlainText.duration($0) + " ago" } ?? "not all pulled yet"
+        return StatusRow("MIRROR", [pulled + "; " + entities.map { "\($0.name) \(count($0.records))" }.joined(separator: ", ")])
+    }
+
+    private var store: StatusRow {
+        let database = document.database
+        var text = "db \(PlainText.bytes(database.bytes)) + wal \(PlainText.bytes(database.walBytes))"
+        if let free = database.freeBytes { text += ", \(PlainText.bytes(free)) free" }
+        text += ", sqlite \(database.sqlite), synchronous \(database.durability), integrity \(database.integrity)"
+        var texts = [text]
+        if let recovery = database.recovery { texts.append(recovery) }
+        let isSound = database.integrity == "ok"
+        return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: 2)
+    }
+
+    private var config: StatusRow? {
+        let configuration = document.configuration
+        var texts: [String] = []
+        if configuration.source == "last_good" { texts.append("the file could not be used; the last good copy is in force") }
+        if let error = configuration.error { texts.append("not taken: " + error) }
+        return texts.isEmpty ? nil : StatusRow("CONFIG", texts, .bad, wrapsTo: 2)
+    }
+
+    // MARK: Words
+
+    private func count(_ value: Int64) -> String { PlainText.count(value) }
+    private func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
+    private func ago(_ time: Timestamp) -> String { PlainText.duration(time.duration(to: now)) + " ago" }
+
+    private func inTime(_ time: Timestamp) -> String {
+        time > now ? " in " + PlainText.duration(now.duration(to: time)) : " now"
+    }
+}

@@ -1,0 +1,82 @@
+package import SyncCore
+
+/// `agentctl status` for people: at most 24 lines that answer, from the top: is the work safe, does it flow, if not why
+/// and until when, what will it cost.
+///
+/// A pure function of the document and the time, so that each situation has a picture in the tests.
+package enum StatusScreen {
+    package static let linesMax = 24
+    private static let labelWidth = 10
+
+    /// - Parameters:
+    ///   - width: Columns of the terminal; no line is longer.
+    ///   - offset: Of the local time from UTC; zero shows UTC, marked `Z`.
+    package static func render(
+        _ document: StatusDocument, width: Int = 80, now: Timestamp, color: Bool, offset: Duration = .zero
+    ) -> [String] {
+        let rows = StatusRows(document: document, now: now, offset: offset).all
+        var lines = [PlainText.clip(header(document), to: width)]
+        for row in rows {
+            let room = max(1, width - labelWidth)
+            var texts: [String] = []
+            for text in row.texts { texts += PlainText.wrap(text, to: room, lines: row.wrapsTo) }
+            for (index, text) in texts.enumerated() {
+                let name = index == 0 ? row.label : ""
+                let label = name + String(repeating: " ", count: max(0, labelWidth - name.count))
+                lines.append(paint(PlainText.clip(label, to: width), row.tone, color && index == 0) + text)
+            }
+        }
+        return Array(lines.prefix(linesMax))
+    }
+
+    /// One line, for prompts and logs.
+    package static func brief(_ document: StatusDocument, now: Timestamp, offset: Duration = .zero) -> String {
+        let overall = document.overall
+        var parts = [overall.level.rawValue + (overall.reasons.isEmpty ? "" : ": " + overall.reasons.joined(separator: ", "))]
+        parts.append(document.connectivity.state)
+        let open = document.outbox.open
+        let oldest = document.outbox.oldest.map { ", oldest " + PlainText.duration($0) } ?? ""
+        parts.append(open == 0 ? "nothing waiting" : PlainText.count(open) + " waiting" + oldest)
+        if let next = document.sync.nextAt, document.sync.attempt > 0 {
+            parts.append("next try in " + PlainText.duration(now.duration(to: next)))
+        }
+        return PlainText.safe(parts.joined(separator: "; "))
+    }
+
+    private static func header(_ document: StatusDocument) -> String {
+        let agent = document.agent
+        var text = "agentd \(agent.version)   device \(agent.device)   up \(PlainText.duration(agent.uptime))"
+        text += "   hub \(agent.hub)"
+        if let server = document.sync.server, let version = server.syncVersion {
+            text += " (sync v\(version)" + (server.epoch.map { ", epoch \($0.prefix(8))" } ?? "") + ")"
+        }
+        return PlainText.safe(text)
+    }
+
+    private static func paint(_ text: String, _ tone: StatusRow.Tone, _ color: Bool) -> String {
+        guard color else { return text }
+        switch tone {
+        case .plain: return "\u{1B}[1m" + text + "\u{1B}[0m"
+        case .good: return "\u{1B}[1;32m" + text + "\u{1B}[0m"
+        case .warning: return "\u{1B}[1;33m" + text + "\u{1B}[0m"
+        case .bad: return "\u{1B}[1;31m" + text + "\u{1B}[0m"
+        }
+    }
+}
+
+struct StatusRow {
+    enum Tone { case plain, good, warning, bad }
+
+    var label: String
+    var texts: [String]
+    var tone: Tone
+    /// Screen lines that one text may take.
+    var wrapsTo: Int
+
+    init(_ label: String, _ texts: [String], _ tone: Tone = .plain, wrapsTo: Int = 1) {
+        self.label = label
+        self.texts = texts.map(PlainText.safe)
+        self.tone = tone
+        self.wrapsTo = wrapsTo
+    }
+}

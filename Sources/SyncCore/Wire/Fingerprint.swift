@@ -1,0 +1,62 @@
+/// What a mutation asks for, in 16 bytes: two bodies under one key must ask for the same (PROTOCOL A4, step 1).
+///
+/// The first half of the SHA-256 of entity, record, action and payload in a canonical form, so that equal meaning gives
+/// an equal fingerprint: members by name, numbers and text in normal form, and a missing part as good as an empty one.
+/// Stamps, versions and `seq` are left out, because they may differ between two attempts.
+package enum Fingerprint {
+    /// - Parameter item: One element of `mutations` as it came.
+    package static func of(_ item: JSONObject) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(512)
+        for name in ["entity", "record_id", "action", "data", "unset", "ops"] {
+            let part = item[name] ?? .null
+            if part.array?.isEmpty == true || part.object?.isEmpty == true {
+                canonical(.null, &bytes)
+            } else {
+                canonical(part, &bytes)
+            }
+            bytes.append(UInt8(ascii: "\n"))
+        }
+        return Array(SHA256.hash(bytes).prefix(16))
+    }
+
+    private static func canonical(_ json: JSON, _ bytes: inout [UInt8]) {
+        switch json {
+        case .null: bytes.append(contentsOf: "null".utf8)
+        case .bool(let value): bytes.append(contentsOf: (value ? "true" : "false").utf8)
+        case .number(let value): canonical(value, &bytes)
+        case .string(let value): canonical(value, &bytes)
+        case .array(let elements):
+            bytes.append(UInt8(ascii: "["))
+            for element in elements {
+                canonical(element, &bytes)
+                bytes.append(UInt8(ascii: ","))
+            }
+            bytes.append(UInt8(ascii: "]"))
+        case .object(let object):
+            bytes.append(UInt8(ascii: "{"))
+            let members = object.members.sorted { $0.name.text.utf8.lexicographicallyPrecedes($1.name.text.utf8) }
+            for member in members {
+                canonical(member.name, &bytes)
+                canonical(member.value, &bytes)
+                bytes.append(UInt8(ascii: ","))
+            }
+            bytes.append(UInt8(ascii: "}"))
+        }
+    }
+
+    private static func canonical(_ string: JSONString, _ bytes: inout [UInt8]) {
+        let plain = !string.source.utf8.contains(UInt8(ascii: "\\"))
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: (plain ? string.source : JSONString(string.text).source).utf8)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private static func canonical(_ number: JSONNumber, _ bytes: inout [UInt8]) {
+        let decimal = JSONNumber.Decimal(number)
+        if decimal.isNegative { bytes.append(UInt8(ascii: "-")) }
+        bytes.append(contentsOf: decimal.digits.utf8)
+        bytes.append(UInt8(ascii: "e"))
+        bytes.append(contentsOf: String(decimal.exponent).utf8)
+    }
+}

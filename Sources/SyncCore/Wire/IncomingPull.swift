@@ -1,0 +1,76 @@
+extension PullMessages {
+    /// Most streams of one pull; a configuration has tens of entities.
+    package static let streamsMax = 256
+
+    /// Reads the body of a pull. A `limit` or `max_bytes` above what the hub gives is lowered to it.
+    ///
+    /// - Throws: `malformed`, and nothing is answered but that.
+    package static func readRequest(_ body: [UInt8]) throws(Problem) -> PullRequest {
+        let object = try RequestReader.object(body)
+        guard let list = object["streams"]?.array, list.count <= streamsMax else {
+            throw RequestReader.malformed("/streams", "an array of at most \(streamsMax) streams")
+        }
+        var streams: [StreamPosition] = []
+        var seen: Set<EntityName> = []
+        for (index, json) in list.enumerated() {
+            let place = "/streams/\(index)"
+            guard let stream = json.object else { throw RequestReader.malformed(place, "an object") }
+            let entity = try RequestReader.name(
+                stream["entity"], place + "/entity", as: EntityName.self, RequestReader.malformed)
+            guard seen.insert(entity).inserted else { throw RequestReader.malformed(place + "/entity", "each entity once") }
+            var cursor: String?
+            if let json = RequestReader.present(stream["cursor"]) {
+                guard let text = json.text else { throw RequestReader.malformed(place + "/cursor", "a string or null") }
+                cursor = text
+            }
+            streams.append(StreamPosition(entity: entity, cursor: cursor))
+        }
+        let malformed = RequestReader.malformed
+        let limit = try RequestReader.number(object["limit"], "/limit", in: 1...(1 << 53), malformed)
+        let bytes = try RequestReader.number(object["max_bytes"], "/max_bytes", in: 1...(1 << 53), malformed)
+        let sent = try RequestReader.number(object["max_sent_seq"], "/max_sent_seq", in: RequestReader.sequence, malformed)
+        return PullRequest(
+            streams: streams, limit: Int(min(limit ?? Int64(Limits.pullRecords), Int64(Limits.pullRecordsMax))),
+            maxBytes: Int(min(bytes ?? Int64(Limits.pullBytes), Int64(Limits.hubRequestBytes))), maxSentSeq: sent ?? 0)
+    }
+
+    /// The form that a person can type: `GET /v1/sync/pull?entity=audits&cursor=…&limit=100`. A missing or empty cursor
+    /// starts at the beginning.
+    package static func readQuery(_ query: HubQuery) throws(Problem) -> PullRequest {
+        PullRequest(
+            streams: [StreamPosition(entity: try query.entity(), cursor: query["cursor"].flatMap { $0.isEmpty ? nil : $0 })],
+            limit: try query.limit(), maxBytes: Limits.pullBytes, maxSentSeq: 0)
+    }
+}
+
+/// The decoded query of a request target.
+package struct HubQuery: Hashable, Sendable {
+    package var fields: [HTTPHeaders.Field]
+
+    package init(_ fields: [HTTPHeaders.Field] = []) {
+        self.fields = fields
+    }
+
+    /// The first value of that name; unlike header names, these are compared exactly.
+    package subscript(name: String) -> String? {
+        fields.first { $0.name.utf8.elementsEqual(name.utf8) }?.value
+    }
+
+    package func entity() throws(Problem) -> EntityName {
+        guard let entity = self["entity"].flatMap({ EntityName($0) }) else {
+            throw HubQuery.malformed("entity", "the name of an entity")
+        }
+        return entity
+    }
+
+    /// 1 to ``Limits/pullRecordsMax``; more is lowered to that.
+    package func limit() throws(Problem) -> Int {
+        guard let text = self["limit"], !text.isEmpty else { return Limits.pullRecords }
+        guard let limit = HubHeaders.number(text), limit > 0 else { throw HubQuery.malformed("limit", "a number from 1") }
+        return Int(min(limit, Int64(Limits.pullRecordsMax)))
+    }
+
+    static func malformed(_ name: String, _ expected: String) -> Problem {
+        Problem("malformed", status: 400, detail: "query: expected \(expected) as \(name)")
+    }
+}

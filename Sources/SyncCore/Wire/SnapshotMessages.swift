@@ -1,0 +1,92 @@
+/// `GET /v1/sync/snapshot`, both directions (PROTOCOL A8): the live records of one entity by id, a page at a time.
+package enum SnapshotMessages {
+    package static func readQuery(_ query: HubQuery) throws(Problem) -> SnapshotRequest {
+        var after: RecordID?
+        if let text = query["after"], !text.isEmpty {
+            guard let id = RecordID(text) else { throw HubQuery.malformed("after", "a record id") }
+            after = id
+        }
+        return SnapshotRequest(entity: try query.entity(), after: after, limit: try query.limit())
+    }
+
+    package static func response(_ page: SnapshotPage) -> [UInt8] {
+        var writer = JSONWriter(capacity: 4096)
+        writer.object { writer in
+            writer.member("entity", page.entity.text)
+            writer.name("start")
+            writer.object { writer in
+                writer.member("cursor", page.startCursor)
+                writer.member("version", page.startVersion)
+            }
+            writer.name("records")
+            writer.array { writer in
+                for record in page.records { record.write(to: &writer) }
+            }
+            writer.member("after", page.after?.text)
+            writer.member("has_more", page.hasMore)
+        }
+        return writer.bytes
+    }
+
+    /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
+    package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> SnapshotPage {
+        let object = try ReplyReader.object(body)
+        guard let entity = object["entity"]?.text.flatMap({ EntityName($0) }) else {
+            throw ReplyError("/entity", "an entity")
+        }
+        let start = object["start"]?.object ?? [:]
+        guard let cursor = start["cursor"]?.text, !cursor.isEmpty, cursor.utf8.count <= Limits.cursorBytes else {
+            throw ReplyError("/start/cursor", "a string of 1 to \(Limits.cursorBytes) bytes")
+        }
+        guard let list = object["records"]?.array else { throw ReplyError("/records", "an array") }
+        guard let hasMore = object["has_more"]?.bool else { throw ReplyError("/has_more", "true or false") }
+        var records: [StreamPage.Record] = []
+        for (index, json) in list.enumerated() { records.append(try StreamPage.Record.read(json, at: "/records/\(index)")) }
+        var after: RecordID?
+        if let text = try ReplyReader.optionalText(object["after"], "/after") {
+            guard let id = RecordID(text) else { throw ReplyError("/after", "a record id") }
+            after = id
+        }
+        if hasMore, after == nil { throw ReplyError("/after", "the id where the next page goes on") }
+        return SnapshotPage(
+            entity: entity, startCursor: cursor, startVersion: try ReplyReader.version(start["version"], "/start/version"),
+            records: records, after: after, hasMore: hasMore)
+    }
+}
+
+package struct SnapshotRequest: Hashable, Sendable {
+    package var entity: EntityName
+    /// The last id of the page before; `nil` for the first page.
+    package var after: RecordID?
+    package var limit: Int
+
+    package init(entity: EntityName, after: RecordID?, limit: Int) {
+        self.entity = entity
+        self.after = after
+        self.limit = limit
+    }
+}
+
+package struct SnapshotPage: Hashable, Sendable {
+    package var entity: EntityName
+    /// Where the feed goes on after the listing. Only the one of the *first* page counts: a change made while the listing
+    /// ran would be missed from any later one.
+    package var startCursor: String
+    package var startVersion: Int64
+    package var records: [StreamPage.Record]
+    /// `after` of the next request; `nil` when no record came.
+    package var after: RecordID?
+    package var hasMore: Bool
+
+    package init(
+        entity: EntityName, startCursor: String, startVersion: Int64, records: [StreamPage.Record], after: RecordID?,
+        hasMore: Bool
+    ) {
+        self.entity = entity
+        self.startCursor = startCursor
+        self.startVersion = startVersion
+        self.records = records
+        self.after = after
+        self.hasMore = hasMore
+    }
+}

@@ -1,0 +1,126 @@
+import NIOCore
+
+/// When something must have happened on a connection.
+///
+/// A request moves its deadlines several times, a timer per move would cost more than the rest of the request. So there is
+/// one timer, and a deadline that moves away only changes a number: the timer fires at its old time, sees that nothing is
+/// due, and is set again. A connection that was used causes at most one wake-up per idle time.
+struct Deadlines {
+    /// For bytes from the client; what they are needed for is told by the connection's state.
+    var read: NIODeadline?
+    /// For the next look at whether the client takes what is sent.
+    var write: NIODeadline?
+    /// Bytes given to the channel in all.
+    var bytesWritten = 0
+    /// How many of them the kernel had taken at the last look.
+    var bytesTaken: Int?
+
+    fileprivate var timer: NIOScheduledCallback?
+    fileprivate var timerTime: NIODeadline?
+    /// The head whose deadline is running, by the number of the request before it.
+    fileprivate var headBegan: UInt64?
+}
+
+extension HTTPConnection: NIOScheduledCallbackHandler {
+    func setReadDeadline(after time: Duration) {
+        deadlines.read = .now() + TimeAmount(time)
+        setTimer()
+    }
+
+    /// After bytes came or an answer went.
+    func updateReadDeadline(isHolding: Bool, wantsBytes: Bool) {
+        switch input {
+        case .head where framing.overhead == 0:
+            if isHolding {
+                // The client is waited for on the other side: it does not take its answers.
+                deadlines.read = nil
+            } else if number > 0 {
+                setReadDeadline(after: server.limits.idleTime)
+            }
+            // The first request's time runs since the connection began.
+        case .head:
+            if number > 0, deadlines.headBegan != number {
+                deadlines.headBegan = number
+                setReadDeadline(after: server.limits.headTime)
+            }
+        case .body where wantsBytes:
+            setReadDeadline(after: server.limits.bodyIdleTime)
+        case .body, .complete:
+            deadlines.read = nil
+        case .draining, .closed:
+            break
+        }
+    }
+
+    /// Something was sent: in a while, see whether the client has taken it.
+    func watchWriting() {
+        guard deadlines.write == nil else { return }
+        deadlines.write = .now() + TimeAmount(server.limits.writeStallTime)
+        deadlines.bytesTaken = nil
+        setTimer()
+    }
+
+    func cancelDeadlines() {
+        deadlines.timer?.cancel()
+        deadlines = Deadlines()
+    }
+
+    func handleScheduledCallback(eventLoop: some EventLoop) {
+        deadlines.timer = nil
+        deadlines.timerTime = nil
+        let now = NIODeadline.now()
+        if let due = deadlines.read, due <= now {
+            deadlines.read = nil
+            readDeadlinePassed()
+        }
+        if let due = deadlines.write, due <= now {
+            deadlines.write = nil
+            lookAtWriting()
+        }
+        setTimer()
+    }
+
+    private func setTimer() {
+        let due: NIODeadline
+        switch (deadlines.read, deadlines.write) {
+        case (let read?, let write?): due = min(read, write)
+        case (let one?, nil), (nil, let one?): due = one
+        case (nil, nil): return
+        }
+        if let timerTime = deadlines.timerTime, timerTime <= due { return }
+        deadlines.timer?.cancel()
+        deadlines.timerTime = due
+        // It throws when the loop is shutting down, and then the connection is going, too.
+        deadlines.timer = try? loop.scheduleCallback(at: due, handler: self)
+    }
+
+    private func readDeadlinePassed() {
+        switch input {
+        case .head where framing.overhead == 0:
+            close()
+        case .head:
+            failInput(
+                HTTPProblem(.timeout, status: 408, "The request's head did not arrive in time."), bodyFailure: .timedOut)
+        case .body:
+            failInput(
+                HTTPProblem(.timeout, status: 408, "The request's body did not arrive in time."), bodyFailure: .timedOut)
+        case .draining:
+            // The answer may take its time as long as the client takes it, which is the other deadline's matter.
+            if channelBacklog > 0 { setReadDeadline(after: server.limits.lingerTime) } else { close() }
+        case .complete, .closed:
+            break
+        }
+    }
+
+    private func lookAtWriting() {
+        let waiting = channelBacklog
+        guard waiting > 0 else { return }
+        let taken = deadlines.bytesWritten - waiting
+        if let before = deadlines.bytesTaken, taken <= before {
+            close()
+            return
+        }
+        deadlines.write = .now() + TimeAmount(server.limits.writeStallTime)
+        deadlines.bytesTaken = taken
+    }
+}

@@ -1,0 +1,391 @@
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+/// One connection: bytes in, requests to the handler one at a time, answers out.
+///
+/// It stands in the channel's pipeline like this, so that it decides which bytes the parser sees and when:
+///
+///     socket (TLS) -> HTTPConnection -> NIO's request decoder -> DecodedParts -> back to the HTTPConnection
+///
+/// **One thing at a time.** Bytes come in through `channelRead` and wait in `held`; ``pump()`` gives the decoder a piece
+/// (``RequestFraming``), the decoder's events are noted (`decoded…`), and only when it has returned they are acted upon, so
+/// the decoder is never re-entered. Bytes are given out only while ``wantsBytes`` says so; while bytes are held, nothing
+/// is read from the socket, and the kernel holds the client back. What can pile up is one read (64 KiB), but for a client
+/// that has closed its side: NIO then reads all that the kernel has, which the receive buffer bounds.
+///
+/// **Who may call.** Everything belongs to the channel's loop except the atomics and constants, which is what
+/// `@unchecked Sendable` stands for. ``HTTPExchange`` comes in through ``onLoop(_:)`` with the number of its request, so
+/// that late calls are recognised.
+final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Where the next bytes belong.
+    enum Input {
+        /// Before or within a head.
+        case head
+        /// Within a body; ``bodyUse`` says what becomes of it.
+        case body
+        /// The request is whole, its answer is not: nothing more is wanted.
+        case complete
+        /// Nothing more will be answered. What comes is thrown away until the client closes its side.
+        case draining
+        case closed
+    }
+
+    /// How far the answer to the current request is.
+    enum Answer {
+        /// There is no request.
+        case none
+        case pending
+        case streaming(AnswerFraming)
+        case done
+    }
+
+    enum BodyUse {
+        case collect(limit: Int, then: (HTTPExchange, [UInt8]) -> Void)
+        case stream(limit: Int)
+        /// Answered already; so many more bytes are tolerated to keep the connection.
+        case discard(left: Int)
+    }
+
+    /// The rest of a body that is read only to keep the connection.
+    static let discardLimit = 64 << 10
+    /// Above this many bytes in one write buffer, or waiting in the channel, no further pipelined request is begun.
+    static let answerBacklog = 64 << 10
+
+    let loop: any EventLoop
+    let server: ServerContext
+    /// Not `nil`: this connection is one too many and gets nothing but this answer.
+    let refusal: HTTPProblem?
+
+    private let currentExchange = Atomic<UInt64>(0)
+    private let bytesOnTheWay = Atomic(0)
+    private let bytesInChannel = Atomic(0)
+
+    // Everything from here on belongs to the loop.
+    var peer: HTTPPeer
+    private(set) var context: ChannelHandlerContext?
+    var input = Input.head
+    var answer = Answer.none { didSet { publishExchange() } }
+
+    // Bytes that have come and were not given to the decoder.
+    private var held = ByteBuffer()
+    private var isPumping = false
+    /// Between `channelRead` and `channelReadComplete`, where the flush is.
+    private var isReading = false
+    /// The channel asked for a read that is held back.
+    private var readIsDue = false
+    /// The client has closed its side; what it sent before may still be in `held`.
+    var inputHasEnded = false
+
+    // The decoder's events of one piece.
+    var decodedHead: HTTPRequestHead?
+    var decodedEnd = false
+    var decoderError: (any Error)?
+
+    // The current request.
+    var framing = RequestFraming()
+    var number: UInt64 = 0
+    var request: RequestHead?
+    var facts: RequestFacts?
+    var keepsConnection = true
+    var continueIsDue = false
+    var bodyUse = BodyUse.discard(left: 0)
+    /// Collected, or come and not yet fetched by ``HTTPExchange/readBody(_:)``.
+    var body: [UInt8] = []
+    var bodyCount = 0
+    var bodyHasEnded = false
+    var bodyFailure: HTTPExchange.BodyFailure?
+    var bodyReader: (@Sendable (HTTPExchange.BodyPart) -> Void)?
+    var closeActions: [@Sendable () -> Void] = []
+    var writableActions: [@Sendable () -> Void] = []
+
+    // The answer's bytes.
+    var out = ByteBuffer()
+    private var flushIsDue = false
+
+    var deadlines = Deadlines()
+    var isStopping = false
+
+    init(server: ServerContext, loop: any EventLoop, peer: HTTPPeer, refusal: HTTPProblem?) {
+        self.server = server
+        self.loop = loop
+        self.peer = peer
+        self.refusal = refusal
+    }
+
+    // MARK: From any thread
+
+    /// The number of the exchange that can still reach its client; 0 for none.
+    var openExchange: UInt64 { currentExchange.load(ordering: .acquiring) }
+
+    /// See ``HTTPExchange/unsentBytes``.
+    var unsentBytes: Int {
+        if loop.inEventLoop { bytesInChannel.store(out.readableBytes + channelBacklog, ordering: .relaxed) }
+        return bytesOnTheWay.load(ordering: .relaxed) + bytesInChannel.load(ordering: .relaxed)
+    }
+
+    /// Counts bytes that are on their way to the loop, until ``write(_:_:)`` has them.
+    func willWrite(_ count: Int) {
+        bytesOnTheWay.add(count, ordering: .relaxed)
+    }
+
+    func didWrite(_ count: Int) {
+        bytesOnTheWay.subtract(count, ordering: .relaxed)
+    }
+
+    func onLoop(_ action: @escaping @Sendable (HTTPConnection) -> Void) {
+        if loop.inEventLoop {
+            action(self)
+        } else {
+            loop.execute { action(self) }
+        }
+    }
+
+    private func publishExchange() {
+        switch answer {
+        case .pending, .streaming: currentExchange.store(number, ordering: .releasing)
+        case .none, .done: currentExchange.store(0, ordering: .releasing)
+        }
+    }
+
+    // MARK: From the channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        // Also for a channel that never became active.
+        tearDown()
+        server.registry.remove(self)
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        if let refusal {
+            refuseConnection(refusal)
+        } else {
+            setReadDeadline(after: server.limits.headTime)
+        }
+        context.fireChannelActive()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        tearDown()
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if case .draining = input { return }
+        var bytes = unwrapInboundIn(data)
+        if held.readableBytes == 0 {
+            held = bytes
+        } else {
+            held.writeBuffer(&bytes)
+        }
+        isReading = true
+        pump()
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        isReading = false
+        flush()
+        context.fireChannelReadComplete()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        // Held bytes mean that the client is ahead of us.
+        if held.readableBytes > 0 {
+            readIsDue = true
+        } else {
+            context.read()
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case let event as ChannelEvent where event == .inputClosed:
+            // Not passed on: the decoder would take it for the end of everything, with bytes still held.
+            inputHasEnded = true
+            pump()
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        bytesInChannel.store(channelBacklog, ordering: .relaxed)
+        if context.channel.isWritable {
+            runWritableActions()
+            pump()
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // From the socket or from TLS: there is nobody left to tell.
+        close()
+    }
+
+    // MARK: Bytes in
+
+    /// Whether the next byte may be looked at.
+    private var wantsBytes: Bool {
+        switch input {
+        case .head: canAnswerMore
+        case .body:
+            switch bodyUse {
+            case .collect, .discard: true
+            case .stream: bodyReader != nil && bodyFailure == nil
+            }
+        case .complete: false
+        case .draining, .closed: false
+        }
+    }
+
+    /// A client that sends requests without reading answers must not make us hold these.
+    private var canAnswerMore: Bool {
+        out.readableBytes < Self.answerBacklog && (context?.channel.isWritable ?? false)
+    }
+
+    /// Does all that can be done with the bytes at hand, then sees to reading, deadlines and the flush.
+    func pump() {
+        guard !isPumping else { return }
+        isPumping = true
+        while held.readableBytes > 0, wantsBytes, let context {
+            let length = framing.nextPiece(of: held, limit: server.limits.headBytes)
+            guard length > 0 else {
+                overheadPassedLimit()
+                break
+            }
+            // The whole buffer goes without a slice, so that NIO can use its memory for the next read.
+            let piece: ByteBuffer
+            if length == held.readableBytes {
+                piece = held
+                held = ByteBuffer()
+            } else if let slice = held.readSlice(length: length) {
+                piece = slice
+            } else {
+                break
+            }
+            context.fireChannelRead(wrapInboundOut(piece))
+            actOnDecoded()
+            if out.readableBytes >= Self.answerBacklog { flush() }
+        }
+        isPumping = false
+        settle()
+    }
+
+    private func settle() {
+        if inputHasEnded, held.readableBytes == 0 { actOnEndOfInput() }
+        updateReadDeadline(isHolding: held.readableBytes > 0, wantsBytes: wantsBytes)
+        if held.readableBytes == 0, readIsDue {
+            readIsDue = false
+            context?.read()
+        }
+        if !isReading { flush() }
+    }
+
+    /// Whether bytes wait that belong behind the current request.
+    var holdsBytes: Bool { held.readableBytes > 0 }
+
+    // MARK: Bytes out
+
+    /// Bytes that the kernel has not taken.
+    var channelBacklog: Int {
+        // It throws when the channel is closed, and then nothing waits any more.
+        (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+    }
+
+    /// Sends what was written, at the end of this turn of the loop if it is not being done already.
+    func flushSoon() {
+        guard !isPumping, !isReading, !flushIsDue else { return }
+        flushIsDue = true
+        loop.execute {
+            self.flushIsDue = false
+            self.flush()
+        }
+    }
+
+    func flush() {
+        guard let context, out.readableBytes > 0 else { return }
+        deadlines.bytesWritten += out.readableBytes
+        context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+        // Reuses the memory if the kernel took everything, and does not keep that of a large answer.
+        if out.capacity <= Self.answerBacklog { out.clear() } else { out = ByteBuffer() }
+        watchWriting()
+        // Asked for by streams only, and it is not for nothing.
+        if case .streaming = answer { bytesInChannel.store(channelBacklog, ordering: .relaxed) }
+    }
+
+    /// Closes when everything written is sent, or the client does not take it.
+    func closeWhenSent() {
+        guard let context, !isClosed else { return }
+        input = .draining
+        held = ByteBuffer()
+        deadlines.read = nil
+        let sent = loop.makePromise(of: Void.self)
+        context.writeAndFlush(wrapOutboundOut(out), promise: sent)
+        out = ByteBuffer()
+        watchWriting()
+        sent.futureResult.assumeIsolated().whenComplete { _ in self.close() }
+    }
+
+    /// Closes our side when everything written is sent, and throws away what comes until the client has closed its own.
+    func linger() {
+        guard let context, !isClosed else { return }
+        // With both sides closed NIO would not wait for what is still to be sent.
+        guard !inputHasEnded else { return closeWhenSent() }
+        input = .draining
+        held = ByteBuffer()
+        flush()
+        context.close(mode: .output, promise: nil)
+        setReadDeadline(after: server.limits.lingerTime)
+        if readIsDue {
+            readIsDue = false
+            context.read()
+        }
+    }
+
+    func close() {
+        context?.close(mode: .all, promise: nil)
+    }
+
+    private var isClosed: Bool {
+        if case .closed = input { true } else { false }
+    }
+
+    private func tearDown() {
+        guard !isClosed else { return }
+        input = .closed
+        cancelDeadlines()
+        held = ByteBuffer()
+        out = ByteBuffer()
+        endExchange(bodyFailure: .closed)
+        bytesInChannel.store(0, ordering: .relaxed)
+        context = nil
+    }
+}
+
+/// Hands the decoder's events back to the connection.
+final class DecodedParts: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+
+    private let connection: HTTPConnection
+
+    init(_ connection: HTTPConnection) {
+        self.connection = connection
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        connection.decoded(unwrapInboundIn(data))
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if connection.decoderError == nil { connection.decoderError = error }
+    }
+}

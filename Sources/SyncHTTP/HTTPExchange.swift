@@ -1,0 +1,128 @@
+import NIOCore
+import Synchronization
+
+/// One request and its answer, in the hands of the handler.
+///
+/// The answer is either whole (``respond(status:headers:body:)``, ``refuse(_:)``) or streamed (``begin(status:headers:length:)``,
+/// ``write(_:)``…, ``end()``), now or later, from any thread: a call from elsewhere hops to the loop once. Calls of one
+/// exchange belong to one thread or actor at a time, or their order is undefined.
+///
+/// - Completing an exchange twice is a mistake of ours and stops the process.
+/// - After the client left, or the server itself ended the exchange (body too large, timeout, stop), all calls do nothing.
+/// - An exchange that is dropped without an answer is answered 500, or cut off when its answer had begun.
+package final class HTTPExchange: Sendable {
+    package let request: RequestHead
+
+    private let connection: HTTPConnection
+    /// Which request of the connection this is; the connection ignores calls of any but the current one.
+    private let number: UInt64
+    private let isCompleted = Atomic(false)
+
+    init(request: RequestHead, connection: HTTPConnection, number: UInt64) {
+        self.request = request
+        self.connection = connection
+        self.number = number
+    }
+
+    deinit {
+        guard !isCompleted.load(ordering: .relaxed) else { return }
+        connection.onLoop { [number] in $0.abandon(number) }
+    }
+
+    // MARK: The whole answer at once
+
+    /// Answers. `Content-Length` is added, `Connection` belongs to the server. A `HEAD` request gets the head only.
+    ///
+    /// Control characters in field values are sent as spaces, so that no value can begin another field.
+    package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
+        complete()
+        connection.onLoop { [number] in $0.respond(number, status: status, headers: headers, body: body) }
+    }
+
+    /// Answers with a problem document.
+    package func refuse(_ problem: HTTPProblem) {
+        complete()
+        connection.onLoop { [number] in $0.refuse(number, problem) }
+    }
+
+    // MARK: A streamed answer
+
+    /// Sends the head. With `length`, exactly that many bytes must follow; without, the body is chunked (HTTP/1.1) or ends
+    /// with the connection (HTTP/1.0).
+    package func begin(status: Int, headers: [(String, String)] = [], length: Int? = nil) {
+        connection.onLoop { [number] in $0.begin(number, status: status, headers: headers, length: length) }
+    }
+
+    /// Sends a piece of the body. Pieces written in one turn of the loop leave together.
+    ///
+    /// Nothing limits what waits here for a slow client: look at ``unsentBytes`` or wait with ``whenWritable(_:)``.
+    package func write(_ bytes: [UInt8]) {
+        guard !bytes.isEmpty else { return }
+        connection.willWrite(bytes.count)
+        connection.onLoop { [number] in $0.write(number, bytes) }
+    }
+
+    /// Ends the answer.
+    package func end() {
+        complete()
+        connection.onLoop { [number] in $0.end(number) }
+    }
+
+    /// Cuts the connection, so that the client notices that the answer is not whole.
+    package func abort() {
+        complete()
+        connection.onLoop { [number] in $0.abort(number) }
+    }
+
+    // MARK: The client's side
+
+    /// Whether an answer can still reach the client.
+    package var isOpen: Bool { connection.openExchange == number }
+
+    /// Bytes written and not yet taken by the kernel. Exact on the loop; elsewhere as of the loop's last look, at most
+    /// 64 KiB off.
+    package var unsentBytes: Int { connection.unsentBytes }
+
+    /// Calls `action` on the loop if the exchange is over before the handler completed it; soon, if that already is so.
+    package func onClose(_ action: @escaping @Sendable () -> Void) {
+        connection.onLoop { [number] in $0.onClose(number, action) }
+    }
+
+    /// Calls `action` once on the loop, as soon as less than 64 KiB wait to be sent; also when the exchange is over.
+    package func whenWritable(_ action: @escaping @Sendable () -> Void) {
+        connection.onLoop { [number] in $0.whenWritable(number, action) }
+    }
+
+    // MARK: A streamed request body
+
+    /// What ``readBody(_:)`` delivers. Nothing comes after `end` or `failed`.
+    package enum BodyPart: Sendable {
+        /// Never empty; at most 64 KiB, but for the last one of a client that has closed its side.
+        case bytes([UInt8])
+        case end
+        case failed(BodyFailure)
+    }
+
+    package enum BodyFailure: Sendable, Hashable {
+        /// The client left, or the exchange was completed.
+        case closed
+        /// More than the limit of the admission. The server answered 413 unless the answer had begun.
+        case tooLarge
+        /// Nothing came for ``HTTPServerLimits/bodyIdleTime``. The server answered 408 unless the answer had begun.
+        case timedOut
+        /// Bad chunk. The server answered 400 unless the answer had begun.
+        case malformed
+    }
+
+    /// Asks for the next piece of the body (``HTTPAdmission/stream(limit:then:)``): one call, one delivery, on the loop.
+    ///
+    /// Between a delivery and the next call nothing is read from the socket beyond what was already on its way, so a slow
+    /// consumer slows the client down. One call may be outstanding at a time. It may be made from within `deliver`.
+    package func readBody(_ deliver: @escaping @Sendable (BodyPart) -> Void) {
+        connection.onLoop { [number] in $0.readBody(number, deliver) }
+    }
+
+    private func complete() {
+        precondition(!isCompleted.exchange(true, ordering: .relaxed), "an exchange was completed twice")
+    }
+}

@@ -1,0 +1,29 @@
+/// Who sent a request. Never taken from a header.
+package enum HTTPPeer: Sendable, Hashable {
+    /// The other end of a Unix socket.
+    case local(LocalPeer)
+    /// The other end of a TCP connection. `tlsSubject` is what ``HTTPServerConfiguration/tlsSubject`` made of the client's
+    /// certificate, `nil` without one.
+    case remote(address: String, port: Int, tlsSubject: String?)
+    /// The kernel did not say. Treat it as nobody.
+    case unknown
+}
+
+/// Credentials of a process as the kernel knew them when it connected (unix(7), `SO_PEERCRED` and `SO_PEERGROUPS`).
+///
+/// A user outside our user namespace appears as uid 65534.
+package struct LocalPeer: Sendable, Hashable {
+    package var uid: UInt32
+    package var gid: UInt32
+    /// Supplementary groups. Usually contains ``gid``, need not.
+    package var groups: [UInt32]
+    /// May already belong to another process by now: good for a log line, not for a decision.
+    package var pid: Int32
+
+    package init(uid: UInt32, gid: UInt32, groups: [UInt32], pid: Int32) {
+        self.uid = uid
+        self.gid = gid
+        self.groups = groups
+        self.pid = pid
+    }
+}

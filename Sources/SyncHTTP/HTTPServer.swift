@@ -1,0 +1,178 @@
+import Glibc
+package import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// An HTTP/1.1 server: the agent's on its Unix socket, the hub's on TCP.
+///
+/// It owns the framing, the limits and the connections; an ``HTTPHandler`` owns the meaning. It makes no thread and no
+/// task of its own, and while nothing happens it causes no wake-up (a connection costs one when its idle time is over).
+package final class HTTPServer: Sendable {
+    /// Where the server can be reached.
+    package enum Address: Sendable, Hashable {
+        case unix(path: String)
+        case tcp(host: String, port: Int)
+    }
+
+    /// As bound: with the port that the kernel chose if that was left to it.
+    package let address: Address
+
+    private let listener: any Channel
+    private let file: UnixListener?
+    private let context: ServerContext
+
+    /// Connections that the kernel finishes for us before we accept them.
+    static let backlog = 128
+    /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is not
+    /// being read can make us hold: the kernel's part and, when it closes its side, ours.
+    private static let receiveBuffer = 256 << 10
+
+    /// Binds and listens. Connections are spread over the loops of `group`.
+    ///
+    /// - Throws: ``HTTPServerError``. Nothing is left behind then.
+    package static func start(
+        _ configuration: HTTPServerConfiguration, on group: any EventLoopGroup, handler: any HTTPHandler
+    ) async throws(HTTPServerError) -> HTTPServer {
+        let context = ServerContext(configuration: configuration, handler: handler)
+        let bootstrap = ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: Int32(backlog))
+            .serverChannelInitializer { channel in
+                // Out of descriptors, accepting would be tried without pause; so it is once per second.
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptBackoffHandler())
+                }
+            }
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try context.accept(channel) }
+            }
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+
+        switch configuration.endpoint {
+        case .unix(let path, let mode, let group):
+            let file = try UnixListener(path: path, mode: mode, group: group)
+            do {
+                let channel = try await bootstrap.withBoundSocket(file.descriptor).get()
+                return HTTPServer(address: .unix(path: path), listener: channel, file: file, context: context)
+            } catch {
+                file.removeFile()
+                throw HTTPServerError(.system, doing: "listen on \(path)", detail: "\(error)")
+            }
+        case .inherited(let descriptor):
+            try HTTPEndpoint.checkListening(descriptor)
+            do {
+                let channel = try await bootstrap.withBoundSocket(descriptor).get()
+                return HTTPServer(address: Address(of: channel), listener: channel, file: nil, context: context)
+            } catch {
+                throw HTTPServerError(.system, doing: "take over descriptor \(descriptor)", detail: "\(error)")
+            }
+        case .tcp(let host, let port):
+            let doing = "listen on \(host):\(port)"
+            do {
+                let channel = try await bootstrap
+                    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    // Connections inherit it, with the window scale that belongs to it.
+                    .serverChannelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
+                    .bind(host: host, port: port).get()
+                return HTTPServer(address: Address(of: channel), listener: channel, file: nil, context: context)
+            } catch let error as IOError where error.errnoCode == EADDRINUSE {
+                throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
+            } catch let error as SocketAddressError {
+                throw HTTPServerError(.unresolved, doing: doing, detail: "\(error)")
+            } catch {
+                throw HTTPServerError(.system, doing: doing, detail: "\(error)")
+            }
+        }
+    }
+
+    private init(address: Address, listener: any Channel, file: UnixListener?, context: ServerContext) {
+        self.address = address
+        self.listener = listener
+        self.file = file
+        self.context = context
+    }
+
+    /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges end
+    /// (their answers carry `Connection: close`), and cuts off what still runs after `grace`.
+    ///
+    /// Returns when the last connection is closed. Further calls wait with the first.
+    package func stop(within grace: Duration) async {
+        let loop = listener.eventLoop
+        // First the name, then the socket: in between, a client is refused rather than sent into a queue nobody serves.
+        file?.removeFile()
+        // It fails if it is closed already, which is what is wanted.
+        try? await listener.close().get()
+
+        let empty = loop.makePromise(of: Void.self)
+        for connection in context.registry.stop(whenEmpty: empty) {
+            connection.onLoop { $0.stop() }
+        }
+        let cut = loop.scheduleTask(in: TimeAmount(grace)) { [registry = context.registry] in
+            for connection in registry.all { connection.onLoop { $0.close() } }
+        }
+        // Only ever succeeds.
+        try? await empty.futureResult.get()
+        cut.cancel()
+    }
+
+    /// Open connections, for status and metrics; those that are being refused not counted.
+    package var connectionCount: Int { context.registry.count }
+}
+
+extension HTTPServer.Address {
+    fileprivate init(of channel: any Channel) {
+        switch channel.localAddress {
+        case .v4, .v6:
+            self = .tcp(host: channel.localAddress?.ipAddress ?? "", port: channel.localAddress?.port ?? 0)
+        case .unixDomainSocket, nil:
+            self = .unix(path: channel.localAddress?.pathname ?? "")
+        }
+    }
+}
+
+/// What the connections of a server have in common.
+final class ServerContext: Sendable {
+    let limits: HTTPServerLimits
+    let handler: any HTTPHandler
+    let registry: ConnectionRegistry
+    let problemBody: @Sendable (HTTPProblem) -> [UInt8]
+    let refused: @Sendable (HTTPProblem, HTTPPeer) -> Void
+    let tlsSubject: (@Sendable (any Channel) -> String?)?
+    private let configureTLS: (@Sendable (any Channel) throws -> Void)?
+    private let decoderLimits: NIOHTTPDecoderLimitConfiguration
+
+    init(configuration: HTTPServerConfiguration, handler: any HTTPHandler) {
+        limits = configuration.limits
+        registry = ConnectionRegistry(limits: configuration.limits)
+        problemBody = configuration.problemBody
+        refused = configuration.refused
+        tlsSubject = configuration.tlsSubject
+        configureTLS = configuration.configureTLS
+        self.handler = handler
+        var decoderLimits = NIOHTTPDecoderLimitConfiguration()
+        decoderLimits.maxHeaderFieldCount = limits.headFields
+        decoderLimits.maxHeaderFieldSize = limits.headBytes
+        decoderLimits.maxHeaderListSize = limits.headBytes
+        self.decoderLimits = decoderLimits
+    }
+
+    /// Makes a connection of a new channel, on its loop. A throw closes the channel.
+    func accept(_ channel: any Channel) throws {
+        let peer = HTTPPeer(of: channel)
+        let admitted = registry.admit(peer) {
+            HTTPConnection(server: self, loop: channel.eventLoop, peer: peer, refusal: $0)
+        }
+        guard let connection = admitted else { throw ChannelError.ioOnClosedChannel }
+        do {
+            let pipeline = channel.pipeline.syncOperations
+            try configureTLS?(channel)
+            try pipeline.addHandlers([
+                connection,
+                ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: decoderLimits)),
+                DecodedParts(connection),
+            ])
+        } catch {
+            registry.remove(connection)
+            throw error
+        }
+    }
+}

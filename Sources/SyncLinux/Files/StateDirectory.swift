@@ -1,0 +1,217 @@
+import Glibc
+import Synchronization
+
+/// The directory with everything that must survive, held by one process at a time.
+///
+/// While an object of this type lives, an exclusive `flock` on the file `lock` in the directory keeps a second process away:
+/// two writers with one identity would make the hub see two devices as one. The lock ends with the process, however it ends.
+package final class StateDirectory: Sendable {
+    package let path: String
+    /// What the operator should know, as sentences: open to other users, content lost at a restart.
+    package let warnings: [String]
+
+    private let calls: any FileCalls
+    private let lockFacts: FileFacts
+    private let descriptor: Mutex<Int32?>
+
+    /// Opens the directory, creates it (mode 0700) when its parent is ours, and takes the lock.
+    ///
+    /// - Parameter userID: The effective user of this process.
+    /// - Throws: `.inUse` with the holder's process id; `.missing`, `.wrongKind`, `.wrongOwner`, `.exposed`; `.unsuitable` on
+    ///   FAT and network file systems, which keep neither modes nor locks nor the order of writes; whatever the system
+    ///   refuses. Nothing is held then.
+    package static func open(
+        _ path: String, calls: any FileCalls, userID: UInt32
+    ) throws(LinuxError) -> StateDirectory {
+        var warnings: [String] = []
+        try createIfMissing(path, calls, userID)
+        warnings += try inspect(path, calls, userID)
+        warnings += try inspectFileSystem(path, calls)
+
+        let lockPath = path + "/lock"
+        let descriptor = try calls.step(.openLock, lockPath) { calls, step throws(Errno) in
+            try calls.open(lockPath, flags: O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode: 0o600, for: step)
+        }
+        do throws(LinuxError) {
+            try take(descriptor, lockPath, calls)
+            let facts = try calls.step(.inspectLock, lockPath) { calls, step throws(Errno) in
+                try calls.facts(of: descriptor, for: step)
+            }
+            return StateDirectory(path, warnings: warnings, calls: calls, lockFacts: facts, descriptor: descriptor)
+        } catch {
+            // Closing gives up nothing but the lock, which we do not want any more.
+            _ = try? calls.close(descriptor, for: .closeFile)
+            throw error
+        }
+    }
+
+    private init(_ path: String, warnings: [String], calls: any FileCalls, lockFacts: FileFacts, descriptor: Int32) {
+        self.path = path
+        self.warnings = warnings
+        self.calls = calls
+        self.lockFacts = lockFacts
+        self.descriptor = Mutex(descriptor)
+    }
+
+    deinit {
+        close()
+    }
+
+    /// Gives the lock back. The object only answers questions about the path afterwards.
+    package func close() {
+        descriptor.withLock { descriptor in
+            // Nothing is written through it, so a failing close loses nothing.
+            if let open = descriptor { _ = try? calls.close(open, for: .closeFile) }
+            descriptor = nil
+        }
+    }
+
+    package func freeSpace() throws(LinuxError) -> FileSystemSpace {
+        try calls.step(.measureSpace, path) { calls, step throws(Errno) in try calls.space(at: path, for: step) }
+    }
+
+    /// False when somebody removed or replaced the directory under us: what we write then is lost, and another process
+    /// could hold "the same" state. Ask once a minute.
+    package func isInPlace() -> Bool {
+        // Any failure means that the file with our lock cannot be found by its name, which is the question.
+        guard let now = try? calls.facts(at: path + "/lock", for: .inspectLock) else { return false }
+        return now.device == lockFacts.device && now.inode == lockFacts.inode
+    }
+
+    // MARK: - Opening, step by step
+
+    private static func createIfMissing(_ path: String, _ calls: any FileCalls, _ userID: UInt32) throws(LinuxError) {
+        do throws(Errno) {
+            _ = try calls.facts(at: path, for: .inspectState)
+            return
+        } catch {
+            guard error.number == ENOENT else {
+                throw LinuxError(
+                    error.code, doing: FileStep.inspectState.rawValue, path: path, errno: error.number)
+            }
+        }
+        let parent = Self.parent(of: path)
+        let facts = try calls.step(.inspectParent, parent) { calls, step throws(Errno) in
+            try calls.facts(at: parent, for: step)
+        }
+        guard facts.kind == .directory, facts.owner == userID else {
+            throw LinuxError(
+                .missing, doing: FileStep.makeState.rawValue, path: path,
+                expected: "the directory to exist, or its parent to belong to user \(userID)")
+        }
+        try calls.step(.makeState, path) { calls, step throws(Errno) in
+            try calls.makeDirectory(path, mode: 0o700, for: step)
+        }
+    }
+
+    private static func inspect(
+        _ path: String, _ calls: any FileCalls, _ userID: UInt32
+    ) throws(LinuxError) -> [String] {
+        var flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
+        let named = try calls.step(.inspectState, path) { calls, step throws(Errno) in
+            try calls.facts(at: path, for: step)
+        }
+        if named.kind == .symbolicLink {
+            // systemd's DynamicUser= makes /var/lib/NAME a link of root's to /var/lib/private/NAME. A link of anybody else
+            // would let that user choose where we write.
+            guard named.owner == 0 else {
+                throw LinuxError(
+                    .wrongKind, doing: FileStep.inspectState.rawValue, path: path,
+                    expected: "a directory, not a symbolic link of user \(named.owner)")
+            }
+            flags = O_RDONLY | O_DIRECTORY
+        } else if named.kind != .directory {
+            throw LinuxError(
+                .wrongKind, doing: FileStep.inspectState.rawValue, path: path, expected: "a directory")
+        }
+
+        let descriptor = try calls.step(.openState, path) { [flags] calls, step throws(Errno) in
+            try calls.open(path, flags: flags, mode: 0, for: step)
+        }
+        // Opened only to ask about it.
+        defer { _ = try? calls.close(descriptor, for: .closeFile) }
+        let facts = try calls.step(.inspectState, path) { calls, step throws(Errno) in
+            try calls.facts(of: descriptor, for: step)
+        }
+        guard facts.owner == userID else {
+            throw LinuxError(
+                .wrongOwner, doing: FileStep.inspectState.rawValue, path: path,
+                expected: "owner user \(userID), found user \(facts.owner)")
+        }
+        let mode = "0\(String(facts.mode, radix: 8))"
+        guard facts.mode & 0o022 == 0 else {
+            throw LinuxError(
+                .exposed, doing: FileStep.inspectState.rawValue, path: path, expected: "mode 0700, found \(mode)")
+        }
+        return facts.mode & 0o055 == 0 ? [] : ["\(path) can be read by other users (mode \(mode)); 0700 is enough"]
+    }
+
+    private static func inspectFileSystem(_ path: String, _ calls: any FileCalls) throws(LinuxError) -> [String] {
+        let magic = try calls.step(.inspectFileSystem, path) { calls, step throws(Errno) in
+            try calls.fileSystemMagic(at: path, for: step)
+        }
+        switch FileSystemVerdict(magic: magic) {
+        case .fit:
+            return []
+        case .volatile(let name):
+            return ["\(path) is on \(name): what is written there may be gone after a restart"]
+        case .unfit(let name):
+            throw LinuxError(
+                .unsuitable, doing: FileStep.inspectFileSystem.rawValue, path: path,
+                expected: "a local file system with permissions and locks, found \(name)")
+        }
+    }
+
+    private static func take(_ descriptor: Int32, _ lockPath: String, _ calls: any FileCalls) throws(LinuxError) {
+        let ours = try calls.step(.lock, lockPath) { calls, step throws(Errno) in
+            try calls.lock(descriptor, for: step)
+        }
+        guard ours else {
+            // The number only makes the message better; without it the message is still true.
+            let noted = (try? calls.read(descriptor, upTo: noteLength, for: .readOwner)) ?? []
+            let digits = noted.prefix { (48...57).contains($0) }
+            let holder = digits.isEmpty ? "another process" : "process \(String(decoding: digits, as: UTF8.self))"
+            throw LinuxError(
+                .inUse, doing: FileStep.lock.rawValue, path: lockPath,
+                expected: "no other agent on the same state, but \(holder) holds it")
+        }
+        // Always the same length, so that an older, longer number never shines through.
+        let number = String(getpid())
+        let note = number + String(repeating: " ", count: max(0, noteLength - 1 - number.utf8.count)) + "\n"
+        // On a full disk the lock holds all the same.
+        _ = try? calls.write(descriptor, Array(note.utf8)[...], for: .noteOwner)
+    }
+
+    private static let noteLength = 11
+
+    private static func parent(of path: String) -> String {
+        var bytes = Array(path.utf8)
+        while bytes.count > 1, bytes.last == 47 { bytes.removeLast() }
+        guard let slash = bytes.lastIndex(of: 47) else { return "." }
+        return slash == 0 ? "/" : String(decoding: bytes[..<slash], as: UTF8.self)
+    }
+}
+
+/// What a file system is worth as a home for state.
+package enum FileSystemVerdict: Hashable, Sendable {
+    case fit
+    /// May forget: memory, or the upper layer of a container.
+    case volatile(name: String)
+    case unfit(name: String)
+
+    /// - Parameter magic: `f_type` of `statfs(2)`; numbers from `linux/magic.h` and the file systems' own sources.
+    package init(magic: UInt32) {
+        switch magic {
+        case 0x0102_1994: self = .volatile(name: "tmpfs")
+        case 0x8584_58F6: self = .volatile(name: "ramfs")
+        case 0x794C_7630: self = .volatile(name: "overlayfs")
+        case 0x4D44: self = .unfit(name: "FAT")
+        case 0x2011_BAB0: self = .unfit(name: "exFAT")
+        case 0x6969: self = .unfit(name: "NFS")
+        case 0x517B, 0xFE53_4D42: self = .unfit(name: "SMB")
+        case 0xFF53_4D42: self = .unfit(name: "CIFS")
+        case 0x0102_1997: self = .unfit(name: "9p")
+        default: self = .fit
+        }
+    }
+}

@@ -1,0 +1,248 @@
+import CSyncLinux
+import Glibc
+import SyncCore
+import Synchronization
+
+/// The thread that owns curl's multi handle and all transfers.
+///
+/// Other threads only put commands into the inbox and wake the thread with `curl_multi_wakeup`. Between two rounds it waits in
+/// `curl_multi_poll`, which ends at a byte, at a wake-up, at curl's own timers and at the next deadline of ours. Without
+/// transfers none of the last three exists, so an idle thread never wakes.
+///
+/// One round: take the commands, let curl work, hand out what is finished, end what is late.
+///
+/// `@unchecked Sendable`: everything below "Only on the thread" is touched by the thread alone; the rest guards itself.
+final class CurlLoop: @unchecked Sendable {
+    enum Command: Sendable {
+        case start(Order, @Sendable (Result<HTTPResponse, TransportError>) -> Void)
+        case cancel(UInt64)
+        case closeIdleConnections
+        case stop
+    }
+
+    struct Order: Sendable {
+        let id: UInt64
+        let request: HTTPRequest
+        let sink: AnswerReader.Sink
+        let cancellation: Cancellation
+    }
+
+    /// Set by the caller's task, read when the order arrives: a `.cancel` that comes before its order finds nothing to end.
+    final class Cancellation: Sendable {
+        private let flag = Atomic(false)
+
+        var isRequested: Bool { flag.load(ordering: .acquiring) }
+
+        func request() {
+            flag.store(true, ordering: .releasing)
+        }
+    }
+
+    private struct Inbox {
+        var commands: [Command] = []
+        /// `nil` once the loop has ended. Replaced and used only under the lock, so that a wake-up never meets a freed handle.
+        var multi: MultiHandle?
+    }
+
+    private struct MultiHandle: @unchecked Sendable {
+        let pointer: UnsafeMutableRawPointer
+    }
+
+    private let inbox: Mutex<Inbox>
+    private let thread = Mutex<OwnThread?>(nil)
+
+    // Only on the thread, from here on.
+    private let settings: Settings
+    private var multi: UnsafeMutableRawPointer
+    private let share: UnsafeMutableRawPointer
+    private let ledger = SocketLedger()
+    private var active: [UInt64: CurlTransfer] = [:]
+
+    private struct Settings {
+        let idleConnections: Int
+        let idleAge: Duration
+    }
+
+    init(name: String, idleConnections: Int, idleAge: Duration) throws(LinuxError) {
+        settings = Settings(idleConnections: idleConnections, idleAge: idleAge)
+        guard Self.globalSetUp == CURLE_OK, let share = curl_share_init(), let multi = Self.makeMulti(settings) else {
+            throw LinuxError(.exhausted, doing: "set up curl")
+        }
+        // TLS sessions live in the share and not in single handles, so that every later connection can resume one. Only this
+        // thread uses the share, so it needs no locks.
+        csl_share_set_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
+        self.share = share
+        self.multi = multi
+        inbox = Mutex(Inbox(multi: MultiHandle(pointer: multi)))
+        do throws(LinuxError) {
+            // The thread keeps the loop alive until it is told to stop.
+            let started = try OwnThread(name: name) { [self] in run() }
+            thread.withLock { $0 = started }
+        } catch {
+            curl_multi_cleanup(multi)
+            curl_share_cleanup(share)
+            throw error
+        }
+    }
+
+    func start(_ order: Order, _ finish: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
+        if !post(.start(order, finish)) { finish(.failure(Self.closed(order.request))) }
+    }
+
+    /// - Returns: `false` when the loop has ended.
+    @discardableResult
+    func post(_ command: Command) -> Bool {
+        inbox.withLock { inbox in
+            guard let multi = inbox.multi else { return false }
+            inbox.commands.append(command)
+            curl_multi_wakeup(multi.pointer)
+            return true
+        }
+    }
+
+    func close() {
+        post(.stop)
+        thread.withLock { $0 }?.join()
+    }
+
+    // MARK: - The thread
+
+    private func run() {
+        var isStopping = false
+        while !isStopping {
+            for command in takeCommands() {
+                switch command {
+                case .start(let order, let finish): begin(order, finish)
+                case .cancel(let id): active[id].map { end($0, .cancelled, "cancelled by the caller") }
+                case .closeIdleConnections: closeIdleConnections()
+                case .stop: isStopping = true
+                }
+            }
+            if isStopping { break }
+            var running: Int32 = 0
+            curl_multi_perform(multi, &running)
+            handOutFinished()
+            endLate(now: SystemClocks.instant())
+            wait()
+        }
+        shutDown()
+    }
+
+    private func takeCommands() -> [Command] {
+        inbox.withLock { inbox in
+            defer { inbox.commands = [] }
+            return inbox.commands
+        }
+    }
+
+    private func begin(_ order: Order, _ finish: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
+        guard !order.cancellation.isRequested else {
+            finish(.failure(TransportError(
+                .cancelled, doing: "begin \(order.request.method.rawValue)", detail: "cancelled by the caller")))
+            return
+        }
+        do throws(TransportError) {
+            let transfer = try CurlTransfer(
+                order, share: share, ledger: ledger, idleAge: settings.idleAge, now: SystemClocks.instant(),
+                finish: finish)
+            let code = curl_multi_add_handle(multi, transfer.easy)
+            guard code == CURLM_OK else {
+                throw TransportError(
+                    .broken, doing: transfer.doing, detail: String(cString: curl_multi_strerror(code)))
+            }
+            active[order.id] = transfer
+        } catch {
+            finish(.failure(error))
+        }
+    }
+
+    private func handOutFinished() {
+        var waiting: Int32 = 0
+        while let message = curl_multi_info_read(multi, &waiting) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
+                let transfer = CurlTransfer.of(easy)
+            else { continue }
+            // Read before the handle is removed: that frees the message.
+            let code = csl_message_result(message)
+            release(transfer)
+            transfer.complete(code)
+        }
+    }
+
+    private func endLate(now: Instant) {
+        for transfer in active.values {
+            if let late = transfer.passedDeadline(now: now) { end(transfer, .timedOut, late) }
+        }
+    }
+
+    private func end(_ transfer: CurlTransfer, _ code: TransportError.Code, _ detail: String) {
+        // The step is read before curl lets go of the connection.
+        let doing = transfer.doing
+        release(transfer)
+        transfer.fail(code, doing: doing, detail: detail)
+    }
+
+    /// Takes the transfer away from curl. A connection in the middle of an answer is closed by that, which gives the ledger
+    /// the last word on its bytes.
+    private func release(_ transfer: CurlTransfer) {
+        curl_multi_remove_handle(multi, transfer.easy)
+        ledger.settle(transfer)
+        active[transfer.id] = nil
+    }
+
+    private func wait() {
+        let now = SystemClocks.instant()
+        let next = active.values.compactMap(\.nextDeadline).min()
+        // Rounded up: a poll that ends a moment too early would spin until the deadline.
+        let milliseconds = next.map { (max(0, now.duration(to: $0).nanoseconds) + 999_999) / 1_000_000 }
+        let timeout = Int32(clamping: milliseconds ?? Int64(Int32.max))
+        var ready: Int32 = 0
+        if curl_multi_poll(multi, nil, 0, timeout, &ready) != CURLM_OK {
+            // Out of memory, or a descriptor limit. A pause keeps the loop from spinning until that is over.
+            poll(nil, 0, 100)
+        }
+    }
+
+    private func closeIdleConnections() {
+        // curl has no call for it. With nothing under way the whole handle is made anew, which ends each connection in
+        // order and gives its memory back.
+        if active.isEmpty, let fresh = Self.makeMulti(settings) {
+            let old = multi
+            multi = fresh
+            inbox.withLock { $0.multi = MultiHandle(pointer: fresh) }
+            curl_multi_cleanup(old)
+            return
+        }
+        // Otherwise the kernel closes them: curl finds them dead and drops them before it would use one.
+        let busy = Set(active.values.compactMap(\.socket))
+        for socket in ledger.idleSockets(except: busy) { shutdown(socket, Int32(SHUT_RDWR)) }
+    }
+
+    private func shutDown() {
+        let left = inbox.withLock { inbox in
+            defer { inbox.commands = [] }
+            inbox.multi = nil
+            return inbox.commands
+        }
+        for case .start(let order, let finish) in left { finish(.failure(Self.closed(order.request))) }
+        for transfer in active.values { end(transfer, .cancelled, Self.closedDetail) }
+        curl_multi_cleanup(multi)
+        // Every easy handle must be gone before what it shared.
+        curl_share_cleanup(share)
+    }
+
+    private static let closedDetail = "the transport is closed"
+
+    private static func closed(_ request: HTTPRequest) -> TransportError {
+        TransportError(.cancelled, doing: "begin \(request.method.rawValue)", detail: closedDetail)
+    }
+
+    private static func makeMulti(_ settings: Settings) -> UnsafeMutableRawPointer? {
+        guard let multi = curl_multi_init() else { return nil }
+        csl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, settings.idleConnections)
+        return multi
+    }
+
+    /// Once in the process, before any other call.
+    private static let globalSetUp = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
+}

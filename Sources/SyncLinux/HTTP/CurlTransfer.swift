@@ -1,0 +1,356 @@
+import CSyncLinux
+import Glibc
+import SyncCore
+
+/// One request on its way: curl's handle for it, what its callbacks need, and the verdict at the end.
+///
+/// Made and used on the thread of ``CurlLoop`` only, which keeps it alive while curl points to it.
+final class CurlTransfer {
+    let id: UInt64
+    let easy: UnsafeMutableRawPointer
+    /// The connection's socket, once there is one.
+    private(set) var socket: Int32?
+
+    private let request: HTTPRequest
+    private let place: TransferPlace
+    private let ledger: SocketLedger
+    private let finish: (Result<HTTPResponse, TransportError>) -> Void
+    private var reader: AnswerReader
+    private var clock: TransferClock
+    /// Why we, and not curl, ended the transfer.
+    private var refusal: (code: TransportError.Code, detail: String)?
+
+    private let memory: CurlTransferMemory
+    private var upload: Upload
+    private var tcp: (up: UInt64, down: UInt64)?
+    private var acknowledged: UInt64 = 0
+    private var isReleased = false
+
+    /// What is left to send.
+    private struct Upload {
+        /// Bytes of the body; `nil` when its source alone knows.
+        let size: Int?
+        /// Handed to curl and not yet taken: a source may give more than it was asked for.
+        var piece: ArraySlice<UInt8> = []
+        var isSourceEmpty = false
+        var sent: Int64 = 0
+    }
+
+    init(
+        _ order: CurlLoop.Order, share: UnsafeMutableRawPointer, ledger: SocketLedger, idleAge: Duration, now: Instant,
+        finish: @escaping (Result<HTTPResponse, TransportError>) -> Void
+    ) throws(TransportError) {
+        let request = order.request
+        let doing = "prepare \(request.method.rawValue)"
+        do throws(Refusal) {
+            place = try TransferPlace(url: request.url, socketPath: request.socketPath)
+        } catch {
+            throw TransportError(.malformed, doing: doing, detail: error.words)
+        }
+        guard let easy = curl_easy_init() else {
+            throw TransportError(.broken, doing: doing, detail: "no memory for a transfer")
+        }
+        id = order.id
+        self.easy = easy
+        self.request = request
+        self.ledger = ledger
+        self.finish = finish
+        reader = AnswerReader(
+            limits: .init(bodyBytes: request.maxResponseBytes, inflateRatio: request.maxInflateRatio),
+            acceptsGzip: request.acceptsGzip, isHead: request.method == .head, sink: order.sink)
+        clock = TransferClock(request.deadlines, now: now)
+        switch request.body {
+        case .none:
+            upload = Upload(size: 0)
+            memory = CurlTransferMemory(body: [], host: place.certificateName)
+        case .bytes(let bytes):
+            upload = Upload(size: bytes.count)
+            memory = CurlTransferMemory(body: bytes, host: place.certificateName)
+        case .pieces:
+            upload = Upload(size: nil)
+            memory = CurlTransferMemory(body: [], host: place.certificateName)
+        }
+
+        do throws(Refusal) {
+            try configure(
+                easy, request, place, memory, share: share, idleAge: idleAge,
+                context: Unmanaged.passUnretained(self).toOpaque(),
+                ledger: Unmanaged.passUnretained(ledger).toOpaque())
+        } catch {
+            throw TransportError(.malformed, doing: doing, detail: error.words)
+        }
+    }
+
+    deinit {
+        releaseHandle()
+    }
+
+    static func of(_ easy: UnsafeMutableRawPointer) -> CurlTransfer? {
+        var context: UnsafeMutableRawPointer?
+        guard csl_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK, let context else { return nil }
+        return of(context: context)
+    }
+
+    fileprivate static func of(context: UnsafeMutableRawPointer) -> CurlTransfer {
+        Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    // MARK: - Time
+
+    var nextDeadline: Instant? { clock.next }
+
+    /// Looks at what has moved since the last time.
+    ///
+    /// - Returns: A sentence when a deadline has passed.
+    func passedDeadline(now: Instant) -> String? {
+        noteUpload(now: now)
+        guard let first = clock.passed(now: now) else { return nil }
+        // Before the verdict the kernel is asked: what curl has handed over may still be on its way over a slow link.
+        if first.limit != .total { noteAcknowledged(now: now) }
+        guard let passed = clock.passed(now: now) else { return nil }
+        switch passed.limit {
+        case .firstByte: return "no byte of the answer within \(passed.length)"
+        case .idle: return "no byte in either direction for \(passed.length)"
+        case .total: return "not done within \(passed.length)"
+        }
+    }
+
+    private func noteUpload(now: Instant) {
+        guard clock.step == .sending else { return }
+        let sent = offset(CURLINFO_SIZE_UPLOAD_T)
+        let isAll = upload.size.map { sent >= Int64($0) } ?? (upload.isSourceEmpty && upload.piece.isEmpty)
+        guard sent != upload.sent || isAll else { return }
+        upload.sent = sent
+        clock.sent(isAll: isAll, now: now)
+    }
+
+    private func noteAcknowledged(now: Instant) {
+        var counts = csl_tcp_counts()
+        guard clock.step == .sending || clock.step == .waiting, let socket, csl_tcp_counts(socket, &counts) else { return }
+        // An acknowledgement of nothing new is the peer's answer to a probe of its closed window, not progress.
+        guard counts.acknowledged != acknowledged else { return }
+        acknowledged = counts.acknowledged
+        clock.acknowledged(at: now.advanced(by: .milliseconds(-Int64(counts.since_last_ack_ms))))
+    }
+
+    // MARK: - The end
+
+    /// curl is done with it, well or not. The transfer is out of curl's hands already.
+    func complete(_ code: CURLcode) {
+        if code == CURLE_OK || reader.isStopped {
+            do throws(Refusal) {
+                try reader.finish()
+                let response = HTTPResponse(
+                    status: reader.status, headers: reader.headers, body: reader.body, traffic: traffic)
+                releaseHandle()
+                return finish(.success(response))
+            } catch {
+                return fail(error.code, doing: doing, detail: error.words)
+            }
+        }
+        if let refusal { return fail(refusal.code, doing: doing, detail: refusal.detail) }
+        let failure = CurlFailure(
+            code: code, text: memory.errorText ?? String(cString: curl_easy_strerror(code)),
+            verifyResult: long(CURLINFO_SSL_VERIFYRESULT), systemError: Int32(clamping: long(CURLINFO_OS_ERRNO)),
+            isHeadBegun: reader.hasBegun, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0,
+            askedForCertificate: memory.askedForCertificate,
+            showsCertificate: request.tls?.clientCertificateFile != nil)
+        fail(failure.transportCode, doing: doing, detail: failure.detail)
+    }
+
+    func fail(_ code: TransportError.Code, doing: String, detail: String) {
+        let error = TransportError(code, doing: doing, detail: detail, traffic: traffic)
+        releaseHandle()
+        finish(.failure(error))
+    }
+
+    /// The present step, for the operator.
+    var doing: String {
+        switch clock.step {
+        case .connecting:
+            if !place.isUnixSocket, offset(CURLINFO_NAMELOOKUP_TIME_T) == 0 { return "resolve \(place.host)" }
+            if place.isTLS, offset(CURLINFO_CONNECT_TIME_T) > 0 { return "TLS handshake with \(place.name)" }
+            return "connect to \(place.name)"
+        case .sending: return "send the request to \(place.name)"
+        case .waiting: return "wait for the answer of \(place.name)"
+        case .receiving: return "receive the answer of \(place.name)"
+        }
+    }
+
+    private func releaseHandle() {
+        guard !isReleased else { return }
+        isReleased = true
+        curl_easy_cleanup(easy)
+    }
+
+    // MARK: - Traffic
+
+    func moved(up: UInt64, down: UInt64) {
+        tcp = ((tcp?.up ?? 0) &+ up, (tcp?.down ?? 0) &+ down)
+    }
+
+    private var traffic: Traffic {
+        var traffic = Traffic()
+        if let tcp {
+            traffic.up = Int(clamping: tcp.up)
+            traffic.down = Int(clamping: tcp.down)
+        } else {
+            // No TCP (a Unix socket): what HTTP itself sent. curl sends a body that it has in memory together with the head
+            // when it is below 64 KiB, and counts it into the request then (libcurl 7.88, Curl_buffer_send).
+            let isOneWrite = upload.size.map { $0 < 64 << 10 } ?? false
+            let request = Int64(long(CURLINFO_REQUEST_SIZE))
+            traffic.up = Int(clamping: isOneWrite ? request : request + offset(CURLINFO_SIZE_UPLOAD_T))
+            traffic.down = Int(clamping: Int64(long(CURLINFO_HEADER_SIZE)) + offset(CURLINFO_SIZE_DOWNLOAD_T))
+        }
+        traffic.newConnection = long(CURLINFO_NUM_CONNECTS) > 0
+        let sent = offset(CURLINFO_PRETRANSFER_TIME_T), answered = offset(CURLINFO_STARTTRANSFER_TIME_T)
+        if reader.hasBegun, answered >= sent { traffic.roundTrip = .microseconds(answered - sent) }
+        return traffic
+    }
+
+    private func long(_ info: CURLINFO) -> Int {
+        var value = 0
+        return csl_easy_get_long(easy, info, &value) == CURLE_OK ? value : 0
+    }
+
+    private func offset(_ info: CURLINFO) -> Int64 {
+        var value: curl_off_t = 0
+        return csl_easy_get_offset(easy, info, &value) == CURLE_OK ? Int64(value) : 0
+    }
+
+    // MARK: - What curl calls
+
+    fileprivate func opened(_ socket: Int32) {
+        ledger.opened(socket, by: self)
+    }
+
+    /// The connection stands and nothing of the request has been sent on it.
+    fileprivate func isReadyToSend() -> Bool {
+        guard clock.step == .connecting else {
+            // curl itself repeats a request when a kept connection turns out to be closed before an answer. The peer may have
+            // worked on it all the same, so whether to repeat is for those to say who know what was asked.
+            return refuse(.broken, "the connection was closed before an answer came; nothing is sent twice")
+        }
+        var active: curl_socket_t = -1
+        if csl_easy_get_socket(easy, &active) == CURLE_OK, active >= 0 {
+            socket = active
+            ledger.used(active, by: self)
+            var counts = csl_tcp_counts()
+            if csl_tcp_counts(active, &counts) { acknowledged = counts.acknowledged }
+            // Bytes on a kept connection before we have asked are the rest of an earlier answer; taken for ours, they would
+            // be an answer to another question. (With TLS they may be session tickets.)
+            var byte: UInt8 = 0
+            if !place.isTLS, long(CURLINFO_NUM_CONNECTS) == 0, recv(active, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0 {
+                return refuse(.broken, "the kept connection holds bytes that were not asked for")
+            }
+        }
+        clock.connected(hasBody: upload.size != 0, now: SystemClocks.instant())
+        return true
+    }
+
+    fileprivate func take(header line: UnsafeRawBufferPointer) -> Bool {
+        clock.received(now: SystemClocks.instant())
+        do throws(Refusal) {
+            try reader.take(line: line)
+            return true
+        } catch {
+            return refuse(error.code, error.words)
+        }
+    }
+
+    fileprivate func take(body bytes: UnsafeRawBufferPointer) -> Bool {
+        clock.received(now: SystemClocks.instant())
+        do throws(Refusal) {
+            try reader.take(body: bytes)
+            return !reader.isStopped
+        } catch {
+            return refuse(error.code, error.words)
+        }
+    }
+
+    /// - Returns: How many bytes were put into `room`; 0 at the end; `nil` to give up.
+    fileprivate func nextBytes(into room: UnsafeMutableRawBufferPointer) -> Int? {
+        guard case .pieces(let source) = request.body, !upload.isSourceEmpty else { return 0 }
+        if upload.piece.isEmpty {
+            guard let piece = source(room.count) else {
+                upload.isSourceEmpty = true
+                return 0
+            }
+            // An empty piece would read as the end of the body and make half of one look whole.
+            guard !piece.isEmpty else {
+                _ = refuse(.broken, "the source of the body gave an empty piece")
+                return nil
+            }
+            upload.piece = piece[...]
+        }
+        let part = upload.piece.prefix(room.count)
+        room.copyBytes(from: part)
+        upload.piece = upload.piece.dropFirst(part.count)
+        return part.count
+    }
+
+    private func refuse(_ code: TransportError.Code, _ detail: String) -> Bool {
+        refusal = (code, detail)
+        return false
+    }
+}
+
+/// curl's callbacks; the context is the transfer, of the last one the ledger.
+enum CurlCallbacks {
+    typealias Bytes = @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int
+
+    static let header: Bytes = { bytes, size, count, context in
+        guard let context else { return 0 }
+        let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+        return CurlTransfer.of(context: context).take(header: line) ? line.count : 0
+    }
+
+    static let body: Bytes = { bytes, size, count, context in
+        guard let context else { return 0 }
+        let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
+        return CurlTransfer.of(context: context).take(body: piece) ? piece.count : 0
+    }
+
+    static let read: Bytes = { bytes, size, count, context in
+        guard let context else { return Int(CURL_READFUNC_ABORT) }
+        let room = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+        return CurlTransfer.of(context: context).nextBytes(into: room) ?? Int(CURL_READFUNC_ABORT)
+    }
+
+    static let ready: @convention(c) (
+        UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<CChar>?, Int32, Int32
+    ) -> Int32 = { context, _, _, _, _ in
+        guard let context else { return CURL_PREREQFUNC_ABORT }
+        return CurlTransfer.of(context: context).isReadyToSend() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    }
+
+    static let openSocket: @convention(c) (
+        UnsafeMutableRawPointer?, curlsocktype, UnsafeMutablePointer<curl_sockaddr>?
+    ) -> curl_socket_t = { context, _, address in
+        guard let context, let address else { return -1 }
+        let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
+        let socket = Glibc.socket(address.pointee.family, kind, address.pointee.protocol)
+        if socket >= 0 { CurlTransfer.of(context: context).opened(socket) }
+        return socket
+    }
+
+    static let closeSocket: @convention(c) (UnsafeMutableRawPointer?, curl_socket_t) -> Int32 = { context, socket in
+        if let context { Unmanaged<SocketLedger>.fromOpaque(context).takeUnretainedValue().closing(socket) }
+        return close(socket)
+    }
+}
+
+extension Refusal {
+    fileprivate var code: TransportError.Code {
+        switch self {
+        case .tooLarge: .tooLarge
+        case .malformed: .malformed
+        }
+    }
+
+    fileprivate var words: String {
+        switch self {
+        case .tooLarge(let words), .malformed(let words): words
+        }
+    }
+}

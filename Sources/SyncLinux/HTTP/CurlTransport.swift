@@ -1,0 +1,75 @@
+package import SyncCore
+import Synchronization
+
+/// HTTP by libcurl: HTTP/1.1 and 2, TLS by OpenSSL, TCP and Unix sockets.
+///
+/// One thread owns everything of curl's (``CurlLoop``). A caller posts its request there and waits; the answer comes back
+/// through a continuation. The thread sleeps in `poll` without a timeout while nothing is under way.
+///
+/// Kept connections and TLS sessions belong to the object: callers that shall share them share it. Environment variables for
+/// proxies are not read, because a probe through a proxy says nothing about the link.
+package final class CurlTransport: HTTPTransport {
+    private let loop: CurlLoop
+    private let lastID = Atomic<UInt64>(0)
+
+    /// - Parameters:
+    ///   - name: Of the thread, up to 15 bytes.
+    ///   - idleConnections: Kept open for later requests, over all places together.
+    ///   - idleAge: A kept connection that has not been used for this long is not used again. Shorter than what the servers
+    ///     and the address translators on the way grant, so that a request does not go into a connection that is gone.
+    /// - Throws: `.exhausted` when there is no thread or no memory for it.
+    package init(
+        name: String = "curl", idleConnections: Int = 4, idleAge: Duration = .seconds(60)
+    ) throws(LinuxError) {
+        loop = try CurlLoop(name: name, idleConnections: idleConnections, idleAge: idleAge)
+    }
+
+    deinit {
+        loop.close()
+    }
+
+    package func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
+        try await run(request, .whole)
+    }
+
+    /// - Parameters:
+    ///   - onHead: Called on the transport's thread, before the first piece; not called when no acceptable head came.
+    ///   - onBody: Called on the transport's thread, which serves all other transfers too: it must not wait.
+    ///     `maxResponseBytes` counts for a stream as a whole; give `Int.max` to one that has no end.
+    package func stream(
+        _ request: HTTPRequest, onHead: @escaping @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void,
+        onBody: @escaping @Sendable ([UInt8]) -> Bool
+    ) async throws(TransportError) -> HTTPResponse {
+        try await run(request, .pieces(onHead: onHead, onBody: onBody))
+    }
+
+    /// Closes the connections that no transfer uses, and forgets resolved names: after a change of links they lead nowhere.
+    /// Transfers under way go on. Returns at once.
+    package func closeIdleConnections() {
+        loop.post(.closeIdleConnections)
+    }
+
+    /// Ends every transfer with `.cancelled`, closes all connections and waits for the thread. Later requests end with
+    /// `.cancelled` at once; a second call does nothing.
+    package func close() {
+        loop.close()
+    }
+
+    private func run(
+        _ request: HTTPRequest, _ sink: AnswerReader.Sink
+    ) async throws(TransportError) -> HTTPResponse {
+        let order = CurlLoop.Order(
+            id: lastID.wrappingAdd(1, ordering: .relaxed).newValue, request: request, sink: sink,
+            cancellation: CurlLoop.Cancellation())
+        let result: Result<HTTPResponse, TransportError> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                loop.start(order) { continuation.resume(returning: $0) }
+            }
+        } onCancel: {
+            // The flag first: when this message overtakes the order, the thread still sees that the order is void.
+            order.cancellation.request()
+            loop.post(.cancel(order.id))
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,126 @@
+import Glibc
+
+/// What Linux refused or what was found there instead of the expected: one error for files, directories, threads, signals
+/// and the service manager's socket. (Transfers have their own, ``TransportError``.)
+package struct LinuxError: Error, Sendable, Hashable, CustomStringConvertible {
+    package enum Code: String, Sendable, CaseIterable {
+        /// Nothing is there.
+        case missing
+        /// Something is there already.
+        case exists
+        /// Our user may not do this.
+        case denied
+        /// The file system is mounted read-only, from the start or after an error.
+        case readOnly
+        /// No bytes, no inodes, the quota or the file size limit is used up.
+        case full
+        /// No descriptor, memory or thread to be had at the moment.
+        case exhausted
+        /// A symbolic link, directory, device or socket where something else was expected.
+        case wrongKind
+        case wrongOwner
+        /// The mode lets other users read a secret or write where only we may.
+        case exposed
+        case empty
+        case tooLarge
+        /// The content is not what it must be.
+        case malformed
+        /// Another process holds it.
+        case inUse
+        /// This file system does not keep what we write in the way that we need.
+        case unsuitable
+        /// The new content is in place, but it is not known whether it would survive a power loss.
+        case notDurable
+        /// Anything else; `errno` tells.
+        case failed
+    }
+
+    package var code: Code
+    /// The step, for the operator: `rename after fsync`.
+    package var doing: String
+    /// The file, directory or socket; `nil` where there is none.
+    package var path: String?
+    /// What would have been right: `mode 0600, owned by user 990`.
+    package var expected: String?
+    /// The kernel's number; `nil` when the refusal is our own.
+    package var errno: Int32?
+
+    package init(_ code: Code, doing: String, path: String? = nil, expected: String? = nil, errno: Int32? = nil) {
+        self.code = code
+        self.doing = doing
+        self.path = path
+        self.expected = expected
+        self.errno = errno
+    }
+
+    /// Can the same call succeed later without anybody changing what is there? ``Code/failed`` is not: a disk that reports
+    /// an error is not asked the same thing again (an `fsync` that failed once never becomes true).
+    package var isRetryable: Bool {
+        switch code {
+        case .full, .exhausted, .inUse, .readOnly: true
+        case .missing, .exists, .denied, .wrongKind, .wrongOwner, .exposed, .empty, .tooLarge, .malformed, .unsuitable,
+            .notDurable, .failed:
+            false
+        }
+    }
+
+    package var description: String {
+        var text = doing
+        if let path { text += " \(path)" }
+        text += ": " + (errno.map { Errno(number: $0).description } ?? code.words)
+        if let expected { text += "; expected \(expected)" }
+        return text
+    }
+}
+
+/// The number that a system call left in `errno`.
+package struct Errno: Error, Sendable, Hashable, CustomStringConvertible {
+    package var number: Int32
+
+    package init(number: Int32) {
+        self.number = number
+    }
+
+    /// `errno` of this thread, right after a call that failed.
+    static var current: Errno { Errno(number: errno) }
+
+    package var description: String {
+        "\(String(cString: strerror(number))) (errno \(number))"
+    }
+
+    var code: LinuxError.Code {
+        switch number {
+        case ENOENT, ENOTDIR: .missing
+        case EEXIST, ENOTEMPTY: .exists
+        case EACCES, EPERM: .denied
+        case EROFS: .readOnly
+        case ENOSPC, EDQUOT, EFBIG: .full
+        case EMFILE, ENFILE, ENOMEM, EAGAIN, ENOBUFS: .exhausted
+        case ELOOP, EISDIR, ENXIO: .wrongKind
+        default: .failed
+        }
+    }
+}
+
+extension LinuxError.Code {
+    fileprivate var words: String {
+        switch self {
+        case .missing: "is not there"
+        case .exists: "is there already"
+        case .denied: "not allowed"
+        case .readOnly: "read-only"
+        case .full: "no space left"
+        case .exhausted: "out of resources"
+        case .wrongKind: "is of another kind"
+        case .wrongOwner: "belongs to another user"
+        case .exposed: "is open to other users"
+        case .empty: "is empty"
+        case .tooLarge: "is too large"
+        case .malformed: "has unusable content"
+        case .inUse: "is in use"
+        case .unsuitable: "is on an unsuitable file system"
+        case .notDurable: "is not known to be on disk"
+        case .failed: "failed"
+        }
+    }
+}

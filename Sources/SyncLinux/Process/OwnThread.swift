@@ -1,0 +1,61 @@
+import CSyncLinux
+import Glibc
+import Synchronization
+
+/// A thread for calls that block: curl's loop, the wait for signals.
+///
+/// It has its own name in `/proc/self/task/*/comm` and all signals blocked, so that the handlers run elsewhere and a write to
+/// a closed socket gives `EPIPE` instead of `SIGPIPE`.
+final class OwnThread: Sendable {
+    private let handle: pthread_t
+    private let joined = Mutex(false)
+
+    /// - Parameter name: Up to 15 bytes; the kernel cuts the rest.
+    /// - Throws: `.exhausted` when no thread is to be had.
+    init(name: String, _ body: @escaping @Sendable () -> Void) throws(LinuxError) {
+        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        var everything = sigset_t(), before = sigset_t()
+        sigfillset(&everything)
+        // A thread inherits the mask of the one that makes it: blocked from its first instruction on.
+        pthread_sigmask(SIG_SETMASK, &everything, &before)
+        var handle = pthread_t()
+        let result = pthread_create(&handle, nil, { context in
+            guard let context else { return nil }
+            let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+            csl_name_thread(start.name)
+            start.body()
+            return nil
+        }, start.toOpaque())
+        pthread_sigmask(SIG_SETMASK, &before, nil)
+        guard result == 0 else {
+            start.release()
+            throw LinuxError(Errno(number: result).code, doing: "start the thread \(name)", errno: result)
+        }
+        self.handle = handle
+    }
+
+    /// Waits until the body has returned; later calls return at once. Called on the thread itself, which cannot wait for its
+    /// own end, it does nothing.
+    func join() {
+        guard pthread_equal(handle, pthread_self()) == 0 else { return }
+        joined.withLock { joined in
+            if !joined { pthread_join(handle, nil) }
+            joined = true
+        }
+    }
+
+    deinit {
+        // Nobody can wait for it any more.
+        if !joined.withLock({ $0 }) { pthread_detach(handle) }
+    }
+
+    private final class Start: Sendable {
+        let name: String
+        let body: @Sendable () -> Void
+
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+}

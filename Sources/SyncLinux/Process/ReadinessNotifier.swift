@@ -1,0 +1,124 @@
+import Glibc
+
+/// Tells the service manager how we are, by the protocol of sd_notify(3): one datagram of `KEY=value` lines.
+///
+/// libsystemd would be a large library for a stable protocol of a few lines; the man page itself shows how to do without.
+package struct ReadinessNotifier: Sendable {
+    package enum Message: Sendable, Hashable {
+        /// Started, or a reload is over.
+        case ready
+        /// A reload begins. The moment lets systemd tell this reload from an earlier one (`Type=notify-reload`).
+        case reloading
+        case stopping
+        /// One sentence for `systemctl status`.
+        case status(String)
+        /// Still alive; see ``watchdogTimeout``.
+        case watchdog
+    }
+
+    /// We are killed when no `.watchdog` is heard for this long; `nil` when nobody watches. Half of it is a good interval.
+    package let watchdogTimeout: Duration?
+
+    private let address: [UInt8]
+
+    /// - Parameters:
+    ///   - socket: `NOTIFY_SOCKET`: an absolute path, or `@` and a name in the abstract namespace.
+    ///   - watchdogMicroseconds: `WATCHDOG_USEC`; anything but a positive number means that nobody watches.
+    ///   - watchdogProcess: `WATCHDOG_PID`; the watch is not ours when it names another process.
+    /// - Throws: `.malformed` for a socket address that is neither of the two, or too long.
+    package init(socket: String, watchdogMicroseconds: String?, watchdogProcess: String?) throws(LinuxError) {
+        var bytes = Array(socket.utf8)
+        let abstract = bytes.first == UInt8(ascii: "@")
+        guard abstract || bytes.first == UInt8(ascii: "/"), bytes.count > 1, bytes.count < Self.maxPath,
+            !bytes.contains(0)
+        else {
+            throw LinuxError(
+                .malformed, doing: "read NOTIFY_SOCKET", path: socket,
+                expected: "an absolute path or @name, shorter than \(Self.maxPath) bytes")
+        }
+        if abstract { bytes[0] = 0 }
+        address = bytes
+
+        let ours = watchdogProcess.map { Int32($0) == getpid() } ?? true
+        let timeout = watchdogMicroseconds.flatMap { Int64($0) } ?? 0
+        watchdogTimeout = ours && timeout > 0 ? .microseconds(timeout) : nil
+    }
+
+    /// As the environment says; `nil` when we were not started by a service manager that listens.
+    ///
+    /// The three variables are then removed, so that no child can speak for us. Call it before there are other threads:
+    /// changing the environment while another thread reads it is not safe.
+    package static func fromEnvironment() throws(LinuxError) -> ReadinessNotifier? {
+        let names = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
+        let values = names.map { name in getenv(name).map { String(cString: $0) } }
+        for name in names { unsetenv(name) }
+        guard let socket = values[0], !socket.isEmpty else { return nil }
+        return try ReadinessNotifier(socket: socket, watchdogMicroseconds: values[1], watchdogProcess: values[2])
+    }
+
+    /// Sends all messages in one datagram. Never waits longer than a second for a full socket, and not at all when there
+    /// is only a status or a watchdog message, of which the next one follows soon.
+    package func send(_ messages: Message...) throws(LinuxError) {
+        let text = messages.map { $0.lines(now: Self.monotonicMicroseconds()) }.joined(separator: "\n")
+        let patient = messages.contains { $0.mustArrive }
+
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw failure() }
+        defer { close(descriptor) }
+        var wait = timeval(tv_sec: 1, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &wait, socklen_t(MemoryLayout<timeval>.size))
+
+        var target = sockaddr_un()
+        target.sun_family = sa_family_t(AF_UNIX)
+        // An abstract name ends with the given length: a NUL more would be part of it. A path takes its NUL from the zeros.
+        let length = MemoryLayout<sockaddr_un>.offset(of: \.sun_path).map { $0 + address.count } ?? 0
+        withUnsafeMutableBytes(of: &target.sun_path) { $0.copyBytes(from: address) }
+        let flags = Int32(MSG_NOSIGNAL) | (patient ? 0 : Int32(MSG_DONTWAIT))
+        let sent = withUnsafePointer(to: &target) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                Array(text.utf8).withUnsafeBytes { bytes in
+                    sendto(descriptor, bytes.baseAddress, bytes.count, flags, address, socklen_t(length))
+                }
+            }
+        }
+        guard sent >= 0 else { throw failure() }
+    }
+
+    private func failure() -> LinuxError {
+        let error = Errno.current
+        let name = String(decoding: address.first == 0 ? [64] + address.dropFirst() : address, as: UTF8.self)
+        return LinuxError(error.code, doing: "notify the service manager at", path: name, errno: error.number)
+    }
+
+    /// The clock of systemd's `MONOTONIC_USEC`, which stands still during suspend.
+    private static func monotonicMicroseconds() -> Int64 {
+        SystemClocks.nanoseconds(of: CLOCK_MONOTONIC) / 1_000
+    }
+
+    private static let maxPath = 108
+}
+
+extension ReadinessNotifier.Message {
+    fileprivate var mustArrive: Bool {
+        switch self {
+        case .ready, .reloading, .stopping: true
+        case .status, .watchdog: false
+        }
+    }
+
+    fileprivate func lines(now: Int64) -> String {
+        switch self {
+        case .ready: "READY=1"
+        case .reloading: "RELOADING=1\nMONOTONIC_USEC=\(now)"
+        case .stopping: "STOPPING=1"
+        case .watchdog: "WATCHDOG=1"
+        case .status(let sentence): "STATUS=" + Self.oneLine(sentence)
+        }
+    }
+
+    /// A line break would begin another assignment ("MAINPID=1"). Cut to what `systemctl status` can show.
+    private static func oneLine(_ sentence: String) -> String {
+        let bytes = sentence.utf8.prefix(512).map { $0 < 0x20 || $0 == 0x7F ? UInt8(ascii: " ") : $0 }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

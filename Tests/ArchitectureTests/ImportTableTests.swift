@@ -1,0 +1,69 @@
+import Foundation
+import Testing
+
+/// Which modules each target may import. The build does not hold this by itself: an undeclared or indirect import often
+/// compiles. A new arrow is a change of the design, and is made here first.
+private let table: [String: Set<String>] = [
+    "SyncCore": [],
+    "SyncStore": ["SyncCore", "CSQLite", "Glibc", "Synchronization"],
+    "SyncLinux": ["SyncCore", "CSyncLinux", "FoundationEssentials", "Glibc", "Synchronization"],
+    "SyncHTTP": ["CSyncLinux", "NIOCore", "NIOPosix", "NIOHTTP1", "Glibc", "Synchronization"],
+    "SyncYAML": ["SyncCore", "CYAML", "Glibc"],
+    "LocalAPI": ["SyncCore", "FoundationEssentials", "Synchronization"],
+    "Agent": [
+        "SyncCore", "SyncStore", "SyncHTTP", "SyncYAML", "LocalAPI", "NIOCore", "NIOPosix", "NIOHTTP1", "Logging",
+        "Synchronization",
+    ],
+    "HubServer": [
+        "SyncCore", "SyncHTTP", "CSQLite", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOSSL", "Logging", "Glibc",
+        "Synchronization",
+    ],
+]
+
+/// What no shipped target may touch: it brings ICU, threads and wake-ups along.
+private let forbidden: Set<String> = ["Foundation", "Dispatch", "FoundationNetworking", "FoundationXML"]
+
+private let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().appendingPathComponent("Sources")
+
+private func imports(of target: String) throws -> [(file: String, module: String)] {
+    let folder = sources.appendingPathComponent(target)
+    let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects as? [URL] ?? []
+    return try files.filter { $0.pathExtension == "swift" }.flatMap { file in
+        try String(contentsOf: file, encoding: .utf8).split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard let at = words.firstIndex(of: "import"), at <= 2, at + 1 < words.count,
+                words[..<at].allSatisfy({ ["package", "public", "internal", "private", "fileprivate"].contains($0) || $0.hasPrefix("@") })
+            else { return nil }
+            let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]
+            let name = kinds.contains(words[at + 1]) && at + 2 < words.count ? words[at + 2] : words[at + 1]
+            return (file.lastPathComponent, String(name.split(separator: ".")[0]))
+        }
+    }
+}
+
+@Test("A target imports only what its row of the table names", arguments: table.keys.sorted())
+func importsFollowTheTable(_ target: String) throws {
+    let found = try imports(of: target)
+    if target != "SyncCore" { #expect(!found.isEmpty, "no import line was found at all: the test looks in the wrong place") }
+    for line in found {
+        #expect(table[target]?.contains(line.module) == true, "\(target)/\(line.file) imports \(line.module)")
+    }
+}
+
+@Test("No shipped target imports what would bring ICU, threads of its own or wake-ups")
+func nothingForbiddenIsImported() throws {
+    for folder in try FileManager.default.contentsOfDirectory(atPath: sources.path).sorted() {
+        for line in try imports(of: folder) {
+            #expect(!forbidden.contains(line.module), "\(folder)/\(line.file) imports \(line.module)")
+        }
+    }
+}
+
+@Test("Every Swift target of the sources has a row or is a program")
+func everyTargetIsKnown() throws {
+    let programs: Set<String> = ["agentd", "agentctl", "agenthub", "agentbench"]
+    for folder in try FileManager.default.contentsOfDirectory(atPath: sources.path) where !folder.hasPrefix("C") {
+        #expect(table[folder] != nil || programs.contains(folder), "\(folder) is in no table")
+    }
+}
