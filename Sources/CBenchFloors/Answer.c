@@ -17,7 +17,9 @@ static const char *field(const char *head, const char *name) {
     size_t length = strlen(name);
     for (const char *line = strchr(head, '\n'); line; line = strchr(line, '\n')) {
         line++;
-        if (strncasecmp(line, name, length) == 0 && line[length] == ':') return line + length + 1 + strspn(line + length + 1, " ");
+        if (strncasecmp(line, name, length) != 0 || line[length] != ':') continue;
+        const char *value = line + length + 1;
+        return value + strspn(value, " ");
     }
     return NULL;
 }

@@ -6,7 +6,15 @@
 
 /// Reads one HTTP/1.1 answer piece by piece: just enough of HTTP for a server that is known to speak it well.
 typedef struct {
-    enum { ANSWER_HEAD, ANSWER_BODY, ANSWER_CHUNK_SIZE, ANSWER_CHUNK, ANSWER_CHUNK_END, ANSWER_TRAILER, ANSWER_DONE } state;
+    enum {
+        ANSWER_HEAD,
+        ANSWER_BODY,
+        ANSWER_CHUNK_SIZE,
+        ANSWER_CHUNK,
+        ANSWER_CHUNK_END,
+        ANSWER_TRAILER,
+        ANSWER_DONE,
+    } state;
     int status;
     int is_chunked;
     uint64_t left;

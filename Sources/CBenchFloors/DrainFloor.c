@@ -1,5 +1,5 @@
-// The least that a drain takes: read waiting rows, make the JSON of a push, gzip it, post it, mark the rows done. It has no
-// order of records, no settle, no pull, no events and no status; it does check that every mutation was accepted.
+// The least that a drain takes: read waiting rows, make the JSON of a push, gzip it, post it, mark the rows done. It
+// has no order of records, no settle, no pull, no events and no status; it does check that every mutation was accepted.
 
 #include "Internal.h"
 
@@ -11,8 +11,8 @@
 
 int bench_drain_prepare(const char *database, uint64_t rows, bench_failure *failure) {
     static const char *const schema =
-        "CREATE TABLE mutation(seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, record_id TEXT NOT NULL,"
-        " data TEXT NOT NULL, state INTEGER NOT NULL, at TEXT NOT NULL) STRICT;"
+        "CREATE TABLE mutation(seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE,"
+        " record_id TEXT NOT NULL, data TEXT NOT NULL, state INTEGER NOT NULL, at TEXT NOT NULL) STRICT;"
         "CREATE INDEX waiting ON mutation(state, seq);";
     sqlite3 *db = open_database(database, failure);
     if (!db) return -1;
@@ -20,7 +20,9 @@ int bench_drain_prepare(const char *database, uint64_t rows, bench_failure *fail
     int code = sqlite3_exec(db, schema, NULL, NULL, NULL);
     if (code == SQLITE_OK) {
         code = sqlite3_prepare_v2(
-            db, "INSERT INTO mutation(key, record_id, data, state, at) VALUES (?, ?, ?, 0, '2026-11-20T21:04:05.120Z')", -1, &insert, NULL);
+            db,
+            "INSERT INTO mutation(key, record_id, data, state, at) VALUES (?, ?, ?, 0, '2026-11-20T21:04:05.120Z')", -1,
+            &insert, NULL);
     }
     if (code == SQLITE_OK) code = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
     for (uint64_t index = 0; index < rows && code == SQLITE_OK; index++) {
@@ -73,8 +75,8 @@ static int drainer_open(drainer *drainer, const bench_drain_plan *plan, bench_fa
     drainer->db = open_database(plan->database, failure);
     if (!drainer->db) return -1;
     if (sqlite3_prepare_v2(
-            drainer->db, "SELECT seq, key, record_id, data, at FROM mutation WHERE state = 0 ORDER BY seq LIMIT ?", -1, &drainer->next,
-            NULL)
+            drainer->db, "SELECT seq, key, record_id, data, at FROM mutation WHERE state = 0 ORDER BY seq LIMIT ?", -1,
+            &drainer->next, NULL)
             != SQLITE_OK
         || sqlite3_prepare_v2(
                drainer->db, "UPDATE mutation SET state = 1 WHERE seq BETWEEN ? AND ?", -1, &drainer->done, NULL)
@@ -135,8 +137,8 @@ static size_t make_body(drainer *drainer, const bench_drain_plan *plan, int *cou
         if (*count == 0) *first = *last;
         length += (size_t)snprintf(
             drainer->body + length, BODY_BYTES - length,
-            "%s{\"seq\":%lld,\"idempotency_key\":\"%s\",\"entity\":\"%s\",\"record_id\":\"%s\",\"action\":\"create\",\"data\":%s,"
-            "\"base_version\":0,\"client_updated_at\":\"%s\"}",
+            "%s{\"seq\":%lld,\"idempotency_key\":\"%s\",\"entity\":\"%s\",\"record_id\":\"%s\",\"action\":\"create\","
+            "\"data\":%s,\"base_version\":0,\"client_updated_at\":\"%s\"}",
             *count > 0 ? "," : "", (long long)*last, (const char *)sqlite3_column_text(drainer->next, 1), plan->entity,
             (const char *)sqlite3_column_text(drainer->next, 2), (const char *)sqlite3_column_text(drainer->next, 3),
             (const char *)sqlite3_column_text(drainer->next, 4));
@@ -193,7 +195,9 @@ int bench_drain_floor(const bench_drain_plan *plan, bench_cost *cost, bench_fail
         // One statement is one transaction, and one fsync, for the batch.
         sqlite3_bind_int64(drainer.done, 1, first);
         sqlite3_bind_int64(drainer.done, 2, last);
-        if (sqlite3_step(drainer.done) != SQLITE_DONE) outcome = fail(failure, "mark done: %s", sqlite3_errmsg(drainer.db));
+        if (sqlite3_step(drainer.done) != SQLITE_DONE) {
+            outcome = fail(failure, "mark done: %s", sqlite3_errmsg(drainer.db));
+        }
         sqlite3_reset(drainer.done);
         cost->rows += (uint64_t)count;
         cost->commits++;

@@ -1,5 +1,5 @@
-// The load: N connections over the Unix socket, one request at a time on each, driven by one thread so that the load takes
-// as little as possible of the processors that it shares with the agent.
+// The load: N connections over the Unix socket, one request at a time on each, driven by one thread so that the load
+// takes as little as possible of the processors that it shares with the agent.
 
 #include "Answer.h"
 #include "Internal.h"
@@ -21,8 +21,8 @@
 
 /// Connects, and as another user where `user` is not ours.
 ///
-/// The kernel notes the effective user at connect(2) for SO_PEERCRED, and credentials belong to the thread when set by the
-/// system call itself. The file system user stays root, so that the socket's folder can be reached.
+/// The kernel notes the effective user at connect(2) for SO_PEERCRED, and credentials belong to the thread when set by
+/// the system call itself. The file system user stays root, so that the socket's folder can be reached.
 static int connect_unix(const char *path, uint32_t user, bench_failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path) return fail(failure, "%s is too long for a socket", path);
@@ -70,7 +70,8 @@ static int mutation_json(const bench_load_plan *plan, uint64_t index, char out[5
     char name[48] = "";
     if (plan->with_record_id) snprintf(name, sizeof name, "\"record_id\":\"rec-%012llu\",", (unsigned long long)index);
     return snprintf(
-        out, 512, "{\"entity\":\"%s\",%s\"action\":\"create\",\"data\":%.*s}", plan->entity, name, BENCH_PAYLOAD_BYTES, payload);
+        out, 512, "{\"entity\":\"%s\",%s\"action\":\"create\",\"data\":%.*s}", plan->entity, name, BENCH_PAYLOAD_BYTES,
+        payload);
 }
 
 // MARK: One mutation a request
@@ -105,7 +106,9 @@ static int send_next(load *load, lane *lane, bench_failure *failure) {
     int length = mutation_json(load->plan, load->plan->first_index + request, body);
     int total = snprintf(
         text, sizeof text,
-        "POST /v1/mutations HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, body);
+        "POST /v1/mutations HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\n"
+        "Content-Length: %d\r\n\r\n%s",
+        length, body);
     lane->request = request;
     lane->refusal_length = 0;
     answer_begin(&lane->answer);
@@ -135,7 +138,9 @@ static int receive(load *load, lane *lane, bench_failure *failure) {
     char buffer[16 << 10];
     ssize_t count = recv(lane->fd, buffer, sizeof buffer, 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    if (count <= 0) return fail(failure, "the agent closed a connection after %llu answers", (unsigned long long)load->finished);
+    if (count <= 0) {
+        return fail(failure, "the agent closed a connection after %llu answers", (unsigned long long)load->finished);
+    }
     if (answer_take(&lane->answer, buffer, (size_t)count, keep_refusal, lane) < 0) {
         return fail(failure, "the agent's answer is not HTTP");
     }
@@ -235,7 +240,8 @@ static size_t next_chunk(const bench_load_plan *plan, uint64_t *line, char *out)
 
 int bench_load_lines(const bench_load_plan *plan, bench_load_result *result, bench_failure *failure) {
     static const char head[] =
-        "POST /v1/mutations/bulk HTTP/1.1\r\nHost: agent\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
+        "POST /v1/mutations/bulk HTTP/1.1\r\nHost: agent\r\nContent-Type: application/x-ndjson\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n";
     memset(result, 0, sizeof *result);
     int fd = connect_unix(plan->socket_path, user_of(plan, 0), failure);
     if (fd < 0) return -1;
@@ -276,14 +282,17 @@ int bench_load_lines(const bench_load_plan *plan, bench_load_result *result, ben
             ssize_t count = recv(fd, in, 64 << 10, 0);
             if (count < 0 && errno == EAGAIN) continue;
             if (count <= 0 || answer_take(answer, in, (size_t)count, keep_line, &line) < 0) {
-                outcome = fail(failure, "the agent's answer was cut after line %llu: %s", (unsigned long long)next, line.last);
+                outcome = fail(
+                    failure, "the agent's answer was cut after line %llu: %s", (unsigned long long)next, line.last);
             }
         }
     }
     result->nanoseconds = now_ns() - start;
     result->accepted = number_after(line.last, "\"accepted\":");
     result->refused = plan->requests - result->accepted;
-    if (result->refused > 0) snprintf(result->first_refusal, sizeof result->first_refusal, "%d %s", answer->status, line.last);
+    if (result->refused > 0) {
+        snprintf(result->first_refusal, sizeof result->first_refusal, "%d %.480s", answer->status, line.last);
+    }
     free(out);
     free(in);
     free(answer);
@@ -316,8 +325,8 @@ int bench_call(
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     char head[1024];
     int length = snprintf(
-        head, sizeof head, "%s %s HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n", method, target,
-        body ? "Content-Type: application/json\r\n" : "", body ? strlen(body) : 0);
+        head, sizeof head, "%s %s HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n",
+        method, target, body ? "Content-Type: application/json\r\n" : "", body ? strlen(body) : 0);
     answer *answer = calloc(1, sizeof *answer);
     room room = {.bytes = answer_bytes, .size = answer_size};
     int outcome = 0;
@@ -330,7 +339,8 @@ int bench_call(
         char buffer[16 << 10];
         ssize_t count = recv(fd, buffer, sizeof buffer, 0);
         if (count <= 0 || answer_take(answer, buffer, (size_t)count, keep_body, &room) < 0) {
-            outcome = fail(failure, "no whole answer to %s %s: %s", method, target, count < 0 ? strerror(errno) : "closed");
+            outcome = fail(
+                failure, "no whole answer to %s %s: %s", method, target, count < 0 ? strerror(errno) : "closed");
         }
     }
     answer_bytes[room.length] = 0;

@@ -65,7 +65,10 @@ static void *carry(void *argument) {
     int is_open = buffer != NULL && sides[1] >= 0;
     while (is_open) {
         struct pollfd watched[3] = {
-            {.fd = sides[0], .events = POLLIN}, {.fd = sides[1], .events = POLLIN}, {.fd = relay->stop[0], .events = POLLIN}};
+            {.fd = sides[0], .events = POLLIN},
+            {.fd = sides[1], .events = POLLIN},
+            {.fd = relay->stop[0], .events = POLLIN},
+        };
         if (poll(watched, 3, -1) < 0 && errno != EINTR) break;
         if (watched[2].revents) break;
         for (int side = 0; side < 2 && is_open; side++) {
@@ -88,7 +91,10 @@ static void *carry(void *argument) {
 static void *accept_all(void *argument) {
     bench_relay *relay = argument;
     for (;;) {
-        struct pollfd watched[2] = {{.fd = relay->listener, .events = POLLIN}, {.fd = relay->stop[0], .events = POLLIN}};
+        struct pollfd watched[2] = {
+            {.fd = relay->listener, .events = POLLIN},
+            {.fd = relay->stop[0], .events = POLLIN},
+        };
         if (poll(watched, 2, -1) < 0 && errno != EINTR) return NULL;
         if (watched[1].revents) return NULL;
         if (!watched[0].revents) continue;
@@ -121,8 +127,9 @@ bench_relay *bench_relay_start(uint16_t target_port, uint16_t *port, bench_failu
     relay->target_port = target_port;
     relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     relay->stop[0] = relay->stop[1] = -1;
-    if (relay->listener < 0 || pipe2(relay->stop, O_CLOEXEC) != 0 || bind(relay->listener, (struct sockaddr *)&address, size) != 0
-        || listen(relay->listener, 64) != 0 || getsockname(relay->listener, (struct sockaddr *)&address, &size) != 0
+    if (relay->listener < 0 || pipe2(relay->stop, O_CLOEXEC) != 0
+        || bind(relay->listener, (struct sockaddr *)&address, size) != 0 || listen(relay->listener, 64) != 0
+        || getsockname(relay->listener, (struct sockaddr *)&address, &size) != 0
         || pthread_create(&relay->acceptor, NULL, accept_all, relay) != 0) {
         fail(failure, "listen on a loopback port: %s", strerror(errno));
         close(relay->listener);

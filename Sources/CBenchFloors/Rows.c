@@ -11,11 +11,12 @@ static uint64_t mix(uint64_t x) {
 }
 
 static const char *const words[64] = {
-    "pump", "bearing", "rail", "loose", "checked", "replaced", "noise", "high", "low", "valve", "closed", "open", "leak",
-    "seal", "oil", "level", "normal", "after", "before", "shift", "night", "morning", "restart", "alarm", "cleared",
-    "manual", "filter", "clogged", "cleaned", "pressure", "rising", "falling", "stable", "motor", "hot", "cold", "shaft",
-    "vibration", "belt", "worn", "ordered", "spare", "part", "door", "panel", "switch", "reset", "again", "twice", "once",
-    "left", "right", "upper", "lower", "inlet", "outlet", "drain", "tank", "full", "empty", "half", "watch", "next", "week",
+    "pump", "bearing", "rail", "loose", "checked", "replaced", "noise", "high", "low", "valve", "closed", "open",
+    "leak", "seal", "oil", "level", "normal", "after", "before", "shift", "night", "morning", "restart", "alarm",
+    "cleared", "manual", "filter", "clogged", "cleaned", "pressure", "rising", "falling", "stable", "motor", "hot",
+    "cold", "shaft", "vibration", "belt", "worn", "ordered", "spare", "part", "door", "panel", "switch", "reset",
+    "again", "twice", "once", "left", "right", "upper", "lower", "inlet", "outlet", "drain", "tank", "full",
+    "empty", "half", "watch", "next", "week",
 };
 
 void bench_payload(uint64_t index, char out[BENCH_PAYLOAD_BYTES]) {
@@ -23,7 +24,8 @@ void bench_payload(uint64_t index, char out[BENCH_PAYLOAD_BYTES]) {
     char text[2 * BENCH_PAYLOAD_BYTES];
     int length = snprintf(
         text, sizeof text,
-        "{\"at\":\"2026-11-%02uT%02u:%02u:%02u.%03uZ\",\"sensor\":\"pump-%02u/bearing-%u\",\"value\":%u.%08u,\"remark\":\"",
+        "{\"at\":\"2026-11-%02uT%02u:%02u:%02u.%03uZ\",\"sensor\":\"pump-%02u/bearing-%u\",\"value\":%u.%08u,"
+        "\"remark\":\"",
         (unsigned)(1 + index / 86400 % 28), (unsigned)(index / 3600 % 24), (unsigned)(index / 60 % 60),
         (unsigned)(index % 60), (unsigned)(random % 1000), (unsigned)(random >> 10) % 32, (unsigned)(random >> 15) % 4,
         (unsigned)(40 + (random >> 17) % 60), (unsigned)((random >> 24) % 100000000u));
@@ -42,5 +44,6 @@ void bench_key(uint64_t index, char out[37]) {
     uint64_t milliseconds = 1795216800000u + index / 8;
     snprintf(
         out, 37, "%08x-%04x-7%03x-%04x-%012llx", (unsigned)(milliseconds >> 16), (unsigned)(milliseconds & 0xffff),
-        (unsigned)(high & 0xfff), (unsigned)(0x8000 | (high >> 12 & 0x3fff)), (unsigned long long)(low & 0xffffffffffffu));
+        (unsigned)(high & 0xfff), (unsigned)(0x8000 | (high >> 12 & 0x3fff)),
+        (unsigned long long)(low & 0xffffffffffffu));
 }

@@ -18,9 +18,8 @@ sqlite3 *open_database(const char *path, bench_failure *failure) {
         "PRAGMA journal_size_limit=16777216; PRAGMA wal_autocheckpoint=1000;";
     sqlite3 *db = NULL;
     char *message = NULL;
-    if (sqlite3_open_v2(
-            path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL)
-            != SQLITE_OK
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+    if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK
         || sqlite3_exec(db, pragmas, NULL, NULL, &message) != SQLITE_OK) {
         fail(failure, "open %s: %s", path, message ? message : sqlite3_errmsg(db));
         sqlite3_free(message);
@@ -38,8 +37,8 @@ typedef struct {
 
 static const char *const schema =
     "CREATE TABLE mutation(seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, entity INTEGER NOT NULL,"
-    " record_id TEXT NOT NULL, action INTEGER NOT NULL, data TEXT NOT NULL, state INTEGER NOT NULL, created_at INTEGER NOT NULL"
-    ") STRICT;"
+    " record_id TEXT NOT NULL, action INTEGER NOT NULL, data TEXT NOT NULL, state INTEGER NOT NULL,"
+    " created_at INTEGER NOT NULL) STRICT;"
     "CREATE TABLE record(rid INTEGER PRIMARY KEY, entity INTEGER NOT NULL, id TEXT NOT NULL, view TEXT,"
     " status INTEGER NOT NULL, updated_at INTEGER NOT NULL, UNIQUE(entity, id)) STRICT;";
 
@@ -53,8 +52,9 @@ static int writer_open(writer *writer, const char *path, int with_record, bench_
         || sqlite3_prepare_v2(writer->db, "COMMIT", -1, &writer->commit, NULL) != SQLITE_OK
         || sqlite3_prepare_v2(
                writer->db,
-               "INSERT INTO mutation(key, entity, record_id, action, data, state, created_at) VALUES (?, 1, ?, 0, ?, 0, ?)", -1,
-               &writer->insert_mutation, NULL)
+               "INSERT INTO mutation(key, entity, record_id, action, data, state, created_at)"
+               " VALUES (?, 1, ?, 0, ?, 0, ?)",
+               -1, &writer->insert_mutation, NULL)
             != SQLITE_OK
         || sqlite3_prepare_v2(
                writer->db, "INSERT INTO record(entity, id, view, status, updated_at) VALUES (1, ?, ?, 1, ?)", -1,
@@ -119,8 +119,9 @@ static int write_alone(
 
 // MARK: Group commit by many threads
 //
-// Whoever hands in a row while nobody commits becomes the leader: it takes all that wait (up to the limit), commits them in
-// one transaction, wakes their owners, and passes the lead to the first that came in meanwhile. No timer, no extra thread.
+// Whoever hands in a row while nobody commits becomes the leader: it takes all that wait (up to the limit), commits
+// them in one transaction, wakes their owners, and passes the lead to the first that came in meanwhile. No timer, no
+// extra thread.
 
 typedef struct waiter {
     uint64_t index;

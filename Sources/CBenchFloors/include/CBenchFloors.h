@@ -3,10 +3,11 @@
 
 // The C half of agentbench: the floors that the product is measured against, and the load that it is measured with.
 //
-// It is C so that a floor carries nothing of ours (no Swift runtime, no code of the product), and so that the load costs as
-// little as it can of the processors that it shares with the agent.
+// It is C so that a floor carries nothing of ours (no Swift runtime, no code of the product), and so that the load
+// costs as little as it can of the processors that it shares with the agent.
 //
-// Functions that can fail return 0 or -1 and then put one sentence into `failure`. Times are CLOCK_MONOTONIC nanoseconds.
+// Functions that can fail return 0 or -1 and then put one sentence into `failure`. Times are CLOCK_MONOTONIC
+// nanoseconds.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +22,8 @@ typedef struct {
 
 // MARK: The rows (Rows.c)
 
-/// The document of row `index`: a JSON object of exactly BENCH_PAYLOAD_BYTES bytes, the same in every run. It looks like a
-/// reading with a remark, and compresses like one. No NUL at the end.
+/// The document of row `index`: a JSON object of exactly BENCH_PAYLOAD_BYTES bytes, the same in every run. It looks
+/// like a reading with a remark, and compresses like one. No NUL at the end.
 void bench_payload(uint64_t index, char out[BENCH_PAYLOAD_BYTES]);
 
 /// The idempotency key of row `index`: 36 characters in the form of a UUIDv7, and a NUL.
@@ -46,7 +47,8 @@ int bench_flash_floor(const char *folder, size_t count, uint64_t *each, bench_co
 typedef struct {
     const char *folder;
     uint64_t rows;
-    /// More than 1: that many threads hand in one row each and wait for its commit; whoever finds no leader commits for all.
+    /// More than 1: that many threads hand in one row each and wait for its commit; whoever finds no leader commits for
+    /// all.
     int threads;
     /// Rows of a transaction; with several threads the most of a group.
     int rows_per_commit;
@@ -73,8 +75,8 @@ typedef struct {
 /// Makes a database with `rows` waiting rows.
 int bench_drain_prepare(const char *database, uint64_t rows, bench_failure *failure);
 
-/// Reads the waiting rows, makes the JSON of a push, gzips and posts it, checks that each mutation was accepted, and marks
-/// the rows done, until none waits. The CPU is that of the calling thread, which does all of it.
+/// Reads the waiting rows, makes the JSON of a push, gzips and posts it, checks that each mutation was accepted, and
+/// marks the rows done, until none waits. The CPU is that of the calling thread, which does all of it.
 int bench_drain_floor(const bench_drain_plan *plan, bench_cost *cost, bench_failure *failure);
 
 const char *bench_sqlite_version(void);
@@ -139,8 +141,8 @@ void bench_relay_stop(bench_relay *relay);
 // MARK: Processes (Process.c)
 
 /// Starts a program with standard error in `log_path`. It dies with the calling thread, so start children from the main
-/// thread. `stdout_fd` (may be NULL) gets the reading end of its standard output; otherwise that goes to the log as well.
-/// `environment` (may be NULL) is added to ours: "NAME=VALUE" strings and a NULL.
+/// thread. `stdout_fd` (may be NULL) gets the reading end of its standard output; otherwise that goes to the log as
+/// well. `environment` (may be NULL) is added to ours: "NAME=VALUE" strings and a NULL.
 int bench_start(
     const char *const *arguments, const char *const *environment, const char *log_path, pid_t *pid, int *stdout_fd,
     bench_failure *failure);

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CBenchFloors
+import LocalAPI
 import SyncCore
 
 /// What it costs to bring waiting mutations to a hub.
@@ -8,8 +9,8 @@ struct DrainCommand: ParsableCommand {
         commandName: "drain",
         abstract: "Measures the drain of waiting 200 B mutations to a hub: CPU and bytes on the wire for each.",
         discussion: """
-            Floor: a C loop that reads the rows from SQLite, makes the JSON, gzips it, posts it over one connection, 50 \
-            mutations a request, and marks them done. Both send to the same real hub through a relay that counts.
+            Floor: a C loop that reads the rows from SQLite, makes the JSON, gzips it, posts it over one connection, \
+            50 mutations a request, and marks them done. Both send to the same real hub through a relay that counts.
             """)
 
     @OptionGroup var shared: SharedOptions
@@ -18,7 +19,9 @@ struct DrainCommand: ParsableCommand {
     var mutations: Int?
 
     func validate() throws {
-        if let mutations, !(100...5_000_000).contains(mutations) { throw ValidationError("--mutations takes 100 to 5000000.") }
+        if let mutations, !(100...5_000_000).contains(mutations) {
+            throw ValidationError("--mutations takes 100 to 5000000.")
+        }
     }
 
     func run() throws {
@@ -28,13 +31,14 @@ struct DrainCommand: ParsableCommand {
         var report = Report(command: "drain", workplace: workplace)
         report.note("\(count) mutations of 200 B, plain HTTP over loopback, so no TLS on either side.")
         report.note(
-            "Bytes are what TCP carried, counted at a relay; for the headers of TCP and IP 52 B a segment of 1448 B and as much for "
-                + "an acknowledgement of every second one are added, an estimate of what Ethernet would carry.")
+            "Bytes are what TCP carried, counted at a relay. The headers of TCP and IP are an estimate of what "
+                + "Ethernet would carry: 52 B for each segment of 1448 B, and for an acknowledgement of every second one.")
 
         var cpu = Figure(
             id: "drain_cpu", title: "CPU per mutation", unit: .microseconds, floor: "C loop", goal: .atMost(4))
         var wire = Figure(
-            id: "drain_wire", title: "bytes on the wire per mutation", unit: .bytes, floor: "C loop", goal: .atMost(1.3))
+            id: "drain_wire", title: "bytes on the wire per mutation", unit: .bytes, floor: "C loop", goal: .atMost(1.3)
+        )
         var rate = Figure(id: "drain_rate", title: "rate", unit: .perSecond, floor: "C loop", goal: nil)
         for round in 1...shared.roundCount(full: 3) {
             Talk.say("round \(round)")
@@ -99,7 +103,8 @@ private final class Drain {
         var cost = bench_cost()
         let before = bench_relay_read(relay)
         try withStrings([
-            database, url, tokens["floor"] ?? "", "floor", "0199c3f2-a1b4-7000-8000-9f2c11ab0001", BenchEntity.event.name,
+            database, url, tokens["floor"] ?? "", "floor", "0199c3f2-a1b4-7000-8000-9f2c11ab0001",
+            BenchEntity.event.name,
         ]) { strings in
             var plan = bench_drain_plan(
                 database: strings[0], url: strings[1], token: strings[2], device: strings[3], replica: strings[4],
@@ -107,7 +112,8 @@ private final class Drain {
             try checked("drain floor") { bench_drain_floor(&plan, &cost, $0) }
         }
         guard cost.rows == UInt64(count) else { throw BenchError("drain floor: sent \(cost.rows) of \(count)") }
-        let run = Run(rows: count, nanoseconds: cost.nanoseconds, times: Times([]), cpuNanoseconds: cost.cpu_nanoseconds)
+        let run = Run(
+            rows: count, nanoseconds: cost.nanoseconds, times: Times([]), cpuNanoseconds: cost.cpu_nanoseconds)
         return Cost(run: run, bytes: wire(since: before))
     }
 
@@ -115,23 +121,30 @@ private final class Drain {
     func agent() throws -> Cost {
         let producers = Producers(wanted: 1)
         let agent = try AgentUnderTest(
-            program: shared.agentd, in: workplace.folder("agent"), hubURL: url, token: tokens["bench"] ?? "", producers: producers)
+            program: shared.agentd, in: workplace.folder("agent"), hubURL: url, token: tokens["bench"] ?? "",
+            producers: producers)
         defer { agent.stop() }
         try agent.call("POST", "/v1/pause", body: #"{"scope":"all"}"#)
         _ = try Load(socket: agent.socketPath, entity: .event, producers: producers).lines(count, firstRow: 0)
 
-        let before = bench_relay_read(relay), cpu = agent.cpu, start = ContinuousClock.now
+        let before = bench_relay_read(relay)
+        let cpu = agent.cpu
+        let start = ContinuousClock.now
         try agent.call("POST", "/v1/resume", body: #"{"scope":"all"}"#)
         var open = count
         while open > 0 {
             // Waits inside the agent for the end of a cycle, so that asking costs it next to nothing.
-            try agent.call("POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#, timeout: .seconds(300))
-            let left = try DrainProgress(status: agent.call("GET", "/v1/status"))
-            guard left.open < open || left.open == 0 else { throw BenchError("the drain stands still: \(left.open) of \(count) are open") }
-            open = left.open
-            guard left.refused == 0 else { throw BenchError("the hub refused \(left.refused) mutations") }
+            try agent.call(
+                "POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#, timeout: .seconds(300))
+            let outbox = try agent.outbox()
+            guard outbox.open < open else {
+                throw BenchError("the drain stands still: \(outbox.open) of \(count) are open")
+            }
+            open = Int(outbox.open)
         }
         let time = ContinuousClock.now - start
+        let done = try agent.outbox().count(.done)
+        guard done == count else { throw BenchError("the hub took \(done) of \(count) mutations") }
         let run = Run(
             rows: count, nanoseconds: UInt64(time / .nanoseconds(1)), times: Times([]), cpuNanoseconds: agent.cpu - cpu)
         return Cost(run: run, bytes: wire(since: before))
@@ -145,24 +158,10 @@ private final class Drain {
     }
 }
 
-/// What `GET /v1/status` says about the outbox.
-private struct DrainProgress {
-    var open: Int
-    var refused: Int
-
-    init(status text: String) throws {
-        guard let status = try? JSONReader.read(text), let outbox = status.object?["outbox"]?.object else {
-            throw BenchError("no outbox in the agent's status: \(text.prefix(200))")
-        }
-        // By priority, or one number.
-        let pending = outbox["pending"]?.int ?? outbox["pending"]?.object?.members.reduce(0) { $0 + ($1.value.int ?? 0) } ?? 0
-        open = Int(clamping: pending + (outbox["in_flight"]?.int ?? 0))
-        refused = Int(clamping: ["rejected", "failed", "held", "conflicted"].reduce(0) { $0 + (outbox[$1]?.int ?? 0) })
-    }
-}
-
 /// C strings that live as long as the call.
-private func withStrings<Result>(_ strings: [String], _ body: ([UnsafePointer<CChar>]) throws -> Result) rethrows -> Result {
+private func withStrings<Result>(_ strings: [String], _ body: ([UnsafePointer<CChar>]) throws -> Result) rethrows
+    -> Result
+{
     func next(_ rest: ArraySlice<String>, _ pointers: [UnsafePointer<CChar>]) throws -> Result {
         guard let first = rest.first else { return try body(pointers) }
         return try first.withCString { try next(rest.dropFirst(), pointers + [$0]) }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CBenchFloors
+import LocalAPI
 
 /// How fast mutations become durable, without any hub.
 struct EnqueueCommand: ParsableCommand {
@@ -7,8 +8,9 @@ struct EnqueueCommand: ParsableCommand {
         commandName: "enqueue",
         abstract: "Measures durable enqueueing of 200 B mutations over the socket.",
         discussion: """
-            Floors, in turn with the agent: fdatasync of a 4 KB append; SQLite with the agent's PRAGMAs writing the same rows \
-            with group commit by 64 threads, and 256 rows a transaction. The agent has no hub and starts empty in each round.
+            Floors, in turn with the agent: fdatasync of a 4 KB append; SQLite with the agent's PRAGMAs writing the \
+            same rows with group commit by 64 threads, and 256 rows a transaction. The agent has no hub and starts \
+            empty in each round.
             """)
 
     enum Kind: String, CaseIterable, ExpressibleByArgument {
@@ -31,23 +33,28 @@ struct EnqueueCommand: ParsableCommand {
         report.note("200 B is the document alone; request and row add key, names and times to it.")
         if let shortfall = producers.shortfall { report.note(shortfall) }
 
-        let kinds: [BenchEntity] = switch kind {
-        case .event: [.event]
-        case .record: [.record]
-        case .both: [.event, .record]
-        }
+        let kinds: [BenchEntity] =
+            switch kind {
+            case .event: [.event]
+            case .record: [.record]
+            case .both: [.event, .record]
+            }
         var suites = kinds.map { EnqueueSuite(entity: $0, producers: producers.count) }
         for round in 1...shared.roundCount(full: 5) {
             for index in suites.indices {
                 Talk.say("round \(round): \(suites[index].entity.rawValue)s")
                 let agent = try AgentUnderTest(
-                    program: shared.agentd, in: workplace.folder("agent"), hubURL: AgentUnderTest.noHub, producers: producers)
+                    program: shared.agentd, in: workplace.folder("agent"), hubURL: AgentUnderTest.noHub,
+                    producers: producers)
                 defer { agent.stop() }
                 let floors = Floors(folder: try workplace.folder("floor"), withRecord: suites[index].entity == .record)
                 let load = Load(socket: agent.socketPath, entity: suites[index].entity, producers: producers)
                 // Who goes first changes, so that neither always meets the warmer disk.
                 let order: Order = round.isMultiple(of: 2) ? .agentFirst : .floorFirst
                 try suites[index].measure(floors: floors, load: load, order: order, size: size)
+                let open = try agent.outbox().open
+                let sent = size.total
+                guard open == sent else { throw BenchError("the agent holds \(open) mutations, \(sent) were accepted") }
             }
         }
         report.figures = suites.flatMap(\.figures)
@@ -82,6 +89,9 @@ private struct EnqueueSize {
     /// Lines of the NDJSON stream.
     var lines: Int
 
+    /// With what the loads send to warm up.
+    var total: Int { alone + Load.warmup(alone) + together + Load.warmup(together) + lines }
+
     static let full = EnqueueSize(alone: 2_000, together: 60_000, lines: 200_000)
     static let quick = EnqueueSize(alone: 300, together: 8_000, lines: 20_000)
 }
@@ -104,10 +114,12 @@ private struct EnqueueSuite {
         self.entity = entity
         let name = entity.rawValue
         alone = Figure(
-            id: "enqueue_\(name)_1_p50", title: "\(name), 1 producer: p50", unit: .microseconds, floor: "fdatasync of a 4 KB append",
+            id: "enqueue_\(name)_1_p50", title: "\(name), 1 producer: p50", unit: .microseconds,
+            floor: "fdatasync of a 4 KB append",
             goal: .atMost(1.5))
         aloneRate = Figure(
-            id: "enqueue_\(name)_1_rate", title: "\(name), 1 producer: rate", unit: .perSecond, floor: "SQLite, 1 row a transaction",
+            id: "enqueue_\(name)_1_rate", title: "\(name), 1 producer: rate", unit: .perSecond,
+            floor: "SQLite, 1 row a transaction",
             goal: nil)
         together = Figure(
             id: "enqueue_\(name)_\(producers)_rate", title: "\(name), \(producers) producers: rate", unit: .perSecond,

@@ -15,8 +15,8 @@ enum BenchEntity: String {
 
 /// How many connections can be made, and as whom.
 ///
-/// The agent allows 8 connections to a user, so 64 producers are 8 users. Only root can play them; anybody else measures
-/// with the 8 connections of one user, and the result says so.
+/// The agent allows 8 connections to a user, so 64 producers are 8 users. Only root can play them; anybody else
+/// measures with the 8 connections of one user, and the result says so.
 struct Producers {
     static let perUser = 8
     /// Numbers that no distribution gives to anybody; the users need not exist.
@@ -34,7 +34,8 @@ struct Producers {
         } else {
             count = min(wanted, Producers.perUser)
             users = []
-            shortfall = "\(wanted) producers need \(wanted / Producers.perUser) users, which takes root; measured with \(count)."
+            let needed = (wanted + Producers.perUser - 1) / Producers.perUser
+            shortfall = "\(wanted) producers are \(needed) users, which takes root; measured with \(count) producers."
         }
     }
 }
@@ -56,6 +57,9 @@ struct Load {
         return Run(rows: count, nanoseconds: result.nanoseconds, times: Times(times))
     }
 
+    /// Requests before the clock starts, for a load of that many.
+    static func warmup(_ count: Int) -> Int { min(50, count / 10) }
+
     /// One stream of NDJSON lines over one connection.
     func lines(_ count: Int, firstRow: UInt64) throws -> Run {
         let result = try run(count, connections: 1, firstRow: firstRow, bench_load_lines)
@@ -64,7 +68,9 @@ struct Load {
 
     private func run(
         _ count: Int, connections: Int, firstRow: UInt64,
-        _ call: (UnsafePointer<bench_load_plan>, UnsafeMutablePointer<bench_load_result>, UnsafeMutablePointer<bench_failure>) -> Int32
+        _ call: (
+            UnsafePointer<bench_load_plan>, UnsafeMutablePointer<bench_load_result>, UnsafeMutablePointer<bench_failure>
+        ) -> Int32
     ) throws -> bench_load_result {
         var result = bench_load_result()
         try socket.withCString { path in
@@ -74,7 +80,7 @@ struct Load {
                     plan.socket_path = path
                     plan.connections = Int32(connections)
                     plan.requests = UInt64(count)
-                    plan.warmup = UInt64(min(50, count / 10))
+                    plan.warmup = UInt64(Load.warmup(count))
                     plan.first_index = firstRow
                     plan.entity = name
                     plan.with_record_id = entity == .record ? 1 : 0
@@ -85,7 +91,9 @@ struct Load {
             }
         }
         guard result.refused == 0 else {
-            let why = withUnsafeBytes(of: result.first_refusal) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            let why = withUnsafeBytes(of: result.first_refusal) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
             throw BenchError("load: the agent refused \(result.refused) of \(count) mutations, first: \(why)")
         }
         return result

@@ -1,5 +1,7 @@
 import CBenchFloors
 import Glibc
+import LocalAPI
+import SyncCore
 
 /// The real `agentd`, started for a measurement with a state folder of its own.
 final class AgentUnderTest {
@@ -20,7 +22,8 @@ final class AgentUnderTest {
         try write(token + "\n", to: "\(folder)/token")
         let configuration = "\(folder)/agentd.yaml"
         try write(
-            AgentUnderTest.configuration(folder: folder, socket: socketPath, hubURL: hubURL, producers: producers), to: configuration)
+            AgentUnderTest.configuration(folder: folder, socket: socketPath, hubURL: hubURL, producers: producers),
+            to: configuration)
 
         let notify = "\(folder)/notify.sock"
         var readiness: Int32 = -1
@@ -44,16 +47,29 @@ final class AgentUnderTest {
     ///
     /// - Throws: When there is no answer, or one that is not 2xx.
     @discardableResult
-    func call(_ method: String, _ target: String, body: String? = nil, timeout: Duration = .seconds(30)) throws -> String {
+    func call(_ method: String, _ target: String, body: String? = nil, timeout: Duration = .seconds(30)) throws
+        -> String
+    {
         var status: Int32 = 0
         var answer = [CChar](repeating: 0, count: 256 << 10)
         try checked("\(method) \(target)") {
             bench_call(
-                socketPath, method, target, body, Int32(timeout.components.seconds * 1_000), &status, &answer, answer.count, $0)
+                socketPath, method, target, body, Int32(timeout.components.seconds * 1_000), &status, &answer,
+                answer.count, $0)
         }
         let text = String(decoding: answer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         guard (200..<300).contains(status) else { throw BenchError("\(method) \(target): \(status) \(text)") }
         return text
+    }
+
+    /// The outbox as the agent counts it.
+    func outbox() throws -> StatusDocument.Outbox {
+        let text = try call("GET", "/v1/status")
+        // What is no JSON is no status either.
+        guard let json = try? JSONReader.read(text), let status = StatusDocument(json) else {
+            throw BenchError("this is no status of an agent: \(text.prefix(200))")
+        }
+        return status.outbox
     }
 
     func stop() {

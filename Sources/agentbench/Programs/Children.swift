@@ -26,11 +26,14 @@ private func start(
     _ arguments: [String], environment: [String], log: String, outputPointer: UnsafeMutablePointer<Int32>?
 ) throws -> pid_t {
     var pid: pid_t = 0
-    let argumentCopies = arguments.map { strdup($0) }, environmentCopies = environment.map { strdup($0) }
+    let argumentCopies = arguments.map { strdup($0) }
+    let environmentCopies = environment.map { strdup($0) }
     defer { (argumentCopies + environmentCopies).forEach { free($0) } }
     let argumentList = argumentCopies.map { UnsafePointer($0) } + [nil]
     let environmentList = environmentCopies.map { UnsafePointer($0) } + [nil]
-    try checked(arguments.first ?? "program") { bench_start(argumentList, environmentList, log, &pid, outputPointer, $0) }
+    try checked(arguments.first ?? "program") {
+        bench_start(argumentList, environmentList, log, &pid, outputPointer, $0)
+    }
     return pid
 }
 

@@ -19,7 +19,9 @@ final class HubUnderTest {
         output = descriptor
         do {
             let line = try readLine(descriptor, of: pid, doing: "agenthub")
-            guard let port = HubUnderTest.port(in: line) else { throw BenchError("agenthub: no address in \"\(line)\"") }
+            guard let port = HubUnderTest.port(in: line) else {
+                throw BenchError("agenthub: no address in \"\(line)\"")
+            }
             self.port = port
         } catch {
             _ = bench_stop(pid, SIGKILL, 0)

@@ -27,7 +27,9 @@ struct Workplace {
     func folder(_ name: String) throws -> String {
         let folder = "\(path)/\(name)"
         bench_remove_tree(folder)
-        guard mkdir(folder, 0o700) == 0 else { throw BenchError("mkdir \(folder): \(String(cString: strerror(errno)))") }
+        guard mkdir(folder, 0o700) == 0 else {
+            throw BenchError("mkdir \(folder): \(String(cString: strerror(errno)))")
+        }
         return folder
     }
 

@@ -5,7 +5,8 @@ extension Double {
         guard isFinite, magnitude < 1e15 else { return "\(self)" }
         let scale = (0..<decimals).reduce(1.0) { scale, _ in scale * 10 }
         let scaled = Int64((magnitude * scale).rounded())
-        let whole = scaled / Int64(scale), fraction = scaled % Int64(scale)
+        let whole = scaled / Int64(scale)
+        let fraction = scaled % Int64(scale)
         let sign = self < 0 && scaled != 0 ? "-" : ""
         guard decimals > 0 else { return sign + grouped(whole) }
         let digits = String(fraction)

@@ -1,3 +1,4 @@
+import LocalAPI
 import SyncCore
 
 /// The result of one command, as a table or as JSON.
@@ -26,11 +27,17 @@ struct Report {
     // MARK: For people
 
     private var text: String {
-        var table = Table(["figure (median of \(figures.first?.rounds.count ?? 0) rounds)", "agent", "floor", "ratio", "goal", "", "the floor"], words: [0, 5, 6])
+        var table = Table(
+            [
+                "figure (median of \(figures.first?.rounds.count ?? 0) rounds)", "agent", "floor", "ratio", "goal", "",
+                "the floor",
+            ], words: [0, 5, 6])
         for figure in figures {
             table.add([
-                figure.title, "\(figure.agentMedian.short) \(figure.unit.rawValue)", "\(figure.floorMedian.short) \(figure.unit.rawValue)",
-                figure.ratio.fixed(2), figure.goal.map(Report.text) ?? "-", figure.isMet.map { $0 ? "met" : "MISSED" } ?? "", figure.floor,
+                figure.title, "\(figure.agentMedian.short) \(figure.unit.rawValue)",
+                "\(figure.floorMedian.short) \(figure.unit.rawValue)",
+                figure.ratio.fixed(2), figure.goal.map(Report.text) ?? "-",
+                figure.isMet.map { $0 ? "met" : "MISSED" } ?? "", figure.floor,
             ])
         }
         var parts = [table.text]
@@ -40,12 +47,13 @@ struct Report {
                 let all = distribution.times
                 times.add(
                     [distribution.title, String(all.count)]
-                        + [all.quantile(0.5), all.quantile(0.9), all.quantile(0.99), all.max].map { ($0 / 1_000).short })
+                        + [all.quantile(0.5), all.quantile(0.9), all.quantile(0.99), all.max].map { ($0 / 1_000).short }
+                )
             }
             parts.append(times.text)
         }
-        parts.append(
-            "\(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(workplace.fileSystem.name), SQLite \(machine.sqlite)")
+        let system = "Linux \(machine.kernel), \(workplace.fileSystem.name), SQLite \(machine.sqlite)"
+        parts.append("\(machine.processor), \(machine.cores) cores, \(system)")
         if !notes.isEmpty { parts.append(notes.joined(separator: "\n")) }
         return parts.joined(separator: "\n\n")
     }
@@ -61,9 +69,10 @@ struct Report {
 
     private var json: JSON {
         [
-            "schema": "bench/1", "command": .string(command), "version": .string(BenchVersion.text),
+            "schema": "bench/1", "command": .string(command), "version": .string(ProductVersion.text),
             "machine": [
-                "processor": .string(machine.processor), "cores": .int(machine.cores), "kernel": .string(machine.kernel),
+                "processor": .string(machine.processor), "cores": .int(machine.cores),
+                "kernel": .string(machine.kernel),
                 "file_system": .string(workplace.fileSystem.name), "sqlite": .string(machine.sqlite),
             ],
             "figures": .array(figures.map(Report.json)),
@@ -78,7 +87,9 @@ struct Report {
             "floor_is": .string(figure.floor), "agent": number(figure.agentMedian), "floor": number(figure.floorMedian),
             "ratio": number(figure.ratio),
             "rounds": .array(
-                figure.rounds.map { ["agent": number($0.agent), "floor": number($0.floor), "ratio": number($0.ratio)] }),
+                figure.rounds.map { round in
+                    ["agent": number(round.agent), "floor": number(round.floor), "ratio": number(round.ratio)]
+                }),
         ]
         switch figure.goal {
         case .atMost(let limit): object["at_most"] = number(limit)
@@ -92,7 +103,8 @@ struct Report {
     private static func json(of distribution: Distribution) -> JSON {
         let times = distribution.times
         return [
-            "title": .string(distribution.title), "count": .int(times.count), "p50_us": number(times.quantile(0.5) / 1_000),
+            "title": .string(distribution.title), "count": .int(times.count),
+            "p50_us": number(times.quantile(0.5) / 1_000),
             "p90_us": number(times.quantile(0.9) / 1_000), "p99_us": number(times.quantile(0.99) / 1_000),
             "max_us": number(times.max / 1_000),
         ]
