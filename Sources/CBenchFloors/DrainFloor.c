@@ -12,28 +12,33 @@
 int bench_drain_prepare(const char *database, uint64_t rows, bench_failure *failure) {
     static const char *const schema =
         "CREATE TABLE mutation(seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE,"
-        " record_id TEXT NOT NULL, data TEXT NOT NULL, state INTEGER NOT NULL, at TEXT NOT NULL) STRICT;"
+        " record_id TEXT NOT NULL, data TEXT NOT NULL, state INTEGER NOT NULL, hlc TEXT NOT NULL) STRICT;"
         "CREATE INDEX waiting ON mutation(state, seq);";
     sqlite3 *db = open_database(database, failure);
     if (!db) return -1;
     sqlite3_stmt *insert = NULL;
+    uint64_t now = (uint64_t)time(NULL) * 1000u;
     int code = sqlite3_exec(db, schema, NULL, NULL, NULL);
     if (code == SQLITE_OK) {
         code = sqlite3_prepare_v2(
             db,
-            "INSERT INTO mutation(key, record_id, data, state, at) VALUES (?, ?, ?, 0, '2026-11-20T21:04:05.120Z')", -1,
-            &insert, NULL);
+            "INSERT INTO mutation(key, record_id, data, state, hlc) VALUES (?, ?, ?, 0, ?)", -1, &insert, NULL);
     }
     if (code == SQLITE_OK) code = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
     for (uint64_t index = 0; index < rows && code == SQLITE_OK; index++) {
-        char key[37], name[37], payload[BENCH_PAYLOAD_BYTES];
+        char key[37], name[37], hlc[32], payload[BENCH_PAYLOAD_BYTES];
         bench_key(index, key);
         // An id of the form that the agent mints where an app gives none.
         bench_key(index + rows, name);
         bench_payload(index, payload);
+        // The hub wants a stamp of each: time, counter, node, as a device makes them that was filled at this rate.
+        uint64_t milliseconds = now - (rows - index) / 8;
+        int length = snprintf(
+            hlc, sizeof hlc, "%012llx-%04x-9f2c11ab", (unsigned long long)milliseconds, (unsigned)(index % 8));
         sqlite3_bind_text(insert, 1, key, 36, SQLITE_STATIC);
         sqlite3_bind_text(insert, 2, name, 36, SQLITE_STATIC);
         sqlite3_bind_text(insert, 3, payload, BENCH_PAYLOAD_BYTES, SQLITE_STATIC);
+        sqlite3_bind_text(insert, 4, hlc, length, SQLITE_STATIC);
         if (sqlite3_step(insert) != SQLITE_DONE) code = sqlite3_errcode(db);
         sqlite3_reset(insert);
     }
@@ -75,7 +80,7 @@ static int drainer_open(drainer *drainer, const bench_drain_plan *plan, bench_fa
     drainer->db = open_database(plan->database, failure);
     if (!drainer->db) return -1;
     if (sqlite3_prepare_v2(
-            drainer->db, "SELECT seq, key, record_id, data, at FROM mutation WHERE state = 0 ORDER BY seq LIMIT ?", -1,
+            drainer->db, "SELECT seq, key, record_id, data, hlc FROM mutation WHERE state = 0 ORDER BY seq LIMIT ?", -1,
             &drainer->next, NULL)
             != SQLITE_OK
         || sqlite3_prepare_v2(
@@ -138,7 +143,7 @@ static size_t make_body(drainer *drainer, const bench_drain_plan *plan, int *cou
         length += (size_t)snprintf(
             drainer->body + length, BODY_BYTES - length,
             "%s{\"seq\":%lld,\"idempotency_key\":\"%s\",\"entity\":\"%s\",\"record_id\":\"%s\",\"action\":\"create\","
-            "\"data\":%s,\"base_version\":0,\"client_updated_at\":\"%s\"}",
+            "\"data\":%s,\"base_version\":0,\"hlc\":\"%s\"}",
             *count > 0 ? "," : "", (long long)*last, (const char *)sqlite3_column_text(drainer->next, 1), plan->entity,
             (const char *)sqlite3_column_text(drainer->next, 2), (const char *)sqlite3_column_text(drainer->next, 3),
             (const char *)sqlite3_column_text(drainer->next, 4));

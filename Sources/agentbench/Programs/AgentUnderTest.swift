@@ -79,7 +79,7 @@ final class AgentUnderTest {
     private static func configuration(folder: String, socket: String, hubURL: String, producers: Producers) -> String {
         // One app with one rate for all: what is measured is the agent, not its limits.
         let rules = ([geteuid()] + producers.users).map { user in
-            "  - { user: \"\(user)\", role: \(user == geteuid() ? "admin" : "enqueue"), app: bench, rate: 1000000 }"
+            "  - { user: \"\(user)\", role: \(user == geteuid() ? "admin" : "enqueue"), app: bench, rate: 100000 }"
         }
         return """
             hub:
