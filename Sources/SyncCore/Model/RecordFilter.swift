@@ -1,0 +1,110 @@
+/// Which records a query is about: a pure value, read elsewhere, evaluated by the store in SQL and here for one document.
+package indirect enum RecordFilter: Hashable, Sendable {
+    /// All of them hold; an empty list holds.
+    case all([RecordFilter])
+    /// At least one holds; an empty list does not.
+    case any([RecordFilter])
+    case test(FieldPath, Comparison)
+
+    /// Values compare within their own type only: a number is never equal to, less or greater than a text. Numbers compare
+    /// by value, text by its UTF-8 bytes. A field that is missing or null has no value: it equals nothing but `null`, and
+    /// is `ne` to everything else.
+    package enum Comparison: Hashable, Sendable {
+        case eq(JSON)
+        case ne(JSON)
+        /// Numbers and strings; anything else never holds.
+        case lt(JSON)
+        case le(JSON)
+        case gt(JSON)
+        case ge(JSON)
+        case isIn([JSON])
+        /// The value is a string and begins with these bytes.
+        case prefix(String)
+        /// Whether the field has a value that is not null.
+        case exists(Bool)
+    }
+
+    package func matches(_ document: JSONObject) -> Bool {
+        switch self {
+        case .all(let filters): filters.allSatisfy { $0.matches(document) }
+        case .any(let filters): filters.contains { $0.matches(document) }
+        case .test(let path, let comparison): comparison.holds(for: path.value(in: document))
+        }
+    }
+
+    /// Levels of nesting, to be limited where a filter is read.
+    package var depth: Int {
+        switch self {
+        case .all(let filters), .any(let filters): 1 + (filters.map(\.depth).max() ?? 0)
+        case .test: 1
+        }
+    }
+
+    /// Comparisons in all.
+    package var size: Int {
+        switch self {
+        case .all(let filters), .any(let filters): filters.reduce(1) { $0 + $1.size }
+        case .test(_, .isIn(let values)): 1 + values.count
+        case .test: 1
+        }
+    }
+}
+
+/// A member, or a member of a member: `address.city`.
+package struct FieldPath: Hashable, Sendable, CustomStringConvertible {
+    package let names: [String]
+
+    /// Fields deeper than this cannot be named.
+    package static let namesMax = 8
+
+    /// - Returns: `nil` unless there are 1 to 8 names, none empty, none with a quote, a backslash or a control character.
+    package init?(_ names: [String]) {
+        guard (1...Self.namesMax).contains(names.count),
+            names.allSatisfy({ name in
+                !name.isEmpty && name.utf8.count <= 256
+                    && name.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+            })
+        else { return nil }
+        self.names = names
+    }
+
+    /// - Parameter dotted: Names with dots between them. A name that has a dot itself cannot be written so.
+    package init?(dotted: String) {
+        self.init(dotted.split(separator: ".", omittingEmptySubsequences: false).map(String.init))
+    }
+
+    package var description: String { names.joined(separator: ".") }
+
+    package func value(in document: JSONObject) -> JSON? {
+        var value: JSON? = .object(document)
+        for name in names { value = value?.object?[name] }
+        return value
+    }
+}
+
+extension RecordFilter.Comparison {
+    package func holds(for value: JSON?) -> Bool {
+        let present = value.flatMap { $0.isNull ? nil : $0 }
+        switch self {
+        case .eq(let wanted): return wanted.isNull ? present == nil : present == wanted
+        case .ne(let wanted): return wanted.isNull ? present != nil : present != wanted
+        case .lt(let limit): return present.map { Self.less($0, limit) ?? false } ?? false
+        case .gt(let limit): return present.map { Self.less(limit, $0) ?? false } ?? false
+        case .le(let limit): return present.map { Self.less(limit, $0).map { !$0 } ?? false } ?? false
+        case .ge(let limit): return present.map { Self.less($0, limit).map { !$0 } ?? false } ?? false
+        case .isIn(let values): return values.contains { Self.eq($0).holds(for: value) }
+        case .prefix(let start):
+            guard let text = present?.text else { return false }
+            return text.utf8.starts(with: start.utf8)
+        case .exists(let wanted): return (present != nil) == wanted
+        }
+    }
+
+    private static func less(_ left: JSON, _ right: JSON) -> Bool? {
+        switch (left, right) {
+        case (.number(let a), .number(let b)): a < b
+        case (.string(let a), .string(let b)): a.text.utf8.lexicographicallyPrecedes(b.text.utf8)
+        default: nil
+        }
+    }
+}
