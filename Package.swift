@@ -97,7 +97,8 @@ let package = Package(
         .testTarget(
             name: "HubServerTests", dependencies: ["HubServer", "SyncCore"], swiftSettings: strict + ablations),
         .testTarget(
-            name: "AgentTests", dependencies: ["Agent", "HubServer", "SyncLinux", "SyncCore"], swiftSettings: strict),
+            name: "AgentTests", dependencies: ["Agent", "HubServer", "SyncLinux", "SyncYAML", "SyncCore"],
+            swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
         .testTarget(name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI"], swiftSettings: strict),
     ],
