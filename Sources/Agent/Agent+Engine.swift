@@ -80,6 +80,17 @@ extension Agent {
         }
     }
 
+    /// Tells the store how much room there is, at most once a second while work arrives: it refuses before the disk does.
+    func measureSpace() {
+        let now = environment.time.now().instant
+        if let last = observed.spaceMeasuredAt, last.duration(to: now) < .seconds(1) { return }
+        observed.spaceMeasuredAt = now
+        let free = environment.freeBytes()
+        store.run { store, _ throws(StoreError) in
+            store.freeBytes = free
+        } completion: { _ in }
+    }
+
     /// Tells the engine about new work, once for all the enqueues that one commit brought.
     func noteEnqueued(_ priority: Priority) {
         if let noted = observed.enqueued {
@@ -91,6 +102,7 @@ extension Agent {
             assumeIsolated { agent in
                 guard let priority = agent.observed.enqueued else { return }
                 agent.observed.enqueued = nil
+                agent.measureSpace()
                 agent.handle(.enqueued(priority))
                 agent.events.poke()
             }

@@ -7,6 +7,7 @@ package import SyncCore
 package final class Store {
     package let database: Database
     package let options: StoreOptions
+    package var capacity = StoreCapacity()
     package let opening: StoreOpening
     /// May change at any time; what is enqueued later follows it.
     package var rules: RuleBook

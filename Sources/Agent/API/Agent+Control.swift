@@ -11,8 +11,13 @@ extension Agent {
     struct CycleWaiter {
         /// `nil` until the cycle that serves the wish has begun.
         var session: String?
+        var number: UInt64
         var call: LocalCall
+        var timer: LoopTimer
     }
+
+    /// A cycle takes at most its 25 seconds and one round trip; a `Retry-After` may keep it from beginning for an hour.
+    private static let cycleWaitMax: Duration = .seconds(60)
 
     func sync(_ call: LocalCall) throws(Problem) {
         let body = try SyncBody.read(call.body)
@@ -23,10 +28,22 @@ extension Agent {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
         if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
-        let waiter = CycleWaiter(session: nil, call: call)
-        if body.waits { cycleWaiters.append(waiter) }
+        if body.waits { wait(call) }
         handle(.requested(body.request))
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
+    }
+
+    private func wait(_ call: LocalCall) {
+        observed.waiters += 1
+        let number = observed.waiters
+        let timer = executor.schedule(after: Self.cycleWaitMax) { [weak self] in
+            self?.assumeIsolated { agent in
+                guard let index = agent.cycleWaiters.firstIndex(where: { $0.number == number }) else { return }
+                let waiter = agent.cycleWaiters.remove(at: index)
+                waiter.call.answer(SyncAnswer(cycle: waiter.session ?? "").answer)
+            }
+        }
+        cycleWaiters.append(CycleWaiter(session: nil, number: number, call: call, timer: timer))
     }
 
     func answerCycleWaiters(_ outcome: CycleOutcome) {
@@ -36,7 +53,10 @@ extension Agent {
                 result: outcome.error == nil ? "ok" : "failed", detail: outcome.error, pushed: Int64(outcome.pushed),
                 pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown))
         ).answer
-        for waiter in cycleWaiters where waiter.session == outcome.session { waiter.call.answer(answer) }
+        for waiter in cycleWaiters where waiter.session == outcome.session {
+            waiter.timer.cancel()
+            waiter.call.answer(answer)
+        }
         cycleWaiters.removeAll { $0.session == outcome.session }
     }
 
@@ -44,15 +64,30 @@ extension Agent {
         let body = try PauseBody.read(call.body)
         let pause = EngineMemory.Pause(until: body.until, reason: body.reason, uid: call.peer.uid)
         log.notice("sync paused", metadata: ["uid": "\(call.peer.uid)", "until": "\(body.until.map(\.description) ?? "resumed")"])
-        handle(.paused(pause))
-        call.answer(PauseAnswer(pause: pause).answer)
+        setPause(pause, call)
     }
 
     func resume(_ call: LocalCall) throws(Problem) {
         _ = try ResumeBody.read(call.body)
         log.notice("sync resumed", metadata: ["uid": "\(call.peer.uid)"])
-        handle(.resumed)
-        call.answer(PauseAnswer(pause: nil).answer)
+        setPause(nil, call)
+    }
+
+    /// In force at once; answered when it is on flash, because it must survive a restart.
+    private func setPause(_ pause: EngineMemory.Pause?, _ call: LocalCall) {
+        if let pause { handle(.paused(pause)) } else { handle(.resumed) }
+        var memory = engine.memory
+        memory.pause = pause
+        store.perform(.remember(memory)) { [self] answer in
+            assumeIsolated { agent in
+                switch answer {
+                case .failed(let detail):
+                    agent.log.error("the pause is not on disk", metadata: ["error": "\(detail)"])
+                    call.refuse(LocalProblem.readOnly.problem("it is in force, but the disk did not take it", retryAfter: 30))
+                default: call.answer(PauseAnswer(pause: pause).answer)
+                }
+            }
+        }
     }
 }
 

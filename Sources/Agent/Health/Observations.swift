@@ -5,6 +5,7 @@ struct Observations {
     /// The most urgent priority of enqueues that the engine has not been told of yet.
     var enqueued: Priority?
     var waiters: UInt64 = 0
+    var spaceMeasuredAt: Instant?
     /// Refusals of the local API by code.
     var refusals: [String: Int64] = [:]
     var cycles = 0
