@@ -131,12 +131,12 @@ package struct AgentConfiguration: Hashable, Sendable {
             case trace, debug, info, notice, warning, error, critical
         }
 
-        package enum Format: String, Hashable, Sendable, CaseIterable {
+        package enum Style: String, Hashable, Sendable, CaseIterable {
             case text, json
         }
 
         package var level: Level = .info
-        package var format: Format = .text
+        package var format: Style = .text
     }
 }
 

@@ -45,6 +45,13 @@ package struct InterfacePattern: Hashable, Sendable {
         self.text = text
     }
 
+    /// `*`
+    static let all = InterfacePattern(checked: "*")
+
+    private init(checked text: String) {
+        self.text = text
+    }
+
     package func matches(_ name: String) -> Bool {
         let pattern = Array(text.utf8), name = Array(name.utf8)
         let star = UInt8(ascii: "*"), question = UInt8(ascii: "?")

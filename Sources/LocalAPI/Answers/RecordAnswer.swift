@@ -99,7 +99,7 @@ package struct RecordAnswer: Hashable, Sendable {
         // A stored document that does not read is shown as absent here, and found by the store's own checks.
         guard let document, let object = (try? JSONReader.read(document, limits: .message))?.object else { return .null }
         var result: JSONObject = [:]
-        for case .document(let names) in fields { copy(names[...], from: object, to: &result) }
+        for path in fields { copy(path.names[...], from: object, to: &result) }
         return .object(result)
     }
 

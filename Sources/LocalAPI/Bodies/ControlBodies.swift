@@ -2,28 +2,25 @@ package import SyncCore
 
 /// `POST /v1/sync`.
 package struct SyncBody: Hashable, Sendable {
-    package enum Scope: String, Sendable, CaseIterable { case all, push, pull }
-
-    package var scope: Scope
-    /// Go past metered, battery, window and backoff; never past `Retry-After`, auth or a hard budget.
-    package var isForced: Bool
+    /// What is to be done, and whether past metered, battery, window and backoff; never past `Retry-After`, auth or a hard
+    /// budget.
+    package var request: SyncRequest
     /// Answer when the cycle has ended.
     package var waits: Bool
 
-    package init(scope: Scope = .all, isForced: Bool = false, waits: Bool = false) {
-        self.scope = scope
-        self.isForced = isForced
+    package init(_ request: SyncRequest = SyncRequest(), waits: Bool = false) {
+        self.request = request
         self.waits = waits
     }
 
-    /// What the peer must be; more than ``Route/role`` when it asks for more.
-    package var role: Role { isForced ? .operate : .enqueue }
+    /// What the peer must be; more than ``Route/role`` when it asks for what costs others.
+    package var role: Role { request.isForced || request.scope == .full ? .operate : .enqueue }
 
     package static func read(_ bytes: [UInt8]) throws(Problem) -> SyncBody {
         var reader = BodyReader(try BodyText.object(bytes))
-        let body = SyncBody(
-            scope: reader.word("scope", Scope.self) ?? .all, isForced: reader.bool("force") ?? false,
-            waits: reader.bool("wait") ?? false)
+        let request = SyncRequest(
+            scope: reader.word("scope", SyncRequest.Scope.self) ?? .all, isForced: reader.bool("force") ?? false)
+        let body = SyncBody(request, waits: reader.bool("wait") ?? false)
         try reader.finish()
         return body
     }
@@ -31,8 +28,8 @@ package struct SyncBody: Hashable, Sendable {
     package var bytes: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("scope", scope.rawValue)
-            writer.member("force", isForced)
+            writer.member("scope", request.scope.rawValue)
+            writer.member("force", request.isForced)
             writer.member("wait", waits)
         }
         return writer.bytes

@@ -3,7 +3,7 @@ package import SyncCore
 /// The body of `POST /v1/query`:
 /// `{"entity":"audits","where":{"and":[{"field":"status","op":"eq","value":"open"},{"or":[…]}]},"sort":["-updated_at"],…}`.
 package enum QueryBody {
-    package static func read(_ bytes: [UInt8]) throws(Problem) -> RecordQuery {
+    package static func read(_ bytes: [UInt8]) throws(Problem) -> RecordListQuery {
         let json = try BodyText.json(bytes)
         guard let object = json.object else { throw MutationBody.notAnObject(json, at: "") }
         var reader = BodyReader(object)
@@ -12,20 +12,23 @@ package enum QueryBody {
         if object["entity"] == nil { reader.faults.missing("/entity", "the name of an entity") }
         if entity != nil, name == nil { reader.faults.refused("/entity", RouteParser.identifierRule) }
         // A stand-in while faults are collected; `finish` throws before it could be used.
-        var query = RecordQuery(name ?? EntityName(trusted: "_"))
-        if let tree = reader.value("where") { query.filter = condition(tree, "/where", depth: 0, &reader.faults) }
-        if let filter = query.filter, filter.testCount > RecordFilter.testsMax {
-            reader.faults.refused("/where", "must hold at most \(RecordFilter.testsMax) comparisons")
+        var query = RecordListQuery(name ?? EntityName(trusted: "_"))
+        if let tree = reader.value("where") {
+            query.filter = condition(tree, "/where", depth: 1, &reader.faults) ?? .all([])
         }
-        query.sort = texts("sort", max: SortKey.keysMax, &reader) { SortKey(text: $0) }
-        query.fields = texts("fields", max: RecordQuery.fieldsMax, &reader) { FieldPath($0) }
-        query.limit = reader.integer("limit", in: 1...Int64(RecordQuery.limitMax)).map { Int($0) } ?? query.limit
-        query.cursor = reader.text("cursor", bytesMax: 4_096)
+        if query.filter.size > RecordListQuery.sizeMax {
+            reader.faults.refused("/where", "must hold at most \(RecordListQuery.sizeMax) comparisons")
+        }
+        let fieldRule = "must be 1 to \(FieldPath.namesMax) names with dots between"
+        query.sort = texts("sort", max: RecordListQuery.sortMax, &reader, fieldRule) { RecordListQuery.Sort(text: $0) }
+        query.fields = texts("fields", max: RecordListQuery.fieldsMax, &reader, fieldRule) { FieldPath(parameter: $0) }
+        query.limit = reader.integer("limit", in: 1...Int64(RecordListQuery.limitMax)).map { Int($0) } ?? query.limit
+        query.cursor = reader.text("cursor", bytesMax: RecordListQuery.cursorBytesMax)
         query.includesDeleted = reader.bool("include_deleted") ?? false
-        let statuses = texts("sync_status", max: 4, &reader) { name in
-            RecordSnapshot.SyncStatus.allCases.first { $0.name == name }
-        }
-        if !statuses.isEmpty { query.statuses = Set(statuses) }
+        let all = RecordSnapshot.SyncStatus.allCases
+        let statusRule = "must be one of " + all.map(\.name).joined(separator: ", ")
+        query.statuses = Set(
+            texts("sync_status", max: all.count, &reader, statusRule) { name in all.first { $0.name == name } })
         try reader.finish()
         return query
     }
@@ -39,8 +42,8 @@ package enum QueryBody {
         }
         for (name, join) in [("and", RecordFilter.all), ("or", RecordFilter.any)] {
             guard let value = object[name] else { continue }
-            guard depth < RecordFilter.depthMax else {
-                faults.refused(place, "is nested deeper than \(RecordFilter.depthMax) levels")
+            guard depth <= RecordListQuery.depthMax else {
+                faults.refused(place, "is nested deeper than \(RecordListQuery.depthMax) levels")
                 return nil
             }
             for member in object.members where !member.name.means(name) {
@@ -68,31 +71,28 @@ package enum QueryBody {
             faults.wrong(place + "/field", "a field name", object["field"])
             return nil
         }
-        guard let path = FieldPath(field) else {
-            faults.refused(place + "/field", "must be 1 to \(FieldPath.namesMax) names with dots between, at most 256 bytes")
+        guard let path = FieldPath(parameter: field) else {
+            faults.refused(place + "/field", "must be 1 to \(FieldPath.namesMax) names with dots between")
             return nil
         }
         guard let word = object["op"]?.text else {
             faults.wrong(place + "/op", "a string", object["op"])
             return nil
         }
-        guard let comparison = RecordFilter.Comparison(rawValue: word) else {
-            faults.refused(place + "/op", "must be one of " + RecordFilter.operators)
-            return nil
-        }
         guard let operand = object["value"] else {
             faults.missing(place + "/value", "what to compare with")
             return nil
         }
-        if let rule = RecordFilter.fault(comparison, operand) {
-            faults.refused(place + "/value", rule)
+        switch RecordFilter.comparison(word, operand) {
+        case .success(let comparison): return .test(path, comparison)
+        case .failure(let fault):
+            faults.refused(place + (fault.isOperator ? "/op" : "/value"), fault.rule)
             return nil
         }
-        return .test(path, comparison, operand)
     }
 
     private static func texts<Element>(
-        _ name: String, max: Int, _ reader: inout BodyReader, _ parse: (String) -> Element?
+        _ name: String, max: Int, _ reader: inout BodyReader, _ rule: String, _ parse: (String) -> Element?
     ) -> [Element] {
         guard let value = reader.value(name) else { return [] }
         guard let array = value.array else {
@@ -102,39 +102,35 @@ package enum QueryBody {
         if array.count > max { reader.faults.refused("/\(name)", "must have at most \(max) elements") }
         var elements: [Element] = []
         for (index, json) in array.prefix(max).enumerated() {
-            if let element = json.text.flatMap(parse) {
-                elements.append(element)
-            } else if json.text == nil {
+            guard let text = json.text else {
                 reader.faults.wrong("/\(name)/\(index)", "a string", json)
-            } else {
-                reader.faults.refused("/\(name)/\(index)", "is not known here")
+                continue
             }
+            if let element = parse(text) { elements.append(element) } else { reader.faults.refused("/\(name)/\(index)", rule) }
         }
         return elements
     }
 
     /// What the client sends for a query.
-    package static func bytes(_ query: RecordQuery) -> [UInt8] {
+    package static func bytes(_ query: RecordListQuery) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("entity", query.entity.text)
-            writer.member("where", query.filter.map(json))
+            if query.filter != .all([]) { writer.member("where", json(query.filter)) }
             if !query.sort.isEmpty { writer.member("sort", JSON.list(query.sort.map(\.text))) }
-            if !query.fields.isEmpty { writer.member("fields", JSON.list(query.fields.map(\.text))) }
+            if !query.fields.isEmpty { writer.member("fields", JSON.list(query.fields.map(\.parameter))) }
             writer.member("limit", Int64(query.limit))
             writer.member("cursor", query.cursor)
             if query.includesDeleted { writer.member("include_deleted", true) }
-            if let statuses = query.statuses {
-                writer.member("sync_status", JSON.list(statuses.map(\.name).sorted()))
-            }
+            if !query.statuses.isEmpty { writer.member("sync_status", JSON.list(query.statuses.map(\.name).sorted())) }
         }
         return writer.bytes
     }
 
     private static func json(_ filter: RecordFilter) -> JSON {
         switch filter {
-        case .test(let path, let comparison, let operand):
-            ["field": .string(path.text), "op": .string(comparison.rawValue), "value": operand]
+        case .test(let path, let comparison):
+            ["field": .string(path.parameter), "op": .string(comparison.written.word), "value": comparison.written.operand]
         case .all(let parts): ["and": .array(parts.map(json))]
         case .any(let parts): ["or": .array(parts.map(json))]
         }

@@ -37,8 +37,8 @@ package struct AgentClient: Sendable {
         }
     }
 
-    package func mutations(_ query: MutationListQuery) async throws(AgentError) -> Reply<MutationPage> {
-        try await call(.mutations(query)) { MutationPage($0) }
+    package func mutations(_ query: MutationListQuery) async throws(AgentError) -> Reply<MutationListPage> {
+        try await call(.mutations(query)) { MutationListPage($0) }
     }
 
     package func mutation(_ key: MutationKey) async throws(AgentError) -> Reply<MutationItem> {
@@ -64,8 +64,8 @@ package struct AgentClient: Sendable {
         try await call(.record(name, view: view)) { RecordAnswer($0) }
     }
 
-    package func query(_ query: RecordQuery) async throws(AgentError) -> Reply<RecordPage> {
-        try await call(.query, body: QueryBody.bytes(query)) { RecordPage($0) }
+    package func query(_ query: RecordListQuery) async throws(AgentError) -> Reply<RecordListPage> {
+        try await call(.query, body: QueryBody.bytes(query)) { RecordListPage($0) }
     }
 
     package func entities() async throws(AgentError) -> Reply<[JSON]> {
@@ -194,7 +194,7 @@ package struct Reply<Value> {
 
 extension Reply: Sendable where Value: Sendable {}
 
-package struct MutationPage: Hashable, Sendable {
+package struct MutationListPage: Hashable, Sendable {
     package var items: [MutationItem]
     /// The `after` of the next page.
     package var next: Int64?
@@ -206,7 +206,7 @@ package struct MutationPage: Hashable, Sendable {
     }
 }
 
-package struct RecordPage: Hashable, Sendable {
+package struct RecordListPage: Hashable, Sendable {
     package var items: [RecordAnswer]
     /// The `cursor` of the next page.
     package var next: String?

@@ -16,7 +16,7 @@ package enum Route: Hashable, Sendable {
 
     // The mirror
     case record(RecordName, view: RecordView)
-    case records(RecordQuery)
+    case records(RecordListQuery)
     case query
     case entities
 

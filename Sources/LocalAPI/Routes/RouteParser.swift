@@ -68,7 +68,7 @@ enum RouteParser {
             return first == "rejected" ? [show] : [show, ("DELETE", plain(.cancelMutation(key)))]
         case ("records", _):
             let entity: EntityName = try identifier(second, "the entity")
-            return [("GET", { p throws(Problem) in .records(try RecordQuery(entity, from: &p)) })]
+            return [("GET", { p throws(Problem) in .records(try RecordListQuery(entity, from: &p)) })]
         case ("config", "check"): return [("POST", plain(.checkConfig))]
         case ("config", "reload"): return [("POST", plain(.reloadConfig))]
         default: return nil

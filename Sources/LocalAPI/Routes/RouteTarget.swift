@@ -42,11 +42,11 @@ package struct RouteTarget: Hashable, Sendable {
             (method, path) = (.get, ["records", query.entity.text])
             for test in RouteTarget.tests(query.filter) { add("filter", test) }
             if !query.sort.isEmpty { add("sort", query.sort.map(\.text).joined(separator: ",")) }
-            if !query.fields.isEmpty { add("fields", query.fields.map(\.text).joined(separator: ",")) }
+            if !query.fields.isEmpty { add("fields", query.fields.map(\.parameter).joined(separator: ",")) }
             add("limit", String(query.limit))
             add("cursor", query.cursor)
             if query.includesDeleted { add("include_deleted", "true") }
-            add("sync_status", query.statuses?.map(\.name).sorted().joined(separator: ","))
+            if !query.statuses.isEmpty { add("sync_status", query.statuses.map(\.name).sorted().joined(separator: ",")) }
         case .query: (method, path) = (.post, ["query"])
         case .entities: (method, path) = (.get, ["entities"])
         case .status: (method, path) = (.get, ["status"])
@@ -68,21 +68,11 @@ package struct RouteTarget: Hashable, Sendable {
     }
 
     /// - Precondition: The filter is one that query parameters can say: a test, or tests that must all hold.
-    private static func tests(_ filter: RecordFilter?) -> [String] {
+    private static func tests(_ filter: RecordFilter) -> [String] {
         switch filter {
-        case nil: []
-        case .test?: [filter.map(\.text) ?? ""]
-        case .all(let parts)?: parts.map(\.text)
-        case .any?: preconditionFailure("alternatives go to /v1/query")
+        case .test: [filter.text]
+        case .all(let parts): parts.map(\.text)
+        case .any: preconditionFailure("alternatives go to /v1/query")
         }
-    }
-}
-
-extension RecordFilter {
-    /// `field:op:value` of one test.
-    fileprivate var text: String {
-        guard case .test(let path, let comparison, let operand) = self else { preconditionFailure("not a single test") }
-        let value = if case .array(let elements) = operand { elements.map(\.json).joined(separator: ",") } else { operand.json }
-        return "\(path.text):\(comparison.rawValue):\(value)"
     }
 }

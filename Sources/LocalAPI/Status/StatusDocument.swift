@@ -145,6 +145,14 @@ package struct StatusDocument: Hashable, Sendable {
             self.name = name
             self.verdict = verdict
         }
+
+        package init(_ traffic: TrafficClass, _ verdict: SyncCore.Verdict) {
+            name = traffic.name
+            switch verdict {
+            case .allow: self.verdict = .allow
+            case .defer(let deferral): self.verdict = .deferred(reason: deferral.reason.rawValue, until: deferral.until)
+            }
+        }
     }
 
     package struct Sync: Hashable, Sendable {
@@ -270,6 +278,10 @@ package struct StatusDocument: Hashable, Sendable {
         /// One of the fixed reason codes of the policy.
         package var reason: String
         package var until: Timestamp?
+
+        package init(_ priority: Priority, count: Int64, _ deferral: SyncCore.Deferral) {
+            self.init(priority: priority, count: count, reason: deferral.reason.rawValue, until: deferral.until)
+        }
 
         package init(priority: Priority, count: Int64, reason: String, until: Timestamp? = nil) {
             self.priority = priority

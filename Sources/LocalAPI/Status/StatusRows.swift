@@ -122,32 +122,15 @@ struct StatusRows {
         if let oldest = outbox.oldest { text += ", oldest " + PlainText.duration(oldest) }
         let why = outbox.deferred.prefix(3).map { deferral in
             let until = deferral.until.map { ", until " + clock($0) } ?? ""
-            return "\(count(deferral.count)) \(deferral.priority.name) wait: \(StatusRows.words(deferral.reason))" + until
+            let number = "\(count(deferral.count)) \(deferral.priority.name)"
+            return number + (deferral.count == 1 ? " waits: " : " wait: ") + words(deferral.reason) + until
         }
-        return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning)
+        return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning, wrapsTo: 2)
     }
 
-    /// The fixed reason codes as a sentence's end. An unknown one is shown as it is.
-    static func words(_ reason: String) -> String {
-        switch reason {
-        case "offline": "no link to the hub"
-        case "captive": "a captive portal is in the way"
-        case "degraded": "the hub does not answer"
-        case "auth": "the hub does not accept the credentials"
-        case "paused": "paused by an operator"
-        case "backoff": "the next try is not due"
-        case "breaker": "the hub failed for long, probing it"
-        case "low_battery": "the battery is low"
-        case "battery_saver": "the battery is being saved"
-        case "metered": "the link is metered"
-        case "roaming": "the modem is roaming"
-        case "budget": "the data budget is used up"
-        case "window": "outside the time window"
-        case "order", "dependency": "something before it has to be settled"
-        case "conflict": "a conflict has to be decided"
-        case "blob_wait": "its files have to be there first"
-        default: reason
-        }
+    /// A code of a newer agent is shown as it is.
+    private func words(_ reason: String) -> String {
+        SyncCore.Deferral.Reason(rawValue: reason)?.sentence ?? reason
     }
 
     // MARK: What waits for people

@@ -1,125 +1,110 @@
-/// Which records of one entity a reader wants, in which order, and how many.
-package struct RecordQuery: Hashable, Sendable {
-    package var entity: EntityName
-    /// `nil` means all.
-    package var filter: RecordFilter?
-    /// Ties are broken by id, so that pages do not overlap.
-    package var sort: [SortKey]
-    /// Parts of the document to return; empty means the whole of it.
-    package var fields: [FieldPath]
-    package var limit: Int
-    /// Where the page before ended, in the words of whoever made that page.
-    package var cursor: String?
-    package var includesDeleted: Bool
-    /// `nil` means any.
-    package var statuses: Set<RecordSnapshot.SyncStatus>?
-
-    package static let limitDefault = 100
-    /// One answer stays below a few megabytes; more comes with the cursor.
-    package static let limitMax = 1_000
-
-    package init(
-        _ entity: EntityName, filter: RecordFilter? = nil, sort: [SortKey] = [], fields: [FieldPath] = [],
-        limit: Int = RecordQuery.limitDefault, cursor: String? = nil, includesDeleted: Bool = false,
-        statuses: Set<RecordSnapshot.SyncStatus>? = nil
-    ) {
-        self.entity = entity
-        self.filter = filter
-        self.sort = sort
-        self.fields = fields
-        self.limit = limit
-        self.cursor = cursor
-        self.includesDeleted = includesDeleted
-        self.statuses = statuses
-    }
-}
-
-/// A condition on a record, or several of them joined.
-///
-/// A comparison with a missing field, or with a value of another type, is false; `ne` is true then, and `exists` asks for
-/// just that. Text is compared by its UTF-8 bytes.
+/// Which records a query is about: a pure value, read elsewhere, evaluated by the store in SQL and here for one document.
 package indirect enum RecordFilter: Hashable, Sendable {
-    /// One comparison. The operand of `in` is an array, of `prefix` a string, of `exists` a Boolean.
-    case test(FieldPath, Comparison, JSON)
+    /// All of them hold; an empty list holds.
     case all([RecordFilter])
+    /// At least one holds; an empty list does not.
     case any([RecordFilter])
+    case test(FieldPath, Comparison)
 
-    package enum Comparison: String, Sendable, CaseIterable {
-        case eq, ne, lt, le, gt, ge
-        case isIn = "in"
-        case prefix, exists
+    /// Values compare within their own type only: a number is never equal to, less or greater than a text. Numbers compare
+    /// by value, text by its UTF-8 bytes. A field that is missing or null has no value: it equals nothing but `null`, and
+    /// is `ne` to everything else.
+    package enum Comparison: Hashable, Sendable {
+        case eq(JSON)
+        case ne(JSON)
+        /// Numbers and strings; anything else never holds.
+        case lt(JSON)
+        case le(JSON)
+        case gt(JSON)
+        case ge(JSON)
+        case isIn([JSON])
+        /// The value is a string and begins with these bytes.
+        case prefix(String)
+        /// Whether the field has a value that is not null.
+        case exists(Bool)
     }
 
-    /// Levels of `all` and `any`.
-    package static let depthMax = 8
-    /// Comparisons of one query, and elements of one `in`: each costs a term of SQL.
-    package static let testsMax = 64
-    package static let listMax = 100
+    package func matches(_ document: JSONObject) -> Bool {
+        switch self {
+        case .all(let filters): filters.allSatisfy { $0.matches(document) }
+        case .any(let filters): filters.contains { $0.matches(document) }
+        case .test(let path, let comparison): comparison.holds(for: path.value(in: document))
+        }
+    }
 
+    /// Levels of nesting, to be limited where a filter is read.
     package var depth: Int {
         switch self {
-        case .test: 0
-        case .all(let parts), .any(let parts): 1 + (parts.map(\.depth).max() ?? 0)
-        }
-    }
-
-    package var testCount: Int {
-        switch self {
+        case .all(let filters), .any(let filters): 1 + (filters.map(\.depth).max() ?? 0)
         case .test: 1
-        case .all(let parts), .any(let parts): parts.reduce(0) { $0 + $1.testCount }
+        }
+    }
+
+    /// Comparisons in all.
+    package var size: Int {
+        switch self {
+        case .all(let filters), .any(let filters): filters.reduce(1) { $0 + $1.size }
+        case .test(_, .isIn(let values)): 1 + values.count
+        case .test: 1
         }
     }
 }
 
-package struct SortKey: Hashable, Sendable {
-    package var path: FieldPath
-    package var isDescending: Bool
+/// A member, or a member of a member: `address.city`.
+package struct FieldPath: Hashable, Sendable, CustomStringConvertible {
+    package let names: [String]
 
-    package static let keysMax = 4
-
-    package init(_ path: FieldPath, isDescending: Bool = false) {
-        self.path = path
-        self.isDescending = isDescending
-    }
-}
-
-/// Where a value lies: in the document, or among the record's own members.
-///
-/// `status` is a field of the document, `site.name` a field inside a field. `id`, `version`, `sync_status` and
-/// `updated_at` are the record's own; document fields of these names are reached as `data.id` and so on.
-package enum FieldPath: Hashable, Sendable {
-    case id, version, syncStatus, updatedAt
-    /// 1 to 8 names, outermost first.
-    case document([String])
-
+    /// Fields deeper than this cannot be named.
     package static let namesMax = 8
 
-    /// - Returns: `nil` for an empty text or name, more than ``namesMax`` names, more than 256 bytes, or NUL.
-    package init?(_ text: String) {
-        guard text.utf8.count <= 256, !text.utf8.contains(0) else { return nil }
-        switch text {
-        case "id": self = .id
-        case "version": self = .version
-        case "sync_status": self = .syncStatus
-        case "updated_at": self = .updatedAt
-        default:
-            let inside = text.hasPrefix("data.") ? text.dropFirst(5) : text[...]
-            let names = inside.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-            guard names.count <= FieldPath.namesMax, !names.contains("") else { return nil }
-            self = .document(names)
+    /// - Returns: `nil` unless there are 1 to 8 names, none empty, none with a quote, a backslash or a control character.
+    package init?(_ names: [String]) {
+        guard (1...Self.namesMax).contains(names.count),
+            names.allSatisfy({ name in
+                !name.isEmpty && name.utf8.count <= 256
+                    && name.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+            })
+        else { return nil }
+        self.names = names
+    }
+
+    /// - Parameter dotted: Names with dots between them. A name that has a dot itself cannot be written so.
+    package init?(dotted: String) {
+        self.init(dotted.split(separator: ".", omittingEmptySubsequences: false).map(String.init))
+    }
+
+    package var description: String { names.joined(separator: ".") }
+
+    package func value(in document: JSONObject) -> JSON? {
+        var value: JSON? = .object(document)
+        for name in names { value = value?.object?[name] }
+        return value
+    }
+}
+
+extension RecordFilter.Comparison {
+    package func holds(for value: JSON?) -> Bool {
+        let present = value.flatMap { $0.isNull ? nil : $0 }
+        switch self {
+        case .eq(let wanted): return wanted.isNull ? present == nil : present == wanted
+        case .ne(let wanted): return wanted.isNull ? present != nil : present != wanted
+        case .lt(let limit): return present.map { Self.less($0, limit) ?? false } ?? false
+        case .gt(let limit): return present.map { Self.less(limit, $0) ?? false } ?? false
+        case .le(let limit): return present.map { Self.less(limit, $0).map { !$0 } ?? false } ?? false
+        case .ge(let limit): return present.map { Self.less($0, limit).map { !$0 } ?? false } ?? false
+        case .isIn(let values): return values.contains { Self.eq($0).holds(for: value) }
+        case .prefix(let start):
+            guard let text = present?.text else { return false }
+            return text.utf8.starts(with: start.utf8)
+        case .exists(let wanted): return (present != nil) == wanted
         }
     }
 
-    /// The text that reads as this path.
-    package var text: String {
-        switch self {
-        case .id: return "id"
-        case .version: return "version"
-        case .syncStatus: return "sync_status"
-        case .updatedAt: return "updated_at"
-        case .document(let names):
-            let plain = names.joined(separator: ".")
-            return FieldPath(plain) == self ? plain : "data." + plain
+    private static func less(_ left: JSON, _ right: JSON) -> Bool? {
+        switch (left, right) {
+        case (.number(let a), .number(let b)): a < b
+        case (.string(let a), .string(let b)): a.text.utf8.lexicographicallyPrecedes(b.text.utf8)
+        default: nil
         }
     }
 }

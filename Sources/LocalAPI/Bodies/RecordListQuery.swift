@@ -1,0 +1,133 @@
+package import SyncCore
+
+/// Which records of one entity a reader wants, in which order, and how many.
+package struct RecordListQuery: Hashable, Sendable {
+    package struct Sort: Hashable, Sendable {
+        package enum Key: Hashable, Sendable {
+            case id, updatedAt, version
+            case field(FieldPath)
+        }
+
+        package var key: Key
+        package var isDescending: Bool
+
+        package init(_ key: Key, isDescending: Bool = false) {
+            self.key = key
+            self.isDescending = isDescending
+        }
+    }
+
+    package var entity: EntityName
+    package var filter: RecordFilter
+    /// Empty means by id, which also decides between equals.
+    package var sort: [Sort]
+    /// Parts of the document to return; empty means the whole of it.
+    package var fields: [FieldPath]
+    package var limit: Int
+    /// Where the page before ended, in the words of whoever made that page.
+    package var cursor: String?
+    package var includesDeleted: Bool
+    /// Empty means any.
+    package var statuses: Set<RecordSnapshot.SyncStatus>
+
+    package static let limitDefault = 100
+    package static let limitMax = 1_000
+    package static let sortMax = 4
+    static let fieldsMax = 64
+    /// Comparisons and list elements of a filter (``SyncCore/RecordFilter/size``), and its levels: each costs a term of SQL.
+    package static let sizeMax = 128
+    static let depthMax = 8
+    static let cursorBytesMax = 4_096
+
+    package init(
+        _ entity: EntityName, filter: RecordFilter = .all([]), sort: [Sort] = [], fields: [FieldPath] = [],
+        limit: Int = RecordListQuery.limitDefault, cursor: String? = nil, includesDeleted: Bool = false,
+        statuses: Set<RecordSnapshot.SyncStatus> = []
+    ) {
+        self.entity = entity
+        self.filter = filter
+        self.sort = sort
+        self.fields = fields
+        self.limit = limit
+        self.cursor = cursor
+        self.includesDeleted = includesDeleted
+        self.statuses = statuses
+    }
+
+    /// Reads `filter=field:op:value` (any number, all must hold), `sort`, `fields`, `limit`, `cursor`, `include_deleted`,
+    /// `sync_status`.
+    init(_ entity: EntityName, from p: inout ParameterReader) throws(Problem) {
+        self.init(entity)
+        var tests: [RecordFilter] = []
+        for text in p.all("filter") {
+            guard let test = RecordFilter(text: text) else {
+                throw p.refusal("filter", "must be field:op:value with op one of " + RecordFilter.operators)
+            }
+            tests.append(test)
+        }
+        filter = tests.count == 1 ? tests[0] : .all(tests)
+        guard filter.size <= RecordListQuery.sizeMax else {
+            throw p.refusal("filter", "may hold at most \(RecordListQuery.sizeMax) comparisons")
+        }
+        if let text = try p.text("sort") {
+            let keys = text.split(separator: ",", omittingEmptySubsequences: false).map { Sort(text: String($0)) }
+            guard keys.count <= RecordListQuery.sortMax, !keys.contains(nil) else {
+                throw p.refusal(
+                    "sort", "must be 1 to \(RecordListQuery.sortMax) fields with commas between, each with - before it to go down")
+            }
+            sort = keys.compactMap { $0 }
+        }
+        if let text = try p.text("fields") {
+            let paths = text.split(separator: ",", omittingEmptySubsequences: false).map { FieldPath(parameter: String($0)) }
+            guard paths.count <= RecordListQuery.fieldsMax, !paths.contains(nil) else {
+                throw p.refusal("fields", "must be 1 to \(RecordListQuery.fieldsMax) fields with commas between")
+            }
+            fields = paths.compactMap { $0 }
+        }
+        if let limit = try p.integer("limit", in: 1...Int64(RecordListQuery.limitMax)) { self.limit = Int(limit) }
+        cursor = try p.text("cursor")
+        if let cursor, cursor.utf8.count > RecordListQuery.cursorBytesMax { throw p.refusal("cursor", "is not one of ours") }
+        includesDeleted = try p.flag("include_deleted") ?? false
+        statuses = Set(try p.words("sync_status", RecordSnapshot.SyncStatus.allCases.map { ($0.name, $0) }) ?? [])
+    }
+}
+
+extension FieldPath {
+    /// `status`, `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field can be
+    /// named whatever it is called: `data.data.x` is the field `x` inside the field `data`.
+    package init?(parameter text: String) {
+        self.init(dotted: text.hasPrefix("data.") ? String(text.dropFirst(5)) : text)
+    }
+
+    package var parameter: String { names.first == "data" ? "data." + description : description }
+}
+
+extension RecordListQuery.Sort {
+    /// `updated_at`, `-status`. `id`, `updated_at` and `version` are the record's own; a field of the document with such a
+    /// name is `data.id` and so on.
+    package init?(text: String) {
+        let isDescending = text.hasPrefix("-")
+        let name = isDescending ? String(text.dropFirst()) : text
+        switch name {
+        case "id": self.init(.id, isDescending: isDescending)
+        case "updated_at": self.init(.updatedAt, isDescending: isDescending)
+        case "version": self.init(.version, isDescending: isDescending)
+        default:
+            guard let path = FieldPath(parameter: name) else { return nil }
+            self.init(.field(path), isDescending: isDescending)
+        }
+    }
+
+    package var text: String { (isDescending ? "-" : "") + name }
+
+    private var name: String {
+        switch key {
+        case .id: return "id"
+        case .updatedAt: return "updated_at"
+        case .version: return "version"
+        case .field(let path):
+            let plain = path.parameter
+            return ["id", "updated_at", "version"].contains(plain) ? "data." + plain : plain
+        }
+    }
+}

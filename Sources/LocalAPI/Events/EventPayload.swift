@@ -1,0 +1,98 @@
+package import SyncCore
+
+/// The `data` of each type of event.
+package enum EventPayload {
+    package static func mutation(
+        _ key: MutationKey, seq: Int64, state: MutationState, record: RecordName, problem: Problem?, into: MutationKey?
+    ) -> [UInt8] {
+        object { writer in
+            writer.member("id", key.text)
+            writer.member("seq", seq)
+            writer.member("state", state.name)
+            writer.member("entity", record.entity.text)
+            writer.member("record_id", record.id.text)
+            if let problem {
+                writer.name("problem")
+                problem.writeNote(to: &writer)
+            }
+            writer.member("into", into?.text)
+        }
+    }
+
+    /// - Parameters:
+    ///   - isDeletion: The record went from the view.
+    ///   - isRemote: The change came from the hub.
+    package static func record(
+        _ record: RecordName, isDeletion: Bool, isRemote: Bool, version: Int64, status: RecordSnapshot.SyncStatus
+    ) -> [UInt8] {
+        object { writer in
+            writer.member("entity", record.entity.text)
+            writer.member("id", record.id.text)
+            writer.member("change", isDeletion ? "delete" : "upsert")
+            writer.member("source", isRemote ? "remote" : "local")
+            writer.member("version", version)
+            writer.member("sync_status", status.name)
+        }
+    }
+
+    /// - Parameters:
+    ///   - phase: `began` or `ended`.
+    ///   - result: `ok` or what went wrong; `nil` while it is under way.
+    package static func sync(
+        cycle: String, phase: String, result: String?, pulled: Int64, pushed: Int64, bytesUp: Int64, bytesDown: Int64
+    ) -> [UInt8] {
+        object { writer in
+            writer.member("cycle", cycle)
+            writer.member("phase", phase)
+            writer.member("result", result)
+            writer.member("pulled", pulled)
+            writer.member("pushed", pushed)
+            writer.members("bytes") { writer in
+                writer.member("up", bytesUp)
+                writer.member("down", bytesDown)
+            }
+        }
+    }
+
+    package static func connectivity(from: Reachability, to: Reachability, cause: String) -> [UInt8] {
+        object { writer in
+            writer.member("from", from.rawValue)
+            writer.member("to", to.rawValue)
+            writer.member("cause", cause)
+        }
+    }
+
+    package static func policy(_ traffic: TrafficClass, _ verdict: Verdict) -> [UInt8] {
+        object { writer in
+            writer.member("class", traffic.name)
+            switch verdict {
+            case .allow: writer.member("verdict", "allow")
+            case .defer(let deferral):
+                writer.member("verdict", "defer")
+                writer.member("reason", deferral.reason.rawValue)
+                writer.time("until", deferral.until)
+            }
+        }
+    }
+
+    package static func config(version: Int64, changed: [String]) -> [UInt8] {
+        object { writer in
+            writer.member("version", version)
+            writer.member("changed", JSON.list(changed))
+        }
+    }
+
+    /// Something that a person should know of: a code for programs, a sentence for people.
+    package static func attention(code: String, detail: String) -> [UInt8] {
+        object { writer in
+            writer.member("code", code)
+            writer.member("detail", detail)
+        }
+    }
+
+    private static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object(body)
+        return writer.bytes
+    }
+}

@@ -1,0 +1,72 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+import SyncLinux
+
+/// A command that talks to the agent. It throws what went wrong; how that is shown and exited with is the same for all.
+protocol AgentCommand: ParsableCommand, Sendable {
+    var global: GlobalOptions { get }
+
+    /// - Returns: The exit status.
+    func run(_ session: Session) async throws -> Int32
+}
+
+/// What a command works with.
+struct Session: Sendable {
+    let client: AgentClient
+    let isJSON: Bool
+}
+
+extension AgentCommand {
+    func run() throws {
+        let command = self
+        let result = CallingThread.run { () async -> Result<Int32, any Error> in
+            do {
+                let client = AgentClient(
+                    transport: try CurlTransport(name: "agentctl", idleConnections: 1), socketPath: command.global.socketPath)
+                return .success(try await command.run(Session(client: client, isJSON: command.global.json)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch result {
+        case .success(let status):
+            if status != 0 { throw ExitCode(status) }
+        case .failure(let error as AgentError):
+            if error.code == .unreachable, Environment.isForbidden(global.socketPath) {
+                let failure = CommandFailure.notAllowed(socket: global.socketPath)
+                Output.report(failure, asJSON: global.json)
+                throw ExitCode(failure.exitStatus)
+            }
+            Output.report(error, asJSON: global.json)
+            throw ExitCode(error.exitStatus)
+        case .failure(let error as CommandFailure):
+            Output.report(error, asJSON: global.json)
+            throw ExitCode(error.exitStatus)
+        case .failure(let error):
+            throw error
+        }
+    }
+}
+
+/// What went wrong on this side of the socket.
+struct CommandFailure: Error, Sendable {
+    var exitStatus: Int32
+    var problem: Problem
+
+    /// The arguments cannot mean anything: exit 64.
+    static func usage(_ detail: String) -> CommandFailure {
+        CommandFailure(exitStatus: 64, problem: Problem("usage", status: 0, detail: detail))
+    }
+
+    /// The socket is there, but not for us: exit 77.
+    static func notAllowed(socket: String) -> CommandFailure {
+        let detail = "\(socket) may not be opened: be root, or a member of the group that socket.group names"
+        return CommandFailure(exitStatus: 77, problem: Problem("forbidden", status: 0, detail: detail))
+    }
+
+    /// The answer is no: exit 1.
+    static func failed(_ code: String, _ detail: String) -> CommandFailure {
+        CommandFailure(exitStatus: 1, problem: Problem(code, status: 0, detail: detail))
+    }
+}

@@ -1,0 +1,53 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+/// The command line of the agent. It speaks to the socket and to nothing else.
+@main
+struct AgentCtl: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agentctl",
+        abstract: "Ask the Edge Sync Agent on this machine, and give it work.",
+        discussion: """
+            Results go to standard output, everything else to standard error; with --json the result is JSON, also when it \
+            is an error. Exit status: 0 fine, 1 degraded or the answer is no, 2 agent not reachable, 3 attention needed \
+            (status), 64 usage, 77 not allowed.
+            """,
+        version: ProductVersion.text,
+        subcommands: [
+            StatusCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
+            WatchCommand.self, MutationsCommand.self, RejectedCommand.self, SyncCommand.self, PauseCommand.self,
+            ResumeCommand.self, ConfigCommand.self, VersionCommand.self, CompletionsCommand.self,
+        ])
+
+    /// Synchronous on purpose: the default asynchronous entry would start the threads of the default executor.
+    static func main() {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch {
+            let code = exitCode(for: error)
+            // `--json` stays JSON also when the arguments are wrong; then nothing else has written to standard output.
+            if !(error is ExitCode), code != .success, CommandLine.arguments.contains("--json") {
+                Output.line(Problem("usage", status: 0, detail: message(for: error)).json(prefix: Problem.localPrefix).json)
+            }
+            exit(withError: error)
+        }
+    }
+}
+
+/// What every command takes.
+struct GlobalOptions: ParsableArguments {
+    @Option(help: "The agent's socket. Default: $AGENTD_SOCKET, else \(GlobalOptions.defaultSocket).")
+    var socket: String?
+
+    @Flag(help: "Print the result as JSON.")
+    var json = false
+
+    static let defaultSocket = "/run/agentd/agent.sock"
+
+    var socketPath: String {
+        let fromEnvironment = Environment.value("AGENTD_SOCKET")
+        return socket ?? (fromEnvironment?.isEmpty == false ? fromEnvironment : nil) ?? GlobalOptions.defaultSocket
+    }
+}

@@ -1,0 +1,112 @@
+import ArgumentParser
+import Glibc
+import LocalAPI
+import SyncCore
+
+struct ConfigCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config",
+        abstract: "Check, show or reload the agent's configuration.",
+        subcommands: [Check.self, Show.self, Reload.self])
+
+    struct Check: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Is this configuration good? Nothing is changed.",
+            discussion: "A running agent is asked, else agentd itself is started to check. Without FILE: the files that the agent uses.")
+
+        @OptionGroup var global: GlobalOptions
+        @Argument(help: "The configuration file.") var file: String?
+
+        func run(_ session: Session) async throws -> Int32 {
+            var body = ConfigCheckBody()
+            if let file {
+                let bytes = try InputFile.contents(of: file, max: Limits.localBodyBytes)
+                guard let text = String(validating: bytes, as: UTF8.self) else {
+                    throw CommandFailure.failed("validation", "\(file) is not UTF-8")
+                }
+                body = ConfigCheckBody(name: file, text: text)
+            }
+            do throws(AgentError) {
+                let reply = try await session.client.checkConfig(body)
+                if session.isJSON { Output.json(reply.body) } else { Output.line("good") }
+                return 0
+            } catch {
+                // Whoever may not ask the agent may still ask the program: it reads what they can read.
+                let mayNotAsk = LocalProblem(error.problem) == .forbidden
+                guard error.code == .unreachable || mayNotAsk else { throw error }
+                throw AgentProgram.check(file)
+            }
+        }
+    }
+
+    struct Show: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "The configuration in force, each key with where it comes from; secrets are masked.")
+
+        @OptionGroup var global: GlobalOptions
+
+        func run(_ session: Session) async throws -> Int32 {
+            let reply = try await session.client.config()
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                for value in reply.value.values {
+                    let origin = value.place.map { "\(value.origin) \($0)" } ?? value.origin
+                    Output.line(PlainText.safe("\(value.key): \(value.value.text ?? value.value.json)   # \(origin)"))
+                }
+            }
+            return 0
+        }
+    }
+
+    struct Reload: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Read the configuration files again. A bad one changes nothing.")
+
+        @OptionGroup var global: GlobalOptions
+
+        func run(_ session: Session) async throws -> Int32 {
+            let reply = try await session.client.reloadConfig()
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                let changed = reply.value.changed
+                Output.line(PlainText.safe(changed.isEmpty ? "nothing changed" : "changed: " + changed.joined(separator: ", ")))
+                if !reply.value.restartNeeded.isEmpty {
+                    Output.note(PlainText.safe("a restart is needed for: " + reply.value.restartNeeded.joined(separator: ", ")))
+                }
+            }
+            return 0
+        }
+    }
+}
+
+/// The daemon's own check, for when no agent runs.
+enum AgentProgram {
+    static let defaultFile = "/etc/agentd/agentd.yaml"
+
+    /// Becomes `agentd --check --config FILE`; the exit status is that program's.
+    ///
+    /// - Returns: Why it could not be started.
+    static func check(_ file: String?) -> CommandFailure {
+        let arguments = ["agentd", "--check", "--config", file ?? defaultFile]
+        // Beside this program first, so that a build tree and an installation each find their own.
+        let paths = [beside("agentd"), "agentd"].compactMap { $0 }
+        var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
+        pointers.append(nil)
+        for path in paths { execvp(path, pointers) }
+        let reason = String(cString: strerror(errno))
+        for pointer in pointers { free(pointer) }
+        return CommandFailure(
+            exitStatus: 2,
+            problem: Problem(
+                "unreachable", status: 0, detail: "no agent answers, and agentd could not be started to check: \(reason)"))
+    }
+
+    private static func beside(_ name: String) -> String? {
+        guard let own = realpath("/proc/self/exe", nil) else { return nil }
+        defer { free(own) }
+        let path = String(cString: own)
+        return path.lastIndex(of: "/").map { path[...$0] + name }
+    }
+}

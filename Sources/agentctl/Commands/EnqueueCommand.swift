@@ -1,0 +1,70 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+struct EnqueueCommand: AgentCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "enqueue",
+        abstract: "Ask for one change of one record.",
+        discussion: "It returns when the change is on flash; with --wait, when the hub has decided (exit 1 if it said no, or nothing in time).")
+
+    @OptionGroup var global: GlobalOptions
+    @Argument(help: "The entity.") var entity: EntityName
+    @Argument(help: "The record's id. Without it the agent makes one (create only).") var id: RecordID?
+    @Option(help: "create, update, upsert or delete. Default: upsert with an id, create without.")
+    var action: NewMutation.Action?
+    @Option(help: ArgumentHelp("The fields: a JSON object, @FILE, or - for standard input.", valueName: "json|@file|-"))
+    var data: String?
+    @Option(help: "critical, normal or bulk. Default: the entity's.") var priority: Priority?
+    @Option(help: "Give up unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
+    @Option(help: "Idempotency key: the same key with the same change is taken once.") var key: String?
+    @Flag(help: "Wait for the hub's verdict.") var wait = false
+    @Option(help: "How long --wait waits.") var timeout: DurationArgument?
+
+    func validate() throws {
+        if timeout != nil, !wait { throw ValidationError("--timeout goes with --wait.") }
+        if id == nil, action ?? .create != .create { throw ValidationError("--action \(action?.rawValue ?? "") needs the record's id.") }
+    }
+
+    func run(_ session: Session) async throws -> Int32 {
+        let mutation = NewMutation(
+            action ?? (id == nil ? .create : .upsert), entity, id, data: try document(), priority: priority,
+            ttl: ttl?.duration)
+        let patience = wait ? min(timeout?.duration ?? Route.waitDefault, Route.waitMax) : nil
+        let reply = try await session.client.enqueue(mutation, key: key, wait: patience)
+        let answer = reply.value
+        if session.isJSON {
+            Output.json(reply.body)
+        } else {
+            Output.line("\(answer.id) \(answer.state) \(answer.record?.description ?? "")")
+            if reply.status == 200, !wait { Output.note("this key was used before; the answer is the first one") }
+            if answer.durability == .relaxed { Output.note("on flash within a second (durability relaxed)") }
+        }
+        return wait && !isSettled(answer.state) ? 1 : 0
+    }
+
+    private func isSettled(_ state: String) -> Bool {
+        switch MutationState(name: state) {
+        case .done?, .coalesced?, .superseded?, .resolved?: true
+        default: false
+        }
+    }
+
+    private func document() throws(CommandFailure) -> JSONObject {
+        guard let data else { return [:] }
+        let bytes: [UInt8]
+        if data == "-" || data.hasPrefix("@") {
+            bytes = try InputFile.contents(of: data == "-" ? "-" : String(data.dropFirst()), max: Limits.localBodyBytes)
+        } else {
+            bytes = Array(data.utf8)
+        }
+        do throws(Problem) {
+            guard let object = try BodyText.json(bytes).object else {
+                throw LocalProblem.malformed.problem("--data must be a JSON object")
+            }
+            return object
+        } catch {
+            throw CommandFailure(exitStatus: 64, problem: error)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+struct GetCommand: AgentCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "get",
+        abstract: "Read one record of the local mirror, or list those of an entity.",
+        discussion: "Always local, never waits for the network. The document goes to standard output, what else is known about it to standard error.")
+
+    @OptionGroup var global: GlobalOptions
+    @Argument(help: "The entity.") var entity: EntityName
+    @Argument(help: "The record's id.") var id: RecordID?
+    @Option(help: "merged (with open changes), server (as the hub has it), or both.") var view: RecordView = .merged
+    @Option(help: "How many records a list shows.") var limit: Int = RecordListQuery.limitDefault
+
+    func validate() throws { try RecordList.check(limit: limit) }
+
+    func run(_ session: Session) async throws -> Int32 {
+        guard let id else {
+            let page = try await session.client.query(RecordListQuery(entity, limit: limit))
+            RecordList.show(page, asJSON: session.isJSON)
+            return 0
+        }
+        let reply = try await session.client.record(RecordName(entity, id), view: view)
+        if session.isJSON {
+            Output.json(reply.body)
+            return 0
+        }
+        let record = reply.value
+        let pending = record.pending.isEmpty ? "" : ", \(record.pending.count) open changes"
+        Output.note(PlainText.safe("\(record.name) version \(record.version), \(record.status)\(pending)"))
+        if view == .both { Output.line(RecordList.pretty(record.base)) }
+        Output.line(RecordList.pretty(record.data))
+        return 0
+    }
+}

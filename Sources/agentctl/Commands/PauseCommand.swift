@@ -1,0 +1,31 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+import SyncLinux
+
+struct PauseCommand: AgentCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Stop talking to the hub; taking work and reading go on.",
+        discussion: "It lasts over restarts, until its end or `agentctl resume`.")
+
+    @OptionGroup var global: GlobalOptions
+    @Option(name: .customLong("for"), help: "For this long, such as 30m or 2h.") var length: DurationArgument?
+    @Option(help: "Until this time, such as 2026-11-21T06:00:00Z.") var until: TimeArgument?
+    @Option(help: "Why; status shows it.") var reason: String = ""
+
+    func validate() throws {
+        if length != nil, until != nil { throw ValidationError("--for and --until say the same thing twice.") }
+    }
+
+    func run(_ session: Session) async throws -> Int32 {
+        let end = until?.time ?? length.map { SystemClocks().now().wall.advanced(by: $0.duration) }
+        let reply = try await session.client.pause(PauseBody(until: end, reason: reason))
+        if session.isJSON {
+            Output.json(reply.body)
+        } else {
+            Output.line("paused " + (reply.value.pause?.until.map { "until \($0)" } ?? "until somebody resumes it"))
+        }
+        return 0
+    }
+}

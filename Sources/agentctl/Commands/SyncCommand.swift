@@ -1,0 +1,32 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+struct SyncCommand: AgentCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sync",
+        abstract: "Talk to the hub now.",
+        discussion: "--force goes past metered links, battery, time windows and backoff, never past Retry-After, refused credentials or a used-up budget.")
+
+    @OptionGroup var global: GlobalOptions
+    @Option(help: "all, push, pull or full (list everything again).") var scope: SyncRequest.Scope = .all
+    @Flag(help: "Go past what the policy would wait for.") var force = false
+    @Flag(help: "Return when the cycle has ended; exit 1 if it failed.") var wait = false
+
+    func run(_ session: Session) async throws -> Int32 {
+        let reply = try await session.client.sync(SyncBody(SyncRequest(scope: scope, isForced: force), waits: wait))
+        if session.isJSON { Output.json(reply.body) }
+        guard let outcome = reply.value.outcome else {
+            if !session.isJSON { Output.line("queued, cycle \(PlainText.safe(reply.value.cycle))") }
+            return 0
+        }
+        if !session.isJSON {
+            var text = "\(outcome.result): pushed \(PlainText.count(outcome.pushed)), pulled \(PlainText.count(outcome.pulled))"
+            text += ", \(PlainText.bytes(outcome.bytesUp)) up, \(PlainText.bytes(outcome.bytesDown)) down"
+            if let detail = outcome.detail { text += "; " + detail }
+            for (name, reason) in outcome.deferred.sorted(by: { $0.key < $1.key }) { text += "; \(name) waits: \(reason)" }
+            Output.line(PlainText.safe(text))
+        }
+        return outcome.result == "ok" ? 0 : 1
+    }
+}

@@ -1,0 +1,27 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+struct VersionCommand: AgentCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "version", abstract: "The version of this program and of the agent that runs.")
+
+    @OptionGroup var global: GlobalOptions
+
+    func run(_ session: Session) async throws -> Int32 {
+        var agent: String?
+        do throws(AgentError) {
+            agent = try await session.client.status().value.agent.version
+        } catch {
+            // Our own version is an answer as well; that the agent gave none is said, not failed with.
+            if !session.isJSON { Output.note("agentctl: " + PlainText.safe(error.detail)) }
+        }
+        if session.isJSON {
+            Output.line(JSON.object(["agentctl": .string(ProductVersion.text), "agentd": agent.map { .string($0) } ?? .null]).json)
+        } else {
+            Output.line("agentctl \(ProductVersion.text)")
+            if let agent { Output.line("agentd \(PlainText.safe(agent))") }
+        }
+        return 0
+    }
+}

@@ -1,0 +1,27 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+/// How records are shown in lists.
+enum RecordList {
+    static func check(limit: Int) throws {
+        guard (1...RecordListQuery.limitMax).contains(limit) else {
+            throw ValidationError("--limit must be from 1 to \(RecordListQuery.limitMax).")
+        }
+    }
+
+    /// One line a record: id, sync status, document.
+    static func show(_ reply: Reply<RecordListPage>, asJSON: Bool) {
+        if asJSON { return Output.json(reply.body) }
+        for record in reply.value.items {
+            Output.line(PlainText.safe("\(record.name.id)  \(record.status)  \(record.data ?? "null")"))
+        }
+        if let next = reply.value.next { Output.note("there is more: --cursor \(PlainText.safe(next))") }
+    }
+
+    /// A document over several lines. It is JSON from the agent, so it reads; if not, it is shown as it came.
+    static func pretty(_ document: String?) -> String {
+        guard let document else { return "null" }
+        return (try? JSONReader.read(document, limits: .message))?.pretty ?? PlainText.safe(document)
+    }
+}

@@ -1,0 +1,74 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+// Values of the product as arguments. What does not read is a usage error, exit 64.
+
+extension Identifier: ExpressibleByArgument {
+    package init?(argument: String) { self.init(argument) }
+}
+
+extension Priority: ExpressibleByArgument {
+    package init?(argument: String) { self.init(name: argument) }
+    package static var allValueStrings: [String] { allCases.map(\.name) }
+}
+
+extension NewMutation.Action: ExpressibleByArgument {}
+extension ImportPlan.Format: ExpressibleByArgument {}
+extension RecordView: ExpressibleByArgument {}
+extension SyncRequest.Scope: ExpressibleByArgument {}
+extension EventType: ExpressibleByArgument {}
+
+extension MutationState: ExpressibleByArgument {
+    package init?(argument: String) { self.init(name: argument) }
+    package static var allValueStrings: [String] { allCases.map(\.name) }
+}
+
+/// `field:op:value`.
+struct Condition: ExpressibleByArgument, Sendable {
+    var filter: RecordFilter
+
+    init?(argument: String) {
+        guard let filter = RecordFilter(text: argument) else { return nil }
+        self.filter = filter
+    }
+}
+
+/// `field`, or `-field` to go down.
+struct SortArgument: ExpressibleByArgument, Sendable {
+    var sort: RecordListQuery.Sort
+
+    init?(argument: String) {
+        guard let sort = RecordListQuery.Sort(text: argument) else { return nil }
+        self.sort = sort
+    }
+}
+
+struct FieldArgument: ExpressibleByArgument, Sendable {
+    var path: FieldPath
+
+    init?(argument: String) {
+        guard let path = FieldPath(parameter: argument) else { return nil }
+        self.path = path
+    }
+}
+
+/// `30s`, `5m`, `2h`, `7d`.
+struct DurationArgument: ExpressibleByArgument, Sendable {
+    var duration: Duration
+
+    init?(argument: String) {
+        guard let duration = DurationText.parse(argument) else { return nil }
+        self.duration = duration
+    }
+}
+
+/// `2026-11-21T06:00:00Z`.
+struct TimeArgument: ExpressibleByArgument, Sendable {
+    var time: Timestamp
+
+    init?(argument: String) {
+        guard let time = RFC3339.timestamp(argument) else { return nil }
+        self.time = time
+    }
+}

@@ -1,0 +1,37 @@
+import Glibc
+import SyncCore
+
+/// What the process was started with and on.
+enum Environment {
+    static func value(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }
+    }
+
+    static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
+
+    /// Whether it is the file's permissions, or those of a folder above, that keep us out.
+    static func isForbidden(_ path: String) -> Bool {
+        access(path, R_OK | W_OK) != 0 && errno == EACCES
+    }
+
+    /// Colour only on a terminal, and never with `NO_COLOR` (no-color.org: any value that is not empty).
+    static var usesColor: Bool {
+        isTerminal(STDOUT_FILENO) && (value("NO_COLOR") ?? "").isEmpty && value("TERM") != "dumb"
+    }
+
+    /// Columns of the terminal; 80 when there is none.
+    static var width: Int {
+        var size = winsize()
+        let descriptor = isTerminal(STDOUT_FILENO) ? STDOUT_FILENO : STDERR_FILENO
+        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    /// Of the local time from UTC at `time`, as the C library knows it.
+    static func offset(at time: Timestamp) -> Duration {
+        var seconds = time_t(time.milliseconds / 1_000)
+        var parts = tm()
+        guard localtime_r(&seconds, &parts) != nil else { return .zero }
+        return .seconds(parts.tm_gmtoff)
+    }
+}

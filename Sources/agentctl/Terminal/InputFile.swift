@@ -1,0 +1,68 @@
+import Glibc
+
+/// A file, or standard input for `-`, read in pieces.
+final class InputFile: Sendable {
+    private let descriptor: Int32
+    /// Bytes; `nil` for what is no regular file.
+    let size: Int64?
+
+    init(_ path: String) throws(CommandFailure) {
+        if path == "-" {
+            descriptor = STDIN_FILENO
+        } else {
+            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+            if descriptor < 0 { throw InputFile.failure("open", path) }
+        }
+        var facts = stat()
+        let isRegular = fstat(descriptor, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG
+        size = isRegular ? Int64(facts.st_size) : nil
+    }
+
+    deinit {
+        if descriptor != STDIN_FILENO { close(descriptor) }
+    }
+
+    enum Piece {
+        case bytes([UInt8])
+        case nothingYet
+        case end
+        case failed(String)
+    }
+
+    /// - Parameter patience: A pipe or terminal that has nothing to say for this long gives `nothingYet`.
+    func read(upTo count: Int, patience: Duration? = nil) -> Piece {
+        if let patience, size == nil {
+            var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            let milliseconds = patience.components.seconds * 1_000 + patience.components.attoseconds / 1_000_000_000_000_000
+            if poll(&poller, 1, Int32(clamping: milliseconds)) == 0 { return .nothingYet }
+        }
+        while true {
+            var buffer = [UInt8](repeating: 0, count: count)
+            let got = buffer.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
+            if got > 0 { return .bytes(Array(buffer.prefix(got))) }
+            if got == 0 { return .end }
+            if errno != EINTR { return .failed(String(cString: strerror(errno))) }
+        }
+    }
+
+    /// The whole file.
+    static func contents(of path: String, max: Int) throws(CommandFailure) -> [UInt8] {
+        let file = try InputFile(path)
+        var contents: [UInt8] = []
+        while true {
+            switch file.read(upTo: 64 << 10) {
+            case .bytes(let bytes): contents += bytes
+            case .nothingYet: continue
+            case .end: return contents
+            case .failed: throw failure("read", path)
+            }
+            guard contents.count <= max else {
+                throw CommandFailure.failed("too-large", "\(path) is larger than \(max) bytes")
+            }
+        }
+    }
+
+    private static func failure(_ verb: String, _ path: String) -> CommandFailure {
+        CommandFailure.failed("file", "cannot \(verb) \(path): " + String(cString: strerror(errno)))
+    }
+}

@@ -1,0 +1,54 @@
+import Glibc
+import LocalAPI
+import SyncCore
+
+/// Writes results to standard output and talk to standard error, at once and whole.
+enum Output {
+    /// One line of a result.
+    static func line(_ text: String) {
+        write(Array((text + "\n").utf8), to: STDOUT_FILENO)
+    }
+
+    static func bytes(_ bytes: [UInt8]) {
+        write(bytes, to: STDOUT_FILENO)
+    }
+
+    /// A body of the agent as it came, which is one line of JSON.
+    static func json(_ body: [UInt8]) {
+        write(body + [UInt8(ascii: "\n")], to: STDOUT_FILENO)
+    }
+
+    /// One line of talk.
+    static func note(_ text: String) {
+        write(Array((text + "\n").utf8), to: STDERR_FILENO)
+    }
+
+    static func talk(_ text: String) {
+        write(Array(text.utf8), to: STDERR_FILENO)
+    }
+
+    static func report(_ error: AgentError, asJSON: Bool) {
+        if asJSON { line(error.problem.json(prefix: Problem.localPrefix).json) }
+        note("agentctl: " + PlainText.safe(error.detail))
+        for fault in error.problem.errors { note("  " + PlainText.safe(fault.pointer + " " + fault.detail)) }
+        if !error.hint.isEmpty { note("  " + error.hint) }
+    }
+
+    static func report(_ failure: CommandFailure, asJSON: Bool) {
+        if asJSON { line(failure.problem.json(prefix: Problem.localPrefix).json) }
+        note("agentctl: " + PlainText.safe(failure.problem.detail))
+    }
+
+    private static func write(_ bytes: [UInt8], to descriptor: Int32) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if errno != EINTR {
+                // The reader is gone or the disk full. A result that nobody gets must not look like success.
+                _exit(1)
+            }
+        }
+    }
+}
