@@ -59,7 +59,7 @@ struct PropertyTests {
         } + ["head \(bench.hub.head)"] + (try bench.hub.stats().entities.map { "\($0)" })
     }
 
-    @Test("A request that arrives twice changes nothing the second time", arguments: 0..<20 as Range<UInt64>)
+    @Test("A request that arrives twice changes nothing the second time", arguments: 0..<10 as Range<UInt64>)
     func repeats(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let bench = try HubBench(rules: Self.rules)
@@ -81,7 +81,7 @@ struct PropertyTests {
         }
     }
 
-    @Test("The same mutations in any division into batches give the same records", arguments: 0..<20 as Range<UInt64>)
+    @Test("The same mutations in any division into batches give the same records", arguments: 0..<10 as Range<UInt64>)
     func divisions(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let order = (0..<60).map { index in
@@ -104,7 +104,7 @@ struct PropertyTests {
         #expect(outcomes[0] == outcomes[1] && outcomes[1] == outcomes[2], "seed \(seed)")
     }
 
-    @Test("What a device works out from an answer is what the hub holds", arguments: 0..<30 as Range<UInt64>)
+    @Test("What a device works out from an answer is what the hub holds", arguments: 0..<16 as Range<UInt64>)
     func computable(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let bench = try HubBench(rules: Self.rules)
@@ -136,7 +136,7 @@ struct PropertyTests {
         }
     }
 
-    @Test("Whoever follows the feed, in pages of any size and whenever, ends up with what the hub holds", arguments: 0..<30 as Range<UInt64>)
+    @Test("Whoever follows the feed, in pages of any size and whenever, ends up with what the hub holds", arguments: 0..<16 as Range<UInt64>)
     func feed(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let bench = try HubBench(rules: Self.rules)

@@ -10,9 +10,9 @@
     ///
     /// `AGENTHUB_FAULTS="drop=0.1,cut=0.05,unavailable=0.05,portal=0.02,delay_ms=50,seed=7"`: shares of the requests of
     /// devices. `drop` closes the connection instead of answering, after the commit; `cut` sends half of the answer;
-    /// `unavailable` answers 503 and does nothing; `portal` answers 200 with a login page and does nothing; `delay_ms` holds
+    /// `unavailable` answers 503 like a proxy before the hub and does nothing; `portal` answers 200 with a login page and does nothing; `delay_ms` holds
     /// each answer up.
-    final class HubFaults: Sendable {
+    package final class HubFaults: Sendable {
         private let shares: [String: Double]
         private let random: Mutex<SeededRandom>
 
@@ -20,7 +20,7 @@
             getenv("AGENTHUB_FAULTS").map { HubFaults(String(cString: $0)) }
         }
 
-        init(_ text: String) {
+        package init(_ text: String) {
             var shares: [String: Double] = [:]
             for pair in text.split(separator: ",") {
                 let sides = pair.split(separator: "=")

@@ -9,15 +9,18 @@ final class HubHandler: HTTPHandler {
     private let worker: HubWorker
     private let environment: HubService.Environment
     #if ABLATIONS
-        private let faults = HubFaults.fromEnvironment()
+        private let faults: HubFaults?
     #endif
 
     /// Answers above this are compressed for whoever asks; below it gzip rarely saves a packet.
     private static let compressOver = 1_024
 
-    init(worker: HubWorker, environment: HubService.Environment) {
+    init(worker: HubWorker, options: HubService.Options, environment: HubService.Environment) {
         self.worker = worker
         self.environment = environment
+        #if ABLATIONS
+            faults = options.faults
+        #endif
     }
 
     func admit(_ head: RequestHead) -> HTTPAdmission {
@@ -60,7 +63,7 @@ final class HubHandler: HTTPHandler {
                 "method": "\(request.method)", "path": "\(request.path)", "status": "\(response.status)",
                 "device": "\(request.headers[HubHeader.device] ?? "")", "session": "\(request.headers[HubHeader.session] ?? "")",
             ])
-        if response.body.count > HubHandler.compressOver, HubHandler.acceptsGzip(request.headers["Accept-Encoding"]),
+        if response.body.count > HubHandler.compressOver, ContentCoding.acceptsGzip(request.headers["Accept-Encoding"]),
             let smaller = environment.compressor?.gzip(response.body)
         {
             response.body = smaller
@@ -76,17 +79,6 @@ final class HubHandler: HTTPHandler {
     private func overloaded(_ seconds: Int) -> HubResponse {
         let problem = Problem("overloaded", status: 503, detail: "too much is being asked at the moment", retryAfter: seconds)
         return Hub.finish(HubResponse(problem), at: environment.time.now().wall)
-    }
-
-    /// RFC 9110, 12.5.3, as far as it concerns one coding: named without a weight of zero.
-    static func acceptsGzip(_ header: String?) -> Bool {
-        for part in (header ?? "").split(separator: ",") {
-            let words = part.split(separator: ";").map { $0.trimmingSpaces }
-            guard let name = words.first, asciiCaseEqual(name, "gzip") || name == "*" else { continue }
-            let weight = words.dropFirst().first { $0.hasPrefix("q=") || $0.hasPrefix("Q=") }?.dropFirst(2)
-            return weight.map { (Double($0) ?? 0) > 0 } ?? true
-        }
-        return false
     }
 
     @Sendable static func problemBody(_ problem: HTTPProblem) -> [UInt8] {

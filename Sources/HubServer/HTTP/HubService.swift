@@ -14,6 +14,9 @@ package final class HubService: Sendable {
         /// Threads that read and write sockets; the database has one of its own.
         package var threads = 2
         package var connections = 1_024
+        #if ABLATIONS
+            package var faults = HubFaults.fromEnvironment()
+        #endif
 
         package init(host: String, port: Int, tls: HubTLS? = nil) {
             self.host = host
@@ -67,7 +70,7 @@ package final class HubService: Sendable {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let worker = HubWorker(hub, on: ownGroup.next(), environment)
-        let handler = HubHandler(worker: worker, environment: environment)
+        let handler = HubHandler(worker: worker, options: options, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)
         configuration.limits.connections = options.connections
