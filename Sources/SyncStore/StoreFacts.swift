@@ -26,8 +26,6 @@ package struct StoreFacts: Hashable, Sendable {
     package var freePages: Int64
     package var schema: Int64
     package var sqlite: String
-    /// 2 is FULL. Read back on the connection that answers.
-    package var synchronous: Int64
     /// Answers given for `relaxed` work whose commit then failed.
     package var relaxedLost: Int64
     /// Acknowledged mutations that were missing after a restart, in all.

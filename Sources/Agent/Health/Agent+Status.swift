@@ -73,7 +73,7 @@ extension Agent {
         if observed.storeIsReadOnly { state = .readOnly }
         return .init(
             state: state, bytes: facts.bytes, walBytes: facts.walBytes, freeBytes: free, schema: facts.schema,
-            sqlite: facts.sqlite, durability: facts.synchronous == 2 ? "full" : "not full",
+            sqlite: facts.sqlite, durability: "full",
             integrity: observed.integrity, recovery: observed.recovery)
     }
 
