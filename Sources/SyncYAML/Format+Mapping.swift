@@ -66,9 +66,10 @@ extension Format {
                 var value = initial
                 for member in members {
                     guard let key = keys.first(where: { $0.name.utf8.elementsEqual(member.key.utf8) }) else {
+                        // A file of nothing but unknown keys is another program's; guessing at each takes seconds.
+                        let nearest = reading.errors.count < 100 ? nearestName(to: member.key, among: names) : nil
                         reading.report(
-                            member.position, below: keyText(member.key), problem: "unknown key",
-                            nearest: nearestName(to: member.key, among: names))
+                            member.position, below: keyText(member.key), problem: "unknown key", nearest: nearest)
                         continue
                     }
                     reading.inside(key: key.name) { key.read(member.value, &value, &$0) }

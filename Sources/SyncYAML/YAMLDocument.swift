@@ -42,6 +42,11 @@ package struct YAMLDocument: Sendable {
         } catch {
             looksCut = error.offset >= scan.lastVisible
             errors.append(error.error)
+            // At the end of a last line without an end libyaml points at a line that does not exist.
+            if error.error.line > scan.end.line {
+                errors[0].line = scan.end.line
+                errors[0].column = scan.end.column
+            }
         }
         errors = builder.errors + errors
     }
@@ -53,9 +58,13 @@ private struct YAMLTextScan {
     private(set) var foundNUL = false
     /// Unicode characters up to the last one that is no white space.
     private(set) var lastVisible = 0
+    /// The place after the last character.
+    private(set) var end: YAMLPosition
 
     init(_ bytes: ArraySlice<UInt8>, file: String) {
         var position = YAMLPosition(file: file, line: 1, column: 1)
+        end = position
+        defer { end = position }
         var decoder = UTF8()
         var iterator = bytes.makeIterator()
         var count = 0

@@ -40,6 +40,7 @@ struct ConfigurationAttempt {
     private(set) var errors: [ConfigurationError] = []
     /// Some file looks like what a power cut or a dying flash leaves behind.
     private(set) var looksDamaged = false
+    private var isComplete = true
 
     /// - Precondition: At least one file.
     init(_ files: [ConfigurationFile], accounts: Accounts) {
@@ -50,14 +51,20 @@ struct ConfigurationAttempt {
         let hub = YAMLMember(key: "hub", position: start, value: YAMLNode(position: start, content: .mapping([])))
         var whole = YAMLNode(position: start, content: .mapping([hub]))
         for file in files {
-            guard let root = read(file, format) else { continue }
-            whole = whole.overlaid(by: root)
+            // What is missing may stand in the file that cannot be read, so nothing can be said about the whole.
+            if let root = read(file, format) { whole = whole.overlaid(by: root) } else { isComplete = false }
         }
+        guard isComplete else { return }
         var reading = Reading(isWhole: true)
         let value = format.read(whole, &reading)
         // An error that a file has by itself shows again in the whole, at the same place.
-        let known = Set(errors)
-        errors += reading.errors.filter { !known.contains($0) }
+        func withoutGuess(_ error: ConfigurationError) -> ConfigurationError {
+            var error = error
+            error.nearest = nil
+            return error
+        }
+        let known = Set(errors.map(withoutGuess))
+        errors += reading.errors.filter { !known.contains(withoutGuess($0)) }
         guard let value, errors.isEmpty else { return }
         loaded = LoadedConfiguration(
             configuration: value, settings: EffectiveSetting.list(format.write(value), whole), files: files.map(\.name))

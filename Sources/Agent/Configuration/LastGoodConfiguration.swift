@@ -50,8 +50,8 @@ package enum LastGoodConfiguration {
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
         let head = Array((title + digestMark).utf8)
         let afterHead = bytes.dropFirst(head.count)
-        let found = afterHead.prefix(64), settings = afterHead.dropFirst(65)
-        guard bytes.starts(with: head), digest(Array(settings)).utf8.elementsEqual(found) else {
+        let found = afterHead.prefix(65), settings = afterHead.dropFirst(65)
+        guard bytes.starts(with: head), (digest(Array(settings)) + "\n").utf8.elementsEqual(found) else {
             throw ConfigurationErrors([ConfigurationError(file: file, problem: "this last good copy is damaged, too")])
         }
         return try ConfigurationLoader.read(
