@@ -45,14 +45,16 @@ package enum EntitySettings {
                 }
             }
         }
-        if let circle = circle(book), let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key {
+        if let circle = circle(book),
+            let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key
+        {
             let path = circle.map(\.text).joined(separator: " -> ")
             report(circle[0], field, "makes a circle: \(path)", "parents that are not below their children")
         }
     }
 
-    /// Parents go to the hub before their children, so no entity may be above itself. A record that refers to another one
-    /// of its own entity (a tree) is fine.
+    /// Parents go to the hub before their children, so no entity may be above itself. A record that refers to another
+    /// one of its own entity (a tree) is fine.
     ///
     /// - Returns: A circle that starts and ends with the same name.
     private static func circle(_ book: RuleBook) -> [EntityName]? {

@@ -16,7 +16,9 @@ struct ConfigurationDamageTests {
         }
     }
 
-    @Test("Whatever happens to the bytes of a file, it is read or refused, and each error points into it", arguments: 1...8)
+    @Test(
+        "Whatever happens to the bytes of a file, it is read or refused, and each error points into it",
+        arguments: 1...8)
     func anyDamage(seed: UInt64) throws {
         var random = Random(state: seed &* 0x9E37_79B9_7F4A_7C15)
         let hub = "hub: { url: https://hub.example.com }\n"
@@ -55,17 +57,25 @@ struct ConfigurationDamageTests {
         case 0: bytes[place] = UInt8.random(in: 0...255, using: &random)
         case 1: bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
         case 2: bytes.removeSubrange(place..<(place + length))
-        case 3: bytes.insert(contentsOf: bytes[place..<(place + length)], at: Int.random(in: 0...bytes.count, using: &random))
+        case 3:
+            bytes.insert(
+                contentsOf: bytes[place..<(place + length)], at: Int.random(in: 0...bytes.count, using: &random))
         case 4: bytes.removeSubrange(place...)
         case 5: for index in place..<(place + length) { bytes[index] = 0 }
         case 6: bytes.insert(Array("{}[]:,#&*!|>'\"%@`-?\t\n 0".utf8).randomElement(using: &random) ?? 0, at: place)
-        default: bytes.insert(contentsOf: Array(["99999999999GB", "-1", "\u{e9}", "<<", "null", "- - -"].randomElement(using: &random)?.utf8 ?? "".utf8), at: place)
+        default:
+            bytes.insert(
+                contentsOf: Array(
+                    ["99999999999GB", "-1", "\u{e9}", "<<", "null", "- - -"].randomElement(using: &random)?.utf8
+                        ?? "".utf8), at: place)
         }
     }
 
     /// Line 1 to the line after the last, column 1 to the one after the last of the line.
     private func isInside(_ error: ConfigurationError, _ bytes: [UInt8]) -> Bool {
-        guard error.file == "f", error.line >= 1, error.column >= 1, !error.description.contains("\n") else { return false }
+        guard error.file == "f", error.line >= 1, error.column >= 1, !error.description.contains("\n") else {
+            return false
+        }
         let text = String(decoding: bytes, as: UTF8.self).unicodeScalars
         var lines: [Int] = [0]
         var last: Unicode.Scalar?
@@ -89,7 +99,8 @@ struct ConfigurationDamageTests {
 
     /// Each is just below the limit of one megabyte, and took a parser somewhere minutes or its stack.
     enum SlowFile: CaseIterable, Sendable {
-        case openBrackets, openBraces, dashes, sameKey, questions, quotes, escapes, oneWord, unknownKeys, emptyElements, staircase
+        case openBrackets, openBraces, dashes, sameKey, questions, quotes, escapes, oneWord, unknownKeys, emptyElements,
+            staircase
         case comments, longText, anchors
 
         var text: String {

@@ -14,7 +14,8 @@ enum ConfigurationFixtures {
 
     /// One file `agentd.yaml`, with a hub.
     static func configuration(_ text: String) throws -> AgentConfiguration {
-        try loaded([ConfigurationFile(name: "agentd.yaml", text: "hub: { url: https://hub.example.com }\n" + text)]).configuration
+        try loaded([ConfigurationFile(name: "agentd.yaml", text: "hub: { url: https://hub.example.com }\n" + text)])
+            .configuration
     }
 
     static func errors(_ files: [ConfigurationFile]) -> [String] {
@@ -36,7 +37,8 @@ enum ConfigurationFixtures {
 
     /// A file of the project, as text.
     static func projectFile(_ path: String) throws -> String {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
         return try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
     }
 }

@@ -5,7 +5,9 @@ import SyncYAML
 import Testing
 
 struct ConfigurationLoaderTests {
-    @Test("Each key is refused with file, line, column, key, value and what was expected", arguments: ConfigurationMistakes.rows)
+    @Test(
+        "Each key is refused with file, line, column, key, value and what was expected",
+        arguments: ConfigurationMistakes.rows)
     func mistakes(_ row: ConfigurationMistakes.Row) {
         let text = "hub: { url: https://hub.example.com }\n" + row.text + "\n"
         #expect(ConfigurationFixtures.errors(text) == row.messages.map { "agentd.yaml:" + $0 })
@@ -18,16 +20,21 @@ struct ConfigurationLoaderTests {
         #expect(!errors.joined().contains("hunter2"), "a password must not show")
     }
 
-    @Test("Each key of the hub is refused with its reason, and what may be a secret is not shown", arguments: ConfigurationMistakes.hubKeys)
+    @Test(
+        "Each key of the hub is refused with its reason, and what may be a secret is not shown",
+        arguments: ConfigurationMistakes.hubKeys)
     func hubKeys(line: String, message: String) {
         let errors = ConfigurationFixtures.errors("hub:\n  url: https://hub.example.com\n  " + line + "\n")
         #expect(errors == ["agentd.yaml:" + message])
         #expect(!errors.joined().contains("hunter2"))
     }
 
-    @Test("Without a hub the message names the key, at the place where it belongs", arguments: [
-        ("# nothing\n", "1:1"), ("log: {}\n", "1:1"), ("log: {}\nhub:\n", "1:1"), ("log: {}\nhub:\n  device: x\n", "3:3"),
-    ])
+    @Test(
+        "Without a hub the message names the key, at the place where it belongs",
+        arguments: [
+            ("# nothing\n", "1:1"), ("log: {}\n", "1:1"), ("log: {}\nhub:\n", "1:1"),
+            ("log: {}\nhub:\n  device: x\n", "3:3"),
+        ])
     func noHub(text: String, place: String) {
         #expect(
             ConfigurationFixtures.errors(text)
@@ -37,7 +44,8 @@ struct ConfigurationLoaderTests {
     @Test("All mistakes of all files come in one run, each once, in the order of the files")
     func allMistakes() {
         let errors = ConfigurationFixtures.errors([
-            ConfigurationFile(name: "main", text: "hub: {url: https://h, devise: x}\nsync: {debounce: 9}\npower: {low: 40%}\n"),
+            ConfigurationFile(
+                name: "main", text: "hub: {url: https://h, devise: x}\nsync: {debounce: 9}\npower: {low: 40%}\n"),
             ConfigurationFile(name: "10", text: "sync: {debounce: 1s}\nlgo: {}\n"),
             ConfigurationFile(name: "20", text: "log: {level: info}\nlog: {}\n"),
         ])
@@ -54,9 +62,12 @@ struct ConfigurationLoaderTests {
     @Test("While a file cannot be read, nothing is called missing or contradictory: it may stand there")
     func unreadable() {
         let errors = ConfigurationFixtures.errors([
-            ConfigurationFile(name: "main", text: "power: {low: 40%}\nlog: {level: loud}\n"), ConfigurationFile(name: "10", text: ""),
+            ConfigurationFile(name: "main", text: "power: {low: 40%}\nlog: {level: loud}\n"),
+            ConfigurationFile(name: "10", text: ""),
         ])
-        #expect(errors.count == 2 && errors[0].hasPrefix("main:2:14: log.level: loud") && errors[1] == "10:1:1: the file is empty")
+        #expect(
+            errors.count == 2 && errors[0].hasPrefix("main:2:14: log.level: loud")
+                && errors[1] == "10:1:1: the file is empty")
     }
 
     @Test("Later files win key by key, lists are replaced, and what is left empty changes nothing")
@@ -135,9 +146,12 @@ struct ConfigurationLoaderTests {
 
     @Test("Every key reaches its place in the value")
     func allKeys() throws {
-        let loaded = try ConfigurationFixtures.loaded([ConfigurationFile(name: "all", text: ConfigurationMistakes.everyKey)])
+        let loaded = try ConfigurationFixtures.loaded([
+            ConfigurationFile(name: "all", text: ConfigurationMistakes.everyKey)
+        ])
         let configuration = loaded.configuration
-        var expected = AgentConfiguration(hub: try ServiceURL("http://127.0.0.1:8080/sync"), accounts: ConfigurationFixtures.accounts)
+        var expected = AgentConfiguration(
+            hub: try ServiceURL("http://127.0.0.1:8080/sync"), accounts: ConfigurationFixtures.accounts)
         expected.hub.device = DeviceID("pump-17")
         expected.hub.tokenFile = "/etc/agentd/token"
         expected.hub.caFile = "/etc/agentd/ca"
@@ -197,17 +211,21 @@ struct ConfigurationLoaderTests {
         expected.log.format = .json
         #expect(configuration == expected)
         // Nothing of the file is without effect: each key was read from it, none is a default.
-        #expect(loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
-            "entities.audits.durability", "entities.audits.fields", "entities.audits.kind", "entities.audits.on_deleted",
-            "entities.audits.refs", "entities.audits.retention", "entities.audits.strategy", "entities.audits.ttl",
-            "entities.audits.when_full",
-        ])
+        #expect(
+            loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
+                "entities.audits.durability", "entities.audits.fields", "entities.audits.kind",
+                "entities.audits.on_deleted",
+                "entities.audits.refs", "entities.audits.retention", "entities.audits.strategy", "entities.audits.ttl",
+                "entities.audits.when_full",
+            ])
     }
 
     @Test("The listing shows values as they would be written, with their origin")
     func listing() throws {
         let loaded = try ConfigurationFixtures.loaded([
-            ConfigurationFile(name: "/etc/agentd.yaml", text: "hub:\n  url: https://h\nentities: {a.b: {kind: event}}\nlinks: [{match: eth0}]\n")
+            ConfigurationFile(
+                name: "/etc/agentd.yaml",
+                text: "hub:\n  url: https://h\nentities: {a.b: {kind: event}}\nlinks: [{match: eth0}]\n")
         ])
         let json = try #require(EffectiveSetting.json(loaded.settings).object)
         #expect(json["hub.url"] == ["value": "https://h", "origin": "/etc/agentd.yaml:2"])
@@ -251,10 +269,13 @@ struct ConfigurationLoaderTests {
         #expect(missing?.description == folder.path + "/x/none.yaml: no such file")
     }
 
-    @Test("A device id derived from a machine id is stable, a valid id, and does not contain it", arguments: [
-        ("0123456789abcdef0123456789abcdef", true), ("", false), ("uninitialized", false), ("0123456789abcdef0123456789abcde", false),
-        ("0123456789ABCDEF0123456789abcdef", false), ("00000000000000000000000000000000", false),
-    ])
+    @Test(
+        "A device id derived from a machine id is stable, a valid id, and does not contain it",
+        arguments: [
+            ("0123456789abcdef0123456789abcdef", true), ("", false), ("uninitialized", false),
+            ("0123456789abcdef0123456789abcde", false),
+            ("0123456789ABCDEF0123456789abcdef", false), ("00000000000000000000000000000000", false),
+        ])
     func derivedDevice(machineID: String, isOne: Bool) {
         let device = DeviceID.derived(fromMachineID: machineID)
         #expect((device != nil) == isOne)

@@ -25,7 +25,9 @@ struct ConfigurationSampleTests {
         let text = try uncommented { !$0.hasSuffix("# example") }
         let loaded = try ConfigurationFixtures.loaded([ConfigurationFile(name: "agentd.yaml", text: text), hub])
         #expect(loaded.configuration == (try ConfigurationFixtures.defaults()))
-        let silent = loaded.settings.filter { $0.origin == .standard && !$0.value.isNull && $0.value != [:] && $0.value != [] }
+        let silent = loaded.settings.filter {
+            $0.origin == .standard && !$0.value.isNull && $0.value != [:] && $0.value != []
+        }
         #expect(silent.map(\.key) == ["access"])
     }
 
@@ -41,21 +43,29 @@ struct ConfigurationSampleTests {
 
     @Test("Each range is told where its key is explained")
     func ranges() throws {
-        let lines = try ConfigurationFixtures.projectFile("etc/agentd.yaml").split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = try ConfigurationFixtures.projectFile("etc/agentd.yaml").split(
+            separator: "\n", omittingEmptySubsequences: false)
         var checked = 0
         for key in AgentConfiguration.knownKeys {
             guard let range = range(key.expected) else { continue }
             let parts = key.name.split(separator: ".").map { $0.filter { $0 != "[" && $0 != "]" } }
             let section = try #require(lines.firstIndex(of: "\(parts[0]):"))
             let name = try #require(parts.last)
-            let end = lines[(section + 1)...].firstIndex { $0.first.map { $0 != " " && $0 != "#" } ?? false } ?? lines.endIndex
+            let end =
+                lines[(section + 1)...].firstIndex { $0.first.map { $0 != " " && $0 != "#" } ?? false }
+                ?? lines.endIndex
             let place = try #require(
-                lines[section..<end].firstIndex { $0.hasPrefix("  #\(name):") || $0.hasPrefix("  # \(name):") || $0.contains("  \(name): ") || $0.contains(" \(name): first") || $0.contains("day, \(name):") || $0.contains("# \(name),") || $0.contains("   \(name),") },
+                lines[section..<end].firstIndex {
+                    $0.hasPrefix("  #\(name):") || $0.hasPrefix("  # \(name):") || $0.contains("  \(name): ")
+                        || $0.contains(" \(name): first") || $0.contains("day, \(name):") || $0.contains("# \(name),")
+                        || $0.contains("   \(name),")
+                },
                 "\(key.name) is not explained")
             // The explanation: the lines with it, up and down to an empty one.
             let above = lines[..<place].lastIndex(of: "") ?? lines.startIndex
             let below = lines[place...].firstIndex(of: "") ?? lines.endIndex
-            let words = lines[above..<below].joined(separator: " ").split(whereSeparator: { $0 == " " || $0 == "#" }).joined(separator: " ")
+            let words = lines[above..<below].joined(separator: " ").split(whereSeparator: { $0 == " " || $0 == "#" })
+                .joined(separator: " ")
             #expect(words.contains(range), "\(key.name): \(range)")
             checked += 1
         }
@@ -64,7 +74,8 @@ struct ConfigurationSampleTests {
 
     @Test("The example of entities serves agent and hub, and is what SPEC calls the rules of these entities")
     func entities() throws {
-        let file = ConfigurationFile(name: "entities", text: try ConfigurationFixtures.projectFile("etc/entities.example.yaml"))
+        let file = ConfigurationFile(
+            name: "entities", text: try ConfigurationFixtures.projectFile("etc/entities.example.yaml"))
         let book = try EntitySettings.readEntities(file)
         #expect(book.entities.keys.map(\.text).sorted() == ["alarms", "readings", "sites", "templates", "work_orders"])
         #expect(book.isStrict)
@@ -76,7 +87,8 @@ struct ConfigurationSampleTests {
 
     /// The file with the # taken away from lines that are keys.
     private func uncommented(_ isWanted: (Substring) -> Bool) throws -> String {
-        let lines = try ConfigurationFixtures.projectFile("etc/agentd.yaml").split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = try ConfigurationFixtures.projectFile("etc/agentd.yaml").split(
+            separator: "\n", omittingEmptySubsequences: false)
         return lines.map { line in
             let indent = line.prefix { $0 == " " }
             let rest = line.dropFirst(indent.count)
@@ -90,7 +102,9 @@ struct ConfigurationSampleTests {
     /// `a duration from 1s to 7d, such as 30s`: the part `from 1s to 7d`.
     private func range(_ expected: String) -> String? {
         let words = expected.split(whereSeparator: { $0 == " " || $0 == "," })
-        guard let from = words.firstIndex(of: "from"), words.count > from + 3, words[from + 2] == "to" else { return nil }
+        guard let from = words.firstIndex(of: "from"), words.count > from + 3, words[from + 2] == "to" else {
+            return nil
+        }
         return words[from...(from + 3)].joined(separator: " ")
     }
 

@@ -10,8 +10,8 @@ package struct LoadedConfiguration: Sendable {
     package var files: [String]
 }
 
-/// From files to a configuration. The main file comes first, then `conf.d/*.yaml` beside it in the order of their names;
-/// later files win, key by key, and replace lists as a whole.
+/// From files to a configuration. The main file comes first, then `conf.d/*.yaml` beside it in the order of their
+/// names; later files win, key by key, and replace lists as a whole.
 package enum ConfigurationLoader {
     package static func load(main path: String, accounts: Accounts) throws(ConfigurationErrors) -> LoadedConfiguration {
         try read(files(main: path), accounts: accounts)
@@ -108,8 +108,8 @@ package struct EffectiveSetting: Hashable, Sendable {
 
     /// Dotted.
     package var key: String
-    /// As it would be written; `null` when nothing is set. A list is one value. No key holds a secret: what is secret is
-    /// in a file, and only its path is here.
+    /// As it would be written; `null` when nothing is set. A list is one value. No key holds a secret: what is secret
+    /// is in a file, and only its path is here.
     package var value: JSON
     package var origin: Origin
 
@@ -129,7 +129,10 @@ package struct EffectiveSetting: Hashable, Sendable {
         guard case .object(let object) = value, !object.isEmpty else {
             // What was left empty (`links:`) says nothing; the default is in force.
             let given = node.flatMap { $0.isNull ? nil : $0.position }
-            return [EffectiveSetting(key: key, value: value, origin: given.map { .file($0.file, line: $0.line) } ?? .standard)]
+            return [
+                EffectiveSetting(
+                    key: key, value: value, origin: given.map { .file($0.file, line: $0.line) } ?? .standard)
+            ]
         }
         return object.members.flatMap { member in
             let name = member.name.text

@@ -1,9 +1,10 @@
 import SyncCore
 package import SyncYAML
 
-// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it. A gateway
-// on a mast must come up all the same. So after each successful load the agent keeps what it read, in one file beside its
-// database; it is used when, and only when, the files look damaged rather than wrongly written, and the status says so.
+// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it. A
+// gateway on a mast must come up all the same. So after each successful load the agent keeps what it read, in one file
+// beside its database; it is used when, and only when, the files look damaged rather than wrongly written, and the
+// status says so.
 
 /// What to start with.
 package enum ConfigurationStart: Sendable {
