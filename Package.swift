@@ -95,7 +95,7 @@ let package = Package(
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
-            name: "HubServerTests", dependencies: ["HubServer", "SyncCore"], swiftSettings: strict + ablations),
+            name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncCore"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests", dependencies: ["Agent", "HubServer", "SyncLinux", "SyncYAML", "SyncCore"],
             swiftSettings: strict),

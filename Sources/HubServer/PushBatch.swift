@@ -23,7 +23,8 @@ struct PushBatch {
     private var keys: [HubStore.KeyRow] = []
     /// Records with a mutation that was not applied and may yet be: what comes after it must wait.
     private var blocked: Set<RecordName> = []
-    /// Records that were to be created in this batch and were not.
+    /// What became last of the records of which a mutation was not applied: where such a record does not exist, its
+    /// children cannot either.
     private var missingParents: [RecordName: Fate.Ending] = [:]
 
     init(device: DeviceID, now: Timestamp, rules: RuleBook, ablations: Ablations, store: HubStore, head: Int64) {
@@ -178,7 +179,7 @@ struct PushBatch {
     }
 
     /// - Returns: Why the mutation cannot be applied now, or `nil`.
-    private func dependencies(
+    private mutating func dependencies(
         of mutation: IncomingMutation, _ rules: EntityRules
     ) throws(DatabaseError) -> PushResult.Verdict? {
         for key in mutation.dependsOn {
@@ -189,7 +190,7 @@ struct PushBatch {
         for (field, parent) in rules.refs.sorted(by: { $0.key < $1.key }) {
             guard let id = mutation.content.data[field]?.text.flatMap({ RecordID($0) }) else { continue }
             let name = RecordName(parent, id)
-            if let ending = missingParents[name] { return missing(name.description, ending) }
+            if let ending = missingParents[name], try !load(name).isLive { return missing(name.description, ending) }
         }
         return nil
     }
@@ -205,9 +206,7 @@ struct PushBatch {
         let ending = Fate.Ending(result.verdict)
         if let record = item.record {
             if ending == .conflict || ending == .retry { blocked.insert(record) }
-            if case .success(let mutation) = item.content, mutation.content.action == .create {
-                missingParents[record] = ending == .accepted ? nil : ending
-            }
+            if ending != .accepted { missingParents[record] = ending }
         }
         var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch result.verdict {
@@ -272,6 +271,7 @@ struct PushBatch {
         }
 
         var state: HubState { record?.hubState ?? .absent }
+        var isLive: Bool { record?.isDeleted == false }
     }
 
     /// What became of a key.

@@ -104,6 +104,8 @@ extension HTTPConnection {
     func abort(_ number: UInt64) {
         guard isCurrent(number) else { return }
         answer = .done
+        // What came before is worth sending, as far as the kernel takes it now.
+        flush()
         close()
     }
 
@@ -148,9 +150,7 @@ extension HTTPConnection {
     }
 
     func whenWritable(_ number: UInt64, _ action: @escaping @Sendable () -> Void) {
-        guard isCurrent(number), out.readableBytes >= Self.answerBacklog || context?.channel.isWritable == false else {
-            return action()
-        }
+        guard isCurrent(number), !hasRoom else { return action() }
         writableActions.append(action)
     }
 

@@ -54,7 +54,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     /// The rest of a body that is read only to keep the connection.
     static let discardLimit = 64 << 10
-    /// Above this many bytes in one write buffer, or waiting in the channel, no further pipelined request is begun.
+    /// Bytes of answers that may wait here before no further request is begun and streams are told to wait. NIO's own mark
+    /// for a channel that is not writable is the same.
     static let answerBacklog = 64 << 10
 
     let loop: any EventLoop
@@ -301,6 +302,10 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
+    /// Whether a streaming handler should write on. More than this makes the channel unwritable, and tell us when it is
+    /// writable again.
+    var hasRoom: Bool { out.readableBytes + channelBacklog <= Self.answerBacklog }
+
     /// Sends what was written, at the end of this turn of the loop if it is not being done already.
     func flushSoon() {
         guard !isPumping, !isReading, !flushIsDue else { return }
@@ -313,11 +318,18 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     func flush() {
         guard let context, out.readableBytes > 0 else { return }
-        deadlines.bytesWritten += out.readableBytes
-        context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+        // Taken out first: the flush may call back to say that there is room again, and who hears it writes at once.
+        var bytes = ByteBuffer()
+        swap(&bytes, &out)
+        deadlines.bytesWritten += bytes.readableBytes
+        context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
         // Reuses the memory if the kernel took everything, and does not keep that of a large answer.
-        if out.capacity <= Self.answerBacklog { out.clear() } else { out = ByteBuffer() }
+        if out.readableBytes == 0, bytes.capacity <= Self.answerBacklog {
+            bytes.clear()
+            swap(&bytes, &out)
+        }
         watchWriting()
+        if !writableActions.isEmpty, hasRoom { runWritableActions() }
         // Asked for by streams only, and it is not for nothing.
         if case .streaming = answer { bytesInChannel.store(channelBacklog, ordering: .relaxed) }
     }

@@ -88,7 +88,7 @@ package final class HTTPExchange: Sendable {
         connection.onLoop { [number] in $0.onClose(number, action) }
     }
 
-    /// Calls `action` once on the loop, as soon as less than 64 KiB wait to be sent; also when the exchange is over.
+    /// Calls `action` once on the loop, as soon as at most 64 KiB wait to be sent; also when the exchange is over.
     package func whenWritable(_ action: @escaping @Sendable () -> Void) {
         connection.onLoop { [number] in $0.whenWritable(number, action) }
     }

@@ -46,6 +46,8 @@ package final class HTTPServer: Sendable {
                 channel.eventLoop.makeCompletedFuture { try context.accept(channel) }
             }
             .childChannelOption(.allowRemoteHalfClosure, value: true)
+            // One read, then the connection decides whether there is another.
+            .childChannelOption(.maxMessagesPerRead, value: 1)
 
         switch configuration.endpoint {
         case .unix(let path, let mode, let group):
@@ -76,8 +78,8 @@ package final class HTTPServer: Sendable {
                 return HTTPServer(address: Address(of: channel), listener: channel, file: nil, context: context)
             } catch let error as IOError where error.errnoCode == EADDRINUSE {
                 throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
-            } catch let error as SocketAddressError {
-                throw HTTPServerError(.unresolved, doing: doing, detail: "\(error)")
+            } catch let error as SocketAddressError.UnknownHost {
+                throw HTTPServerError(.unresolved, doing: doing, detail: error.errorDescription)
             } catch {
                 throw HTTPServerError(.system, doing: doing, detail: "\(error)")
             }

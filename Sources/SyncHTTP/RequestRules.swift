@@ -35,7 +35,8 @@ enum RequestRules {
             method: method, contentLength: 0, awaitsContinue: false, keepsConnection: isHTTP11 && head.isKeepAlive,
             isHTTP11: isHTTP11)
         var hosts = 0
-        for (name, value) in head.headers {
+        for (name, padded) in head.headers {
+            let value = padded.withoutTrailingBlanks
             // The length tells almost all other names apart, so that few are compared.
             switch name.utf8.count {
             case 4 where name.isASCIICaseEqual(to: "host"):
@@ -94,7 +95,7 @@ enum RequestRules {
         }
     }
 
-    private static func decimal(_ text: String) -> Int? {
+    private static func decimal(_ text: Substring) -> Int? {
         guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) else { return nil }
         return Int(text)
     }
@@ -137,6 +138,15 @@ extension HTTPProblem {
 }
 
 extension String {
+    /// A field's value ends before the white space that ends its line (RFC 9110, section 5.5); the parser leaves it on.
+    var withoutTrailingBlanks: Substring {
+        var text = self[...]
+        while let last = text.utf8.last, last == 0x20 || last == 0x09 { text = text.dropLast() }
+        return text
+    }
+}
+
+extension StringProtocol {
     /// - Parameter lowercased: The other side, in lower case.
     func isASCIICaseEqual(to lowercased: StaticString) -> Bool {
         var expected = lowercased.utf8Start

@@ -90,7 +90,7 @@ struct Sent {
     var json: JSONObject
 
     init(
-        _ key: String, seq: Int64 = 1, _ action: MutationAction, _ entity: String = "audits", _ id: String = "a-1",
+        _ key: String, seq: Int64 = 1, _ action: MutationAction, _ entity: String = "audits", id: String = "a-1",
         data: JSON? = nil, unset: [String] = [], ops: [JSON] = [], base: Int64 = 0, hlc: String? = nil, ms: UInt64 = 100,
         node: String = "0000000a", clock: String? = nil, dependsOn: [String] = [], group: String? = nil
     ) {

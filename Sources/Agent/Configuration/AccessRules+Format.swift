@@ -1,3 +1,4 @@
+import LocalAPI
 import SyncCore
 import SyncYAML
 
@@ -31,7 +32,7 @@ extension AccessRules {
     private struct Written: Sendable {
         var user: Account?
         var group: Account?
-        var role: AccessRole?
+        var role: Role?
         var entities: [EntityName]?
         var maxPriority = Priority.critical
         var app: AppName?
@@ -100,7 +101,7 @@ extension AccessRules {
         }
         if written.role == nil {
             reading.report(
-                node.position, below: "role", problem: "is missing", expected: Format<AccessRole>.word.expected)
+                node.position, below: "role", problem: "is missing", expected: Format<Role>.word.expected)
         }
         if written.entities?.isEmpty == true {
             let place = node.deepest(["entities"]).position

@@ -1,3 +1,4 @@
+package import LocalAPI
 package import SyncCore
 
 /// Who may do what through the socket. The first rule that matches a peer decides; no match means no access.
@@ -47,7 +48,7 @@ package struct AccessRule: Hashable, Sendable {
     }
 
     package var peer: Peer
-    package var role: AccessRole
+    package var role: Role
     /// `nil`: all entities.
     package var entities: Set<EntityName>?
     /// The most urgent priority that the peer may ask for.
@@ -60,39 +61,16 @@ package struct AccessRule: Hashable, Sendable {
 
     package static let defaultRequestsPerSecond = 200
 
-    package init(_ peer: Peer, _ role: AccessRole) {
+    package init(_ peer: Peer, _ role: Role) {
         self.peer = peer
         self.role = role
-    }
-}
-
-/// Each role includes the ones before it.
-package enum AccessRole: String, Hashable, Sendable, CaseIterable, Comparable {
-    /// Read the mirror, status and events.
-    case read
-    /// Ask for changes.
-    case enqueue
-    /// Sync, pause, resume, hints about links.
-    case operate
-    /// Reload, discard, resolve, and whatever touches the work of others.
-    case admin
-
-    package static func < (left: AccessRole, right: AccessRole) -> Bool { left.rank < right.rank }
-
-    private var rank: Int {
-        switch self {
-        case .read: 0
-        case .enqueue: 1
-        case .operate: 2
-        case .admin: 3
-        }
     }
 }
 
 /// What one connected peer may do.
 package struct Access: Hashable, Sendable {
     package var uid: UInt32
-    package var role: AccessRole
+    package var role: Role
     /// The rule's `app`, or `uid:NUMBER`: two users never share keys, quotas and rates unless a rule says so.
     package var app: AppName
     package var entities: Set<EntityName>?
@@ -110,7 +88,7 @@ package struct Access: Hashable, Sendable {
         quotaMutations = rule.quotaMutations
     }
 
-    package func allows(_ role: AccessRole) -> Bool { self.role >= role }
+    package func allows(_ role: Role) -> Bool { self.role >= role }
 
     package func allows(_ entity: EntityName) -> Bool { entities?.contains(entity) ?? true }
 
