@@ -1,3 +1,4 @@
+import LocalAPI
 package import SyncCore
 package import SyncStore
 
@@ -28,7 +29,7 @@ extension AgentConfiguration {
 }
 
 package enum AgentVersion {
-    package static let current = "0.1.0"
+    package static let current = ProductVersion.text
 
     #if arch(x86_64)
         package static let platform = "linux/amd64"

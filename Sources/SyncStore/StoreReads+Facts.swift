@@ -18,6 +18,7 @@ extension StoreReads {
             createdAt: Timestamp(milliseconds: try meta.text("created_ms").flatMap { Int64($0) } ?? 0), counts: counts,
             openByApp: try openByApp(ledger), enqueued: ledger[.enqueued], pruned: ledger[.pruned],
             oldestWaiting: try oldestWaiting(after: ledger[.ackedSeq]),
+            waitingBytes: try waitingBytes(ledger),
             nextAttempt: next.flatMap { age in ages?.wall(of: age, at: now) }, lastSeq: ledger[.nextSeq] - 1,
             maxSentSeq: ledger[.maxSentSeq], ackedSeq: ledger[.ackedSeq], bytes: (pages - freePages) * 4_096,
             fileBytes: pages * 4_096, walBytes: database.walFileBytes, freePages: freePages,
@@ -41,6 +42,20 @@ extension StoreReads {
             WHERE p.seq > ? AND coalesce(m.state, 0) IN (0, 1, 4, 5) ORDER BY p.seq LIMIT 1
             """, .int(acked))
         return created.map { Timestamp(milliseconds: $0) }
+    }
+
+    private func waitingBytes(_ ledger: Ledger) throws(StoreError) -> Int64 {
+        let waiting = ledger.count(.pending) + ledger.count(.inFlight) + ledger.count(.failed) + ledger.count(.held)
+        let isExact = waiting <= 50_000
+        let sample = try database.first(
+            """
+            SELECT count(*), coalesce(sum(bytes), 0) FROM (
+                SELECT p.bytes FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
+                WHERE p.seq > ? AND coalesce(m.state, 0) IN (0, 1, 4, 5) ORDER BY p.seq LIMIT ?)
+            """, .int(ledger[.ackedSeq]), .int(isExact ? -1 : 1_000)
+        ) { row throws(StoreError) in (count: row.int(0), bytes: row.int(1)) }
+        guard let sample, sample.count > 0 else { return 0 }
+        return isExact ? sample.bytes : sample.bytes / sample.count * waiting
     }
 
     /// Every entity that was ever met here, by name.
