@@ -4,8 +4,9 @@ package import SyncStore
 
 extension AgentConfiguration {
     /// What of the configuration the engine decides by.
-    package var engineSettings: SyncEngine.Settings {
+    package func engineSettings(spread: Duration) -> SyncEngine.Settings {
         var settings = SyncEngine.Settings()
+        settings.spread = spread
         settings.timer.debounce = sync.debounce
         // Whoever waits longer between two changes still wants them sent together; the ceiling keeps the ratio.
         settings.timer.debounceMax = max(sync.debounce * 5, .seconds(1))

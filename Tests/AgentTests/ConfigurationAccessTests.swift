@@ -1,4 +1,5 @@
 import Agent
+import LocalAPI
 import SyncCore
 import Testing
 
@@ -72,8 +73,8 @@ struct ConfigurationAccessTests {
             "access: [{ user: ines, role: enqueue, entities: [audits], max_priority: normal, app: insp, rate: 50, quota_mutations: 7 }]\n"
         ).access
         let access = try #require(rules.decide(uid: 1_001, gid: 1, groups: []))
-        #expect(access.allows(AccessRole.read) && access.allows(AccessRole.enqueue))
-        #expect(!access.allows(AccessRole.operate) && !access.allows(AccessRole.admin))
+        #expect(access.allows(Role.read) && access.allows(Role.enqueue))
+        #expect(!access.allows(Role.operate) && !access.allows(Role.admin))
         #expect(access.allows(EntityName(trusted: "audits")) && !access.allows(EntityName(trusted: "sites")))
         #expect(!access.allows(Priority.critical) && access.allows(Priority.normal) && access.allows(Priority.bulk))
         #expect(access.requestsPerSecond == 50)

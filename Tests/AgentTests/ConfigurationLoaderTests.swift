@@ -1,5 +1,6 @@
 import Agent
 import Foundation
+import LocalAPI
 import SyncCore
 import SyncYAML
 import Testing
