@@ -81,9 +81,9 @@ struct LimitTests {
 
     @Test("The sender of a large body that is refused sees the answer although it never stops sending")
     func refusalReachesSender() async throws {
-        try await withServer(admit: { _ in .refuse(status: 403, code: "forbidden", detail: "Not you.") }) { surroundings in
+        try await withServer(admit: refuseNo) { surroundings in
             let client = try surroundings.client()
-            try client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
+            try client.send("POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
             // Far more than the kernel's buffers: it only goes through because somebody reads it.
             try client.send([UInt8](repeating: 0x78, count: 4_000_000))
             let answer = try client.answer()
@@ -96,8 +96,8 @@ struct LimitTests {
 
     @Test("A refused request with a small body costs no connection")
     func refusalKeepsConnection() async throws {
-        try await withServer(admit: { $0.path == "/no" ? .refuse(status: 403, code: "forbidden", detail: "") : echo($0) }) {
-            let client = try $0.client()
+        try await withServer(admit: refuseNo) { surroundings in
+            let client = try surroundings.client()
             try client.send("POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
             let answer = try client.answer()
             #expect(answer.status == 403)
@@ -133,12 +133,13 @@ struct LimitTests {
         }
     }
 
-    @Test("A body that is too large, or refused, is answered without 100 Continue", arguments: [("/", 413), ("/no", 403)])
+    @Test("A body that is too large or refused is answered without 100 Continue", arguments: [("/", 413), ("/no", 403)])
     func noContinueForUnwanted(path: String, status: Int) async throws {
-        try await withServer(admit: { $0.path == "/no" ? .refuse(status: 403, code: "forbidden", detail: "") : echo($0) }) {
-            let client = try $0.client()
+        try await withServer(admit: refuseNo) { surroundings in
+            let client = try surroundings.client()
             let length = status == 413 ? 5_000 : 5
-            try client.send("POST \(path) HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: \(length)\r\n\r\n")
+            let fields = "Host: a\r\nExpect: 100-continue\r\nContent-Length: \(length)\r\n"
+            try client.send("POST \(path) HTTP/1.1\r\n\(fields)\r\n")
             let answer = try client.answer()
             #expect(answer.status == status)
             // Whether the body still comes cannot be known, so the connection is of no more use.
@@ -161,6 +162,25 @@ struct LimitTests {
             #expect(try client.answer().status == 100)
             try client.send("abc")
             #expect(try client.answer().body == "abc")
+        }
+    }
+
+    @Test("An answer that begins before the body has come is preceded by 100 Continue if it is no refusal", arguments: [
+        (200, [100, 200]), (403, [403]),
+    ])
+    func continueBeforeAnswer(status: Int, expected: [Int]) async throws {
+        try await withServer(admit: { _ in
+            .stream(limit: nil) { exchange in
+                exchange.begin(status: status, length: 0)
+                exchange.readBody { _ in exchange.end() }
+            }
+        }) { surroundings in
+            let client = try surroundings.client()
+            try client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+            for status in expected { #expect(try client.answer().status == status) }
+            try client.send("a")
+            client.endSending()
+            #expect(try client.isClosed())
         }
     }
 
@@ -367,4 +387,8 @@ struct LimitTests {
             withExtendedLifetime(flood) {}
         }
     }
+}
+
+@Sendable private func refuseNo(_ request: RequestHead) -> HTTPAdmission {
+    request.path == "/no" ? .refuse(status: 403, code: "forbidden", detail: "Not you.") : echo(request)
 }

@@ -66,7 +66,9 @@ struct LoopExecutorTests {
             let cancelled = executor.schedule(after: .milliseconds(1)) { fired.append("cancelled") }
             cancelled.cancel()
             // Later than the cancelled one would have been.
-            executor.schedule(after: .milliseconds(2)) { fired.append(executor.loop.inEventLoop ? "on the loop" : "elsewhere") }
+            executor.schedule(after: .milliseconds(2)) {
+                fired.append(executor.loop.inEventLoop ? "on the loop" : "elsewhere")
+            }
             #expect(await fired.wait() == ["on the loop"])
         }
     }

@@ -40,7 +40,9 @@ struct StreamTests {
     func bodyBackpressure(_ listening: Listening) async throws {
         let exchanges = Log<HTTPExchange>()
         let parts = Log<Int>()
-        try await withServer(on: listening, admit: { _ in .stream(limit: nil) { exchanges.append($0) } }) { surroundings in
+        try await withServer(on: listening, admit: { _ in
+            .stream(limit: nil) { exchanges.append($0) }
+        }) { surroundings in
             let client = try surroundings.client()
             try client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n")
             let exchange = await exchanges.wait()[0]
@@ -273,7 +275,8 @@ struct StreamTests {
             }
         }) { surroundings in
             let client = try surroundings.client()
-            try client.send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\nHEAD /whole HTTP/1.1\r\nHost: a\r\n\r\nGET /half HTTP/1.1\r\nHost: a\r\n\r\n")
+            try client.send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\nHEAD /whole HTTP/1.1\r\nHost: a\r\n\r\n")
+            try client.send("GET /half HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try client.answer().body == "abcdef")
             #expect(try client.answer(toHEAD: true).headers["content-length"] == "6")
             #expect(throws: Client.Failure.self) { try client.answer() }
