@@ -45,6 +45,10 @@ let package = Package(
         // C modules: headers and thin shims only.
         .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
+        // The C half of agentbench: floors and load without a line of the product.
+        .target(
+            name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
+            linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
@@ -75,9 +79,7 @@ let package = Package(
             name: "agenthub", dependencies: ["HubServer", "SyncYAML", "SyncLinux", arguments, logging],
             swiftSettings: strict),
         .executableTarget(
-            name: "agentbench",
-            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "HubServer", "CSQLite", arguments],
-            swiftSettings: strict),
+            name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
         // Tests.
         .target(
@@ -93,9 +95,13 @@ let package = Package(
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
-            name: "HubServerTests", dependencies: ["HubServer", "SyncCore"], swiftSettings: strict + ablations),
+            name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncCore"], swiftSettings: strict + ablations),
         .testTarget(
-            name: "AgentTests", dependencies: ["Agent", "HubServer", "SyncLinux", "SyncCore"], swiftSettings: strict),
+            name: "AgentTests",
+            dependencies: [
+                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioPosix, logging,
+            ],
+            swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
         .testTarget(name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI"], swiftSettings: strict),
     ],

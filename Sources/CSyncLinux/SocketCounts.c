@@ -1,5 +1,6 @@
 #include "SocketShims.h"
 
+#include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -25,4 +26,27 @@ bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts) {
     counts->acknowledged = info.tcpi_bytes_acked;
     counts->since_last_ack_ms = info.tcpi_last_ack_recv;
     return true;
+}
+
+static bool is_end(const struct sockaddr_storage *end, const char *address, int port) {
+    char text[INET6_ADDRSTRLEN] = "";
+    int found = -1;
+    if (end->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)end;
+        inet_ntop(AF_INET, &in->sin_addr, text, sizeof text);
+        found = ntohs(in->sin_port);
+    } else if (end->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)end;
+        inet_ntop(AF_INET6, &in->sin6_addr, text, sizeof text);
+        found = ntohs(in->sin6_port);
+    }
+    return found == port && strcmp(text, address) == 0;
+}
+
+bool csl_is_tcp_between(int socket, const char *local, int local_port, const char *remote, int remote_port) {
+    struct sockaddr_storage end;
+    socklen_t length = sizeof end;
+    if (getsockname(socket, (struct sockaddr *)&end, &length) != 0 || !is_end(&end, local, local_port)) return false;
+    length = sizeof end;
+    return getpeername(socket, (struct sockaddr *)&end, &length) == 0 && is_end(&end, remote, remote_port);
 }

@@ -14,6 +14,7 @@ static CURLcode prepare(CURL *easy, void *ssl_context, void *context) {
     (void)easy;
     SSL_CTX *tls = ssl_context;
     struct csl_tls_watch *watch = context;
+    watch->has_begun = true;
 
     // Curl looks at the name after the handshake, and a date error ends the handshake: a foreign certificate that is also
     // expired would pass for a clock problem. OpenSSL checks names before dates, so the name is given to it too.

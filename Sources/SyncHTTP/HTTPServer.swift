@@ -23,8 +23,8 @@ package final class HTTPServer: Sendable {
 
     /// Connections that the kernel finishes for us before we accept them.
     static let backlog = 128
-    /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is not
-    /// being read can make us hold: the kernel's part and, when it closes its side, ours.
+    /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is
+    /// not being read can make us hold: the kernel's part and, when it closes its side, ours.
     private static let receiveBuffer = 256 << 10
 
     /// Binds and listens. Connections are spread over the loops of `group`.
@@ -46,6 +46,8 @@ package final class HTTPServer: Sendable {
                 channel.eventLoop.makeCompletedFuture { try context.accept(channel) }
             }
             .childChannelOption(.allowRemoteHalfClosure, value: true)
+            // One read, then the connection decides whether there is another.
+            .childChannelOption(.maxMessagesPerRead, value: 1)
 
         switch configuration.endpoint {
         case .unix(let path, let mode, let group):
@@ -76,8 +78,8 @@ package final class HTTPServer: Sendable {
                 return HTTPServer(address: Address(of: channel), listener: channel, file: nil, context: context)
             } catch let error as IOError where error.errnoCode == EADDRINUSE {
                 throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
-            } catch let error as SocketAddressError {
-                throw HTTPServerError(.unresolved, doing: doing, detail: "\(error)")
+            } catch let error as SocketAddressError.UnknownHost {
+                throw HTTPServerError(.unresolved, doing: doing, detail: error.errorDescription)
             } catch {
                 throw HTTPServerError(.system, doing: doing, detail: "\(error)")
             }
@@ -91,8 +93,8 @@ package final class HTTPServer: Sendable {
         self.context = context
     }
 
-    /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges end
-    /// (their answers carry `Connection: close`), and cuts off what still runs after `grace`.
+    /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges
+    /// end (their answers carry `Connection: close`), and cuts off what still runs after `grace`.
     ///
     /// Returns when the last connection is closed. Further calls wait with the first.
     package func stop(within grace: Duration) async {

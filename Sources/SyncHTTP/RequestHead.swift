@@ -38,11 +38,11 @@ package struct RequestHead: Sendable {
     /// The value of the first field of that name (ASCII case ignored), without surrounding white space. Bytes that are
     /// not UTF-8 come as U+FFFD.
     package func header(_ name: String) -> String? {
-        head.headers.first(name: name)
+        head.headers.first(name: name).map { String($0.withoutTrailingBlanks) }
     }
 
     /// The values of all fields of that name, in order.
     package func headers(_ name: String) -> [String] {
-        head.headers[name]
+        head.headers[name].map { String($0.withoutTrailingBlanks) }
     }
 }

@@ -14,11 +14,11 @@ struct RequestFacts: Equatable {
 
 /// The rules for heads that the parser leaves to us.
 ///
-/// llhttp 9.3 (inside NIOHTTP1, in its strict mode) already refuses: NUL, bare CR and bare LF, white space before the colon,
-/// line folding, names that are no tokens, lengths that are no plain number or repeated, a length beside a transfer coding,
-/// bad chunk sizes and chunk ends. The tests hold it to all of that. What it lets pass and this refuses: targets that are
-/// not in origin form, `CONNECT`, `TRACE` and WebDAV, upgrades, a missing or repeated `Host`, transfer codings
-/// other than `chunked`, unknown expectations.
+/// llhttp 9.3 (inside NIOHTTP1, in its strict mode) already refuses: NUL, bare CR and bare LF, white space before the
+/// colon, line folding, names that are no tokens, lengths that are no plain number or repeated, a length beside a
+/// transfer coding, bad chunk sizes and chunk ends. The tests hold it to all of that. What it lets pass and this
+/// refuses: targets that are not in origin form, `CONNECT`, `TRACE` and WebDAV, upgrades, a missing or repeated
+/// `Host`, transfer codings other than `chunked`, unknown expectations.
 enum RequestRules {
     static func check(_ head: HTTPRequestHead) throws(HTTPProblem) -> RequestFacts {
         // `GET / HTTP/1.2` does not exist; the parser stops everything but 1.0 and 1.1 by itself.
@@ -35,7 +35,8 @@ enum RequestRules {
             method: method, contentLength: 0, awaitsContinue: false, keepsConnection: isHTTP11 && head.isKeepAlive,
             isHTTP11: isHTTP11)
         var hosts = 0
-        for (name, value) in head.headers {
+        for (name, padded) in head.headers {
+            let value = padded.withoutTrailingBlanks
             // The length tells almost all other names apart, so that few are compared.
             switch name.utf8.count {
             case 4 where name.isASCIICaseEqual(to: "host"):
@@ -83,19 +84,21 @@ enum RequestRules {
         }
     }
 
-    /// RFC 9112, section 3.2: origin form, or `*` for `OPTIONS`. A server that is no proxy has no use for the other forms.
+    /// RFC 9112, section 3.2: origin form, or `*` for `OPTIONS`. A server that is no proxy has no use for the other
+    /// forms.
     private static func check(target: String, method: RequestHead.Method) throws(HTTPProblem) {
         let bytes = target.utf8
         guard bytes.first == UInt8(ascii: "/") || (method == .options && target == "*") else {
             throw HTTPProblem(.malformed, status: 400, "The request target does not begin with a slash.")
         }
         guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
-            throw HTTPProblem(.malformed, status: 400, "The request target has characters that must be percent-encoded.")
+            throw HTTPProblem(.malformed, status: 400, "The request target has characters that must be encoded.")
         }
     }
 
-    private static func decimal(_ text: String) -> Int? {
-        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) else { return nil }
+    private static func decimal(_ text: Substring) -> Int? {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        guard !text.isEmpty, text.utf8.allSatisfy(digits.contains) else { return nil }
         return Int(text)
     }
 }
@@ -137,6 +140,15 @@ extension HTTPProblem {
 }
 
 extension String {
+    /// A field's value ends before the white space that ends its line (RFC 9110, section 5.5); the parser leaves it on.
+    var withoutTrailingBlanks: Substring {
+        var text = self[...]
+        while let last = text.utf8.last, last == 0x20 || last == 0x09 { text = text.dropLast() }
+        return text
+    }
+}
+
+extension StringProtocol {
     /// - Parameter lowercased: The other side, in lower case.
     func isASCIICaseEqual(to lowercased: StaticString) -> Bool {
         var expected = lowercased.utf8Start

@@ -1,3 +1,4 @@
+package import LocalAPI
 package import SyncCore
 
 /// Who may do what through the socket. The first rule that matches a peer decides; no match means no access.
@@ -8,8 +9,8 @@ package struct AccessRules: Hashable, Sendable {
         self.rules = rules
     }
 
-    /// What holds when the configuration names no rules: root and the agent's own user may everything, the group `agentd`
-    /// (where it exists) may enqueue.
+    /// What holds when the configuration names no rules: root and the agent's own user may everything, the group
+    /// `agentd` (where it exists) may enqueue.
     package static func standard(_ accounts: Accounts) -> AccessRules {
         var rules = [AccessRule(.user(Account(name: "root", id: 0)), .admin)]
         if accounts.ownUser != 0 {
@@ -23,8 +24,8 @@ package struct AccessRules: Hashable, Sendable {
 
     /// What a peer may do, by the credentials that the kernel gave for its connection.
     ///
-    /// The number 65534 stands for everybody whom our user namespace cannot map. As a user it is matched only by a rule
-    /// that names this very user (which may grant no more than reading); as a group it never matches.
+    /// The number 65534 stands for everybody whom our user namespace cannot map. As a user it is matched only by a
+    /// rule that names this very user (which may grant no more than reading); as a group it never matches.
     ///
     /// - Parameter groups: Supplementary groups (`SO_PEERGROUPS`).
     /// - Returns: `nil` when no rule matches.
@@ -33,7 +34,8 @@ package struct AccessRules: Hashable, Sendable {
             switch rule.peer {
             case .user(let user): user.id == uid
             case .group(let group):
-                uid != Account.unmapped && group.id != Account.unmapped && (group.id == gid || groups.contains(group.id))
+                uid != Account.unmapped && group.id != Account.unmapped
+                    && (group.id == gid || groups.contains(group.id))
             }
         }
         return rule.map { Access($0, uid: uid) }
@@ -47,7 +49,7 @@ package struct AccessRule: Hashable, Sendable {
     }
 
     package var peer: Peer
-    package var role: AccessRole
+    package var role: Role
     /// `nil`: all entities.
     package var entities: Set<EntityName>?
     /// The most urgent priority that the peer may ask for.
@@ -60,39 +62,16 @@ package struct AccessRule: Hashable, Sendable {
 
     package static let defaultRequestsPerSecond = 200
 
-    package init(_ peer: Peer, _ role: AccessRole) {
+    package init(_ peer: Peer, _ role: Role) {
         self.peer = peer
         self.role = role
-    }
-}
-
-/// Each role includes the ones before it.
-package enum AccessRole: String, Hashable, Sendable, CaseIterable, Comparable {
-    /// Read the mirror, status and events.
-    case read
-    /// Ask for changes.
-    case enqueue
-    /// Sync, pause, resume, hints about links.
-    case operate
-    /// Reload, discard, resolve, and whatever touches the work of others.
-    case admin
-
-    package static func < (left: AccessRole, right: AccessRole) -> Bool { left.rank < right.rank }
-
-    private var rank: Int {
-        switch self {
-        case .read: 0
-        case .enqueue: 1
-        case .operate: 2
-        case .admin: 3
-        }
     }
 }
 
 /// What one connected peer may do.
 package struct Access: Hashable, Sendable {
     package var uid: UInt32
-    package var role: AccessRole
+    package var role: Role
     /// The rule's `app`, or `uid:NUMBER`: two users never share keys, quotas and rates unless a rule says so.
     package var app: AppName
     package var entities: Set<EntityName>?
@@ -110,7 +89,7 @@ package struct Access: Hashable, Sendable {
         quotaMutations = rule.quotaMutations
     }
 
-    package func allows(_ role: AccessRole) -> Bool { self.role >= role }
+    package func allows(_ role: Role) -> Bool { self.role >= role }
 
     package func allows(_ entity: EntityName) -> Bool { entities?.contains(entity) ?? true }
 

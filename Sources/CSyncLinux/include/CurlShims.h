@@ -75,6 +75,8 @@ struct csl_tls_watch {
     /// The name or address that the certificate must carry; NULL leaves the check to curl alone.
     const char *host;
     bool host_is_address;
+    /// The TCP connection stands and the handshake has begun (curl's own times say so only once it is over).
+    bool has_begun;
     /// The peer asked for a client certificate.
     bool asked_for_certificate;
 };

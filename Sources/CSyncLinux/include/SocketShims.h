@@ -16,4 +16,7 @@ struct csl_tcp_counts {
 /// False when the socket is not TCP or the kernel (before 4.19) does not count.
 bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts);
 
+/// Whether this TCP socket connects these two ends; addresses as inet_ntop(3) writes them.
+bool csl_is_tcp_between(int socket, const char *local, int local_port, const char *remote, int remote_port);
+
 #endif

@@ -126,3 +126,10 @@ package struct BulkLine: Hashable, Sendable {
         }
     }
 }
+
+extension BulkLine {
+    /// A line that cannot even be read.
+    package init(refusing problem: Problem) {
+        self.init(mutation: .failure(problem))
+    }
+}

@@ -1,28 +1,23 @@
-/// What a peer may do, from its credentials and the access rules. Each role includes the ones before it.
-package enum Role: Int, Sendable, CaseIterable, Comparable {
+/// What a peer may do, from its credentials and the access rules. Each role includes the ones before it. The raw value is
+/// the word in the configuration and in messages.
+package enum Role: String, Sendable, CaseIterable, Comparable {
     /// Read the mirror, the mutations, the status and the events.
-    case read = 1
+    case read
     /// Ask for changes, take back and repeat one's own.
-    case enqueue = 2
-    /// Force a sync, pause, resume.
-    case operate = 3
+    case enqueue
+    /// Force a sync, pause, resume, and touch the mutations of others.
+    case operate
     /// Check and reload the configuration.
-    case admin = 4
+    case admin
 
-    package static func < (left: Role, right: Role) -> Bool { left.rawValue < right.rawValue }
+    package static func < (left: Role, right: Role) -> Bool { left.rank < right.rank }
 
-    /// The word in the configuration and in messages.
-    package var name: String {
+    private var rank: Int {
         switch self {
-        case .read: "read"
-        case .enqueue: "enqueue"
-        case .operate: "operate"
-        case .admin: "admin"
+        case .read: 1
+        case .enqueue: 2
+        case .operate: 3
+        case .admin: 4
         }
-    }
-
-    package init?(name: String) {
-        guard let found = Role.allCases.first(where: { $0.name == name }) else { return nil }
-        self = found
     }
 }

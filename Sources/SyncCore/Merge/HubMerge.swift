@@ -114,7 +114,7 @@ private struct Merge {
                     accepted.merged.append(field)
                     continue
                 case .both(let united):
-                    accepted.merged.append(field)
+                    if united != value { accepted.merged.append(field) }
                     result = united
                 case .undecided:
                     undecided.append(field)

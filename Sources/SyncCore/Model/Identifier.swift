@@ -83,6 +83,31 @@ package enum UUIDv7 {
         return text(high: high, low: low)
     }
 
+    /// Carries a small number in its lowest 44 bits, so that who knows where to look needs no index to find it again.
+    /// The other 30 random bits and the time keep two lives of one device apart that give the same number.
+    package static func make(
+        at wall: Timestamp, carrying number: Int64, using random: inout some RandomNumberGenerator
+    ) -> String {
+        let milliseconds = UInt64(clamping: wall.milliseconds) & 0xFFFF_FFFF_FFFF
+        let bits = random.next()
+        let high = milliseconds << 16 | 0x7000 | (bits & 0x0FFF)
+        let low = 0x8000_0000_0000_0000 | (bits >> 46) << 44 | (UInt64(clamping: number) & carriedMax)
+        return text(high: high, low: low)
+    }
+
+    /// - Returns: What ``make(at:carrying:using:)`` put in; nonsense for any other UUID, `nil` for what is none.
+    package static func carried(in text: String) -> Int64? {
+        guard text.utf8.count == 36 else { return nil }
+        var value: UInt64 = 0
+        for byte in text.utf8.suffix(17) where byte != UInt8(ascii: "-") {
+            guard let digit = hexDigit(byte) else { return nil }
+            value = value << 4 | UInt64(digit)
+        }
+        return Int64(value & carriedMax)
+    }
+
+    private static let carriedMax: UInt64 = 1 << 44 - 1
+
     private static func text(high: UInt64, low: UInt64) -> String {
         String(unsafeUninitializedCapacity: 36) { buffer in
             var index = 0

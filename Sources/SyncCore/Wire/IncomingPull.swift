@@ -45,10 +45,12 @@ extension PullMessages {
 
 /// The decoded query of a request target.
 package struct HubQuery: Hashable, Sendable {
-    package var fields: [HTTPHeaders.Field]
+    private var fields: [HTTPHeaders.Field] = []
 
-    package init(_ fields: [HTTPHeaders.Field] = []) {
-        self.fields = fields
+    package init() {}
+
+    package mutating func append(_ name: String, _ value: String) {
+        fields.append(HTTPHeaders.Field(name: name, value: value))
     }
 
     /// The first value of that name; unlike header names, these are compared exactly.

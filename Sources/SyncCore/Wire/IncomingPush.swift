@@ -66,8 +66,8 @@ package struct IncomingMutation: Sendable {
 extension PushMessages {
     /// Reads the body of a push.
     ///
-    /// - Throws: `malformed` when the body, the envelope or the key of an item cannot be read, and when the members of a
-    ///   group do not stand together; `too-large` when there are more mutations or payload than a push may carry. Anything
+    /// - Throws: `malformed` when the body, the envelope or the key of an item cannot be read, when a key comes twice, and
+    ///   when the members of a group do not stand together; `too-large` when there are more mutations or payload than a push may carry. Anything
     ///   else that is wrong in an item is that item's own problem.
     package static func readRequest(_ body: [UInt8]) throws(Problem) -> IncomingPush {
         guard body.count <= Limits.hubRequestBytes else { throw tooLarge("\(Limits.hubRequestBytes) bytes") }
@@ -82,8 +82,13 @@ extension PushMessages {
         let isLarge = body.count > Limits.mutationBytes
         var items: [IncomingItem] = []
         items.reserveCapacity(list.count)
+        var keys: Set<MutationKey> = []
         for (index, json) in list.enumerated() {
-            items.append(try readItem(json, at: "/mutations/\(index)", measure: isLarge))
+            let item = try readItem(json, at: "/mutations/\(index)", measure: isLarge)
+            guard keys.insert(item.key).inserted else {
+                throw RequestReader.malformed("/mutations/\(index)/idempotency_key", "each key once")
+            }
+            items.append(item)
         }
         try checkGroups(items)
         let range = RequestReader.sequence

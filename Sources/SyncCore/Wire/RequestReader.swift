@@ -29,9 +29,10 @@ enum RequestReader {
             errors: [.init(pointer, "expected \(expected)")])
     }
 
-    /// A missing or null member is `nil`; so is everything in the members of a missing object.
+    /// A missing or null member is `nil`.
     static func present(_ json: JSON?) -> JSON? {
-        json.flatMap { $0.isNull ? nil : $0 }
+        // Optional.none by name: a bare nil would be read as JSON's own null here.
+        json.flatMap { $0.isNull ? Optional.none : $0 }
     }
 
     static func number(

@@ -28,6 +28,8 @@ struct AnswerReader {
     private(set) var isStopped = false
     /// A status line came, be it of an interim answer.
     var hasBegun: Bool { headBytes > 0 }
+    /// The final head is complete.
+    var isHeadWhole: Bool { part == .body }
 
     private enum Part { case statusLine, fields, body }
 
@@ -197,9 +199,8 @@ struct AnswerReader {
         }
     }
 
-    /// To be called when curl says that the answer is complete.
+    /// To be called when the head is whole and curl says that the answer is complete.
     func finish() throws(Refusal) {
-        guard part == .body else { throw .malformed("the answer ended in its head") }
         guard mayHaveBody, !isStopped, let inflater else { return }
         try inflater.finish()
     }

@@ -11,7 +11,7 @@ import SyncCore
 struct CurlFailure {
     var code: CURLcode
     var text: String
-    /// X509_V_ERR_*, 0 when nothing is wrong.
+    /// X509_V_ERR_*: 0 when nothing is wrong with the peer's certificate, 1 when nothing was found out about it.
     var verifyResult: Int
     var systemError: Int32
     /// At least the status line came.
@@ -33,7 +33,7 @@ struct CurlFailure {
             return .timedOut
         case CURLE_PEER_FAILED_VERIFICATION:
             return csl_is_date_error(verifyResult) ? .untrustedDate : .untrusted
-        case CURLE_SSL_CERTPROBLEM:
+        case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT:
             return .clientCertificate
         case CURLE_SSL_CONNECT_ERROR:
             return words(Self.brokenHandshake) ? .broken : .untrusted
@@ -58,7 +58,7 @@ struct CurlFailure {
 
     var detail: String {
         var detail = text
-        if code == CURLE_PEER_FAILED_VERIFICATION, verifyResult != 0 {
+        if code == CURLE_PEER_FAILED_VERIFICATION, verifyResult > 1 {
             let reason = String(cString: csl_verify_error_text(verifyResult))
             if !words([reason]) { detail += " (\(reason))" }
         }
@@ -77,6 +77,9 @@ struct CurlFailure {
             // With nothing to show, any end right after the question is the answer to it; a TLS 1.3 server that closes at once
             // may leave no alert behind for us to read. With a certificate, only an alert says that it was not liked.
             return !showsCertificate || words(Self.certificateAlerts)
+        case CURLE_PEER_FAILED_VERIFICATION:
+            // The server's alert "certificate expired" is about ours, though curl files it under the peer's.
+            return words(["SSL certificate verification failed"]) && verifyResult <= 1
         default:
             return false
         }

@@ -8,7 +8,7 @@ import SyncCore
 final class CurlTransfer {
     let id: UInt64
     let easy: UnsafeMutableRawPointer
-    /// The connection's socket, once there is one.
+    /// The connection's socket, once there is one and it is TCP.
     private(set) var socket: Int32?
 
     private let request: HTTPRequest
@@ -138,6 +138,8 @@ final class CurlTransfer {
     /// curl is done with it, well or not. The transfer is out of curl's hands already.
     func complete(_ code: CURLcode) {
         if code == CURLE_OK || reader.isStopped {
+            // A connection that ends in the middle of a head is no error to curl, which knows no length to compare.
+            guard reader.isHeadWhole else { return fail(.broken, doing: doing, detail: "closed in the answer's head") }
             do throws(Refusal) {
                 try reader.finish()
                 let response = HTTPResponse(
@@ -155,7 +157,10 @@ final class CurlTransfer {
             isHeadBegun: reader.hasBegun, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0,
             askedForCertificate: memory.askedForCertificate,
             showsCertificate: request.tls?.clientCertificateFile != nil)
-        fail(failure.transportCode, doing: doing, detail: failure.detail)
+        // curl says of a path that is too long for a socket that it cannot be resolved.
+        let transportCode = failure.transportCode
+        let isPath = transportCode == .unresolved && place.isUnixSocket
+        fail(isPath ? .unreachable : transportCode, doing: doing, detail: failure.detail)
     }
 
     func fail(_ code: TransportError.Code, doing: String, detail: String) {
@@ -169,7 +174,7 @@ final class CurlTransfer {
         switch clock.step {
         case .connecting:
             if !place.isUnixSocket, offset(CURLINFO_NAMELOOKUP_TIME_T) == 0 { return "resolve \(place.host)" }
-            if place.isTLS, offset(CURLINFO_CONNECT_TIME_T) > 0 { return "TLS handshake with \(place.name)" }
+            if memory.isHandshakeBegun { return "TLS handshake with \(place.name)" }
             return "connect to \(place.name)"
         case .sending: return "send the request to \(place.name)"
         case .waiting: return "wait for the answer of \(place.name)"
@@ -225,27 +230,32 @@ final class CurlTransfer {
     }
 
     /// The connection stands and nothing of the request has been sent on it.
-    fileprivate func isReadyToSend() -> Bool {
+    fileprivate func isReadyToSend(
+        local: UnsafePointer<CChar>, localPort: Int32, remote: UnsafePointer<CChar>, remotePort: Int32
+    ) -> Bool {
         guard clock.step == .connecting else {
             // curl itself repeats a request when a kept connection turns out to be closed before an answer. The peer may have
             // worked on it all the same, so whether to repeat is for those to say who know what was asked.
             return refuse(.broken, "the connection was closed before an answer came; nothing is sent twice")
         }
-        var active: curl_socket_t = -1
-        if csl_easy_get_socket(easy, &active) == CURLE_OK, active >= 0 {
-            socket = active
-            ledger.used(active, by: self)
+        socket = ledger.use(by: self, local: local, localPort: localPort, remote: remote, remotePort: remotePort)
+        if let socket {
             var counts = csl_tcp_counts()
-            if csl_tcp_counts(active, &counts) { acknowledged = counts.acknowledged }
-            // Bytes on a kept connection before we have asked are the rest of an earlier answer; taken for ours, they would
-            // be an answer to another question. (With TLS they may be session tickets.)
-            var byte: UInt8 = 0
-            if !place.isTLS, long(CURLINFO_NUM_CONNECTS) == 0, recv(active, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0 {
+            if csl_tcp_counts(socket, &counts) { acknowledged = counts.acknowledged }
+            guard !holdsStrayBytes(socket) else {
                 return refuse(.broken, "the kept connection holds bytes that were not asked for")
             }
         }
         clock.connected(hasBody: upload.size != 0, now: SystemClocks.instant())
         return true
+    }
+
+    /// Bytes on a kept connection before we have asked are the rest of an earlier answer. Taken for ours, they would answer
+    /// another question. (With TLS they may be session tickets.)
+    private func holdsStrayBytes(_ socket: Int32) -> Bool {
+        guard !place.isTLS, long(CURLINFO_NUM_CONNECTS) == 0 else { return false }
+        var byte: UInt8 = 0
+        return recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0
     }
 
     fileprivate func take(header line: UnsafeRawBufferPointer) -> Bool {
@@ -319,9 +329,11 @@ enum CurlCallbacks {
 
     static let ready: @convention(c) (
         UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<CChar>?, Int32, Int32
-    ) -> Int32 = { context, _, _, _, _ in
-        guard let context else { return CURL_PREREQFUNC_ABORT }
-        return CurlTransfer.of(context: context).isReadyToSend() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    ) -> Int32 = { context, remote, local, remotePort, localPort in
+        guard let context, let remote, let local else { return CURL_PREREQFUNC_ABORT }
+        let isReady = CurlTransfer.of(context: context).isReadyToSend(
+            local: local, localPort: localPort, remote: remote, remotePort: remotePort)
+        return isReady ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
     }
 
     static let openSocket: @convention(c) (

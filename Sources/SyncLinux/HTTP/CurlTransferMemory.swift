@@ -22,7 +22,8 @@ final class CurlTransferMemory {
         }
         tlsWatch = .allocate(capacity: 1)
         tlsWatch.initialize(to: csl_tls_watch(
-            host: UnsafePointer(host), host_is_address: name?.isAddress ?? false, asked_for_certificate: false))
+            host: UnsafePointer(host), host_is_address: name?.isAddress ?? false, has_begun: false,
+            asked_for_certificate: false))
     }
 
     deinit {
@@ -40,6 +41,7 @@ final class CurlTransferMemory {
         return true
     }
 
+    var isHandshakeBegun: Bool { tlsWatch.pointee.has_begun }
     var askedForCertificate: Bool { tlsWatch.pointee.asked_for_certificate }
 
     /// What curl said about the failure, if anything.

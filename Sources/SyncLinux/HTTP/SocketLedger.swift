@@ -22,8 +22,19 @@ final class SocketLedger {
         entries[socket] = Entry(owner: transfer)
     }
 
-    func used(_ socket: Int32, by transfer: CurlTransfer) {
-        entries[socket]?.owner = transfer
+    /// The transfer is about to send on the connection between these two ends, be it new or kept.
+    ///
+    /// - Returns: Its socket. `nil` when it is not TCP: curl tells no more than the ends, and those of Unix sockets have no
+    ///   names.
+    func use(
+        by transfer: CurlTransfer, local: UnsafePointer<CChar>, localPort: Int32, remote: UnsafePointer<CChar>,
+        remotePort: Int32
+    ) -> Int32? {
+        for socket in entries.keys where csl_is_tcp_between(socket, local, localPort, remote, remotePort) {
+            entries[socket]?.owner = transfer
+            return socket
+        }
+        return nil
     }
 
     /// The socket is about to be closed. Bytes on a connection that nobody uses (a TLS farewell) belong to nobody.
@@ -47,8 +58,12 @@ final class SocketLedger {
         }
     }
 
+    /// TCP only: of a Unix socket it is not known whether a transfer has taken it up again.
     func idleSockets(except busy: Set<Int32>) -> [Int32] {
-        entries.filter { $0.value.owner == nil && !busy.contains($0.key) }.map(\.key)
+        entries.filter { socket, entry in
+            var counts = csl_tcp_counts()
+            return entry.owner == nil && !busy.contains(socket) && csl_tcp_counts(socket, &counts)
+        }.map(\.key)
     }
 
     private func count(_ socket: Int32) {

@@ -1,0 +1,196 @@
+import LocalAPI
+package import Logging
+import SyncCore
+import SyncHTTP
+import SyncStore
+package import SyncYAML
+
+// Sync, pause, resume, configuration.
+extension Agent {
+    /// Somebody who waits for the end of a cycle.
+    struct CycleWaiter {
+        /// `nil` until the cycle that serves the wish has begun.
+        var session: String?
+        var number: UInt64
+        var call: LocalCall
+        var timer: LoopTimer
+    }
+
+    /// A cycle takes at most its 25 seconds and one round trip; a `Retry-After` may keep it from beginning for an hour.
+    private static let cycleWaitMax: Duration = .seconds(60)
+
+    func sync(_ call: LocalCall) throws(Problem) {
+        let body = try SyncBody.read(call.body)
+        guard call.peer.allows(body.role) else {
+            throw LocalProblem.forbidden.problem("this sync needs the role \(body.role.rawValue)")
+        }
+        if let pause = engine.memory.pause, pause.until.map({ $0 > environment.time.now().wall }) ?? true {
+            throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
+        }
+        if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
+        if body.waits { wait(call) }
+        handle(.requested(body.request))
+        if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
+    }
+
+    private func wait(_ call: LocalCall) {
+        observed.waiters += 1
+        let number = observed.waiters
+        let timer = executor.schedule(after: Self.cycleWaitMax) { [weak self] in
+            self?.assumeIsolated { agent in
+                guard let index = agent.cycleWaiters.firstIndex(where: { $0.number == number }) else { return }
+                let waiter = agent.cycleWaiters.remove(at: index)
+                waiter.call.answer(SyncAnswer(cycle: waiter.session ?? "").answer)
+            }
+        }
+        cycleWaiters.append(CycleWaiter(session: nil, number: number, call: call, timer: timer))
+    }
+
+    func answerCycleWaiters(_ outcome: CycleOutcome) {
+        let answer = SyncAnswer(
+            cycle: outcome.session,
+            outcome: SyncAnswer.Outcome(
+                result: outcome.error == nil ? "ok" : "failed", detail: outcome.error, pushed: Int64(outcome.pushed),
+                pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown))
+        ).answer
+        for waiter in cycleWaiters where waiter.session == outcome.session {
+            waiter.timer.cancel()
+            waiter.call.answer(answer)
+        }
+        cycleWaiters.removeAll { $0.session == outcome.session }
+    }
+
+    func pause(_ call: LocalCall) throws(Problem) {
+        let body = try PauseBody.read(call.body)
+        let pause = EngineMemory.Pause(until: body.until, reason: body.reason, uid: call.peer.uid)
+        log.notice("sync paused", metadata: ["uid": "\(call.peer.uid)", "until": "\(body.until.map(\.description) ?? "resumed")"])
+        setPause(pause, call)
+    }
+
+    func resume(_ call: LocalCall) throws(Problem) {
+        _ = try ResumeBody.read(call.body)
+        log.notice("sync resumed", metadata: ["uid": "\(call.peer.uid)"])
+        setPause(nil, call)
+    }
+
+    /// In force at once; answered when it is on flash, because it must survive a restart.
+    private func setPause(_ pause: EngineMemory.Pause?, _ call: LocalCall) {
+        if let pause { handle(.paused(pause)) } else { handle(.resumed) }
+        var memory = engine.memory
+        memory.pause = pause
+        store.perform(.remember(memory)) { [self] answer in
+            assumeIsolated { agent in
+                switch answer {
+                case .failed(let detail):
+                    agent.log.error("the pause is not on disk", metadata: ["error": "\(detail)"])
+                    call.refuse(LocalProblem.readOnly.problem("it is in force, but the disk did not take it", retryAfter: 30))
+                default: call.answer(PauseAnswer(pause: pause).answer)
+                }
+            }
+        }
+    }
+}
+
+// MARK: - Configuration
+
+extension Agent {
+    func showConfiguration(_ call: LocalCall) {
+        let values = loaded.settings.map { setting in
+            switch setting.origin {
+            case .standard: ConfigAnswer.Value(key: setting.key, value: setting.value, origin: "default")
+            case .file(let name, let line):
+                ConfigAnswer.Value(key: setting.key, value: setting.value, origin: "file", place: "\(name):\(line)")
+            }
+        }
+        call.answer(ConfigAnswer(version: configurationVersion, values: values).answer)
+    }
+
+    func checkConfiguration(_ call: LocalCall) throws(Problem) {
+        let body = try ConfigCheckBody.read(call.body)
+        let files =
+            if let text = body.text {
+                [ConfigurationFile(name: body.name, contents: .success(Array(text.utf8)))]
+            } else {
+                environment.configurationFiles()
+            }
+        do throws(ConfigurationErrors) {
+            _ = try ConfigurationLoader.read(files, accounts: environment.accounts)
+            call.answer(ControlAnswer.configIsGood)
+        } catch {
+            throw problem(error)
+        }
+    }
+
+    func reloadConfiguration(_ call: LocalCall) {
+        do throws(ConfigurationErrors) {
+            let change = try reload()
+            call.answer(ReloadAnswer(changed: change.changed, restartNeeded: change.needsRestart).answer)
+        } catch {
+            call.refuse(problem(error))
+        }
+    }
+
+    /// Reads the files anew and puts what can be changed into force at once; work under way goes on.
+    ///
+    /// - Throws: What is wrong with them. The old configuration stays in force then, and status says so.
+    @discardableResult
+    package func reload() throws(ConfigurationErrors) -> ConfigurationChange {
+        let new: LoadedConfiguration
+        do throws(ConfigurationErrors) {
+            new = try ConfigurationLoader.read(environment.configurationFiles(), accounts: environment.accounts)
+        } catch {
+            configurationError = error.errors.first?.description
+            log.error("configuration refused, the old one stays in force", metadata: ["error": "\(error)"])
+            throw error
+        }
+        let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
+        configurationError = nil
+        loaded = new
+        loaded.configuration = change.inForce
+        guard !change.changed.isEmpty else { return change }
+        configurationVersion += 1
+        apply(change.inForce)
+        environment.keepLastGood(new.configuration)
+        log.notice(
+            "configuration changed",
+            metadata: ["keys": "\(change.changed.joined(separator: ","))", "restart": "\(change.needsRestart.joined(separator: ","))"])
+        journal(.config, EventPayload.config(version: configurationVersion, changed: change.changed))
+        return change
+    }
+
+    private func apply(_ configuration: AgentConfiguration) {
+        log.logLevel = configuration.log.level.loggerLevel
+        gate.use(configuration.access)
+        hub.use(configuration.hubSettings(device: device))
+        handle(.settings(configuration.engineSettings(spread: environment.spread)))
+        let rules = configuration.rules
+        let capacity = configuration.storeCapacity
+        store.run { store, _ throws(StoreError) in
+            store.rules = rules
+            store.capacity = capacity
+        } completion: { _ in }
+    }
+
+    private func problem(_ errors: ConfigurationErrors) -> Problem {
+        LocalProblem.validation.problem(
+            "the configuration is not accepted: \(errors.errors.count == 1 ? "one error" : "\(errors.errors.count) errors")",
+            errors: errors.errors.map { error in
+                let pointer = error.key.split(separator: ".").map { "/" + $0 }.joined()
+                return Problem.Pointer(pointer, error.description)
+            })
+    }
+}
+
+extension AgentConfiguration.Log.Level {
+    package var loggerLevel: Logger.Level {
+        switch self {
+        case .trace: .trace
+        case .debug: .debug
+        case .info: .info
+        case .notice: .notice
+        case .warning: .warning
+        case .error: .error
+        case .critical: .critical
+        }
+    }
+}

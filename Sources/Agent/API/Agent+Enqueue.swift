@@ -1,0 +1,131 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+// `POST /v1/mutations`: one mutation, or an atomic list.
+extension Agent {
+    /// Somebody who waits until the hub has a mutation, or until the time is up.
+    struct MutationWaiter {
+        var number: UInt64
+        var enqueued: Enqueued
+        var call: LocalCall
+        var timer: LoopTimer
+    }
+
+    func enqueue(_ call: LocalCall, wait: Duration?) throws(Problem) {
+        let body = try EnqueueBody.read(call.body)
+        let appKey = try EnqueueBody.appKey(
+            header: call.exchange.request.header("Idempotency-Key"), body: call.body)
+        let (mutations, isAtomic) =
+            switch body {
+            case .one(let mutation): ([mutation], false)
+            case .atomic(let list): (list, true)
+            }
+        for mutation in mutations { try check(mutation, for: call) }
+        store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .failure(let error): agent.refuse(call, error)
+                case .success(let enqueued): agent.answer(call, enqueued, mutations, isAtomic: isAtomic, wait: wait)
+                }
+            }
+        }
+    }
+
+    private func answer(
+        _ call: LocalCall, _ enqueued: [Enqueued], _ mutations: [NewMutation], isAtomic: Bool, wait: Duration?
+    ) {
+        noteEnqueued(mutations)
+        if isAtomic { return call.answer(EnqueueAnswer.answer(atomic: enqueued)) }
+        guard let first = enqueued.first else { preconditionFailure("an enqueue of one mutation brought no result") }
+        guard let wait else { return call.answer(EnqueueAnswer.answer(first)) }
+        hold(call, first, for: wait)
+    }
+
+    /// - Throws: 403 for an entity or a priority that the access rules do not give; what the rules of the entity forbid is
+    ///   said by the store, inside the transaction.
+    func check(_ mutation: NewMutation, for call: LocalCall) throws(Problem) {
+        try call.checkEntity(mutation.entity)
+        guard let priority = mutation.priority, !call.peer.allows(priority) else { return }
+        throw LocalProblem.forbidden.problem(
+            "\(call.peer.app) may ask for priority \(call.peer.maxPriority.name) at most",
+            errors: [Problem.Pointer("/priority", "must be \(call.peer.maxPriority.name) or less urgent")])
+    }
+
+    /// The same as a value, for callers on the loop that are no part of the actor.
+    nonisolated func problem(with mutation: NewMutation, for call: LocalCall) -> Problem? {
+        assumeIsolated { agent in
+            do throws(Problem) {
+                try agent.check(mutation, for: call)
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    func noteEnqueued(_ mutations: [NewMutation]) {
+        let rules = loaded.configuration.rules
+        let priorities = mutations.map { $0.priority ?? rules[$0.entity]?.priority ?? .normal }
+        if let priority = priorities.min() { noteEnqueued(priority) }
+    }
+
+    func refuse(_ call: LocalCall, _ error: StoreError) {
+        let problem = error.localProblem
+        observed.refusals[problem.code, default: 0] += 1
+        if problem.status >= 500 {
+            log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
+        }
+        call.refuse(problem)
+    }
+
+    // MARK: Waiting for the hub
+
+    private func hold(_ call: LocalCall, _ enqueued: Enqueued, for wait: Duration) {
+        observed.waiters += 1
+        let number = observed.waiters
+        let timer = executor.schedule(after: wait) { [weak self] in
+            self?.assumeIsolated { $0.giveUp(on: enqueued.key, number) }
+        }
+        mutationWaiters[enqueued.key, default: []].append(
+            MutationWaiter(number: number, enqueued: enqueued, call: call, timer: timer))
+        // It may have been decided already, if this is the repeat of an old key.
+        serveMutationWaiters()
+    }
+
+    private func giveUp(on key: MutationKey, _ number: UInt64) {
+        guard let index = mutationWaiters[key]?.firstIndex(where: { $0.number == number }),
+            let waiter = mutationWaiters[key]?.remove(at: index)
+        else { return }
+        if mutationWaiters[key]?.isEmpty == true { mutationWaiters[key] = nil }
+        waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
+    }
+
+    /// Answers those whose mutation has come to rest. Called after every commit that may have done that.
+    func serveMutationWaiters() {
+        guard !mutationWaiters.isEmpty else { return }
+        let keys = Array(mutationWaiters.keys)
+        store.run { store, now throws(StoreError) in
+            var states: [MutationKey: MutationState] = [:]
+            for key in keys { states[key] = try store.reads.mutation(key, at: now)?.state }
+            return states
+        } completion: { [self] result in
+            // A failed read is no verdict: they go on waiting, and their time runs out if it stays so.
+            guard case .success(let states) = result else { return }
+            assumeIsolated { agent in
+                for (key, state) in states { agent.serve(key, state) }
+            }
+        }
+    }
+
+    private func serve(_ key: MutationKey, _ state: MutationState) {
+        guard state.isTerminal || state == .rejected || state == .failed || state == .held || state == .conflicted else { return }
+        for var waiter in mutationWaiters.removeValue(forKey: key) ?? [] {
+            waiter.timer.cancel()
+            waiter.enqueued.state = state
+            waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
+        }
+    }
+}

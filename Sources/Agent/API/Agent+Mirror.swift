@@ -1,0 +1,145 @@
+import LocalAPI
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+// Reading: always local, never waiting for the network.
+extension Agent {
+    func readRecord(_ call: LocalCall, _ name: RecordName, _ view: RecordView) throws(Problem) {
+        try call.checkEntity(name.entity)
+        let ifNoneMatch = call.exchange.request.header("If-None-Match")
+        read(call) { reads, _ throws(StoreError) in
+            try reads.record(name)
+        } answer: { record in
+            guard let record else { return LocalProblem.notFound.problem("there is no record \(name)").localAnswer }
+            return RecordAnswer.answer(record, view: view, ifNoneMatch: ifNoneMatch)
+        }
+    }
+
+    func readRecords(_ call: LocalCall, _ query: RecordListQuery) throws(Problem) {
+        try call.checkEntity(query.entity)
+        let wanted = RecordQuery(query)
+        read(call) { reads, _ throws(StoreError) in
+            try reads.records(wanted)
+        } answer: { page in
+            RecordAnswer.list(page.items, fields: query.fields, next: page.next)
+        }
+    }
+
+    func listEntities(_ call: LocalCall) {
+        let rules = loaded.configuration.rules
+        let peer = call.peer
+        read(call) { reads, now throws(StoreError) in
+            try reads.entities().filter { peer.allows($0.name) }.map { EntityItem($0, rules: rules, now: now.wall) }
+        } answer: { items in
+            EntityItem.list(items)
+        }
+    }
+
+    func listMutations(_ call: LocalCall, _ query: MutationListQuery) {
+        var wanted = MutationQuery()
+        wanted.states = Set(query.states ?? [])
+        wanted.entity = query.entity
+        wanted.recordID = query.recordID
+        wanted.after = query.after ?? 0
+        wanted.limit = query.limit
+        switch query.app {
+        case nil: break
+        case .me?: wanted.app = call.peer.app
+        case .named(let name)?: wanted.app = name
+        }
+        let (situation, peer, limit) = (engine.situation, call.peer, query.limit)
+        let filter = wanted
+        read(call) { reads, now throws(StoreError) in
+            let found = try reads.mutations(filter, at: now)
+            let items = found.filter { peer.allows($0.record.entity) }.map { MutationItem($0, in: situation, now: now.wall) }
+            return (items, found.count == limit ? found.last?.seq : nil)
+        } answer: { items, next in
+            MutationItem.list(items, next: next)
+        }
+    }
+
+    func showMutation(_ call: LocalCall, _ key: MutationKey) {
+        let (situation, peer) = (engine.situation, call.peer)
+        read(call) { reads, now throws(StoreError) -> MutationItem? in
+            guard let mutation = try reads.mutation(key, at: now), peer.allows(mutation.record.entity) else { return nil }
+            var item = MutationItem(mutation, in: situation, now: now.wall)
+            item.data = mutation.data
+            item.unset = mutation.unset
+            item.operations = mutation.operations
+            item.history = try reads.history(of: key).map { .init(at: $0.at, state: $0.state.name, detail: nil) }
+            return item
+        } answer: { item in
+            item?.answer ?? LocalProblem.notFound.problem("there is no mutation \(key)").localAnswer
+        }
+    }
+
+    /// Reads on the reader's thread; the answer is built there as well, and only its bytes go through the loop.
+    func read<Value: Sendable>(
+        _ call: LocalCall, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
+        answer: @escaping @Sendable (Value) -> LocalAnswer
+    ) {
+        reader.read { reads, now throws(StoreError) in
+            answer(try work(reads, now))
+        } completion: { [self] result in
+            switch result {
+            case .success(let answer): call.answer(answer)
+            case .failure(let error): assumeIsolated { $0.refuse(call, error) }
+            }
+        }
+    }
+}
+
+extension RecordQuery {
+    init(_ query: RecordListQuery) {
+        self.init(query.entity)
+        filter = query.filter
+        sort = query.sort.map { sort in
+            switch sort.key {
+            case .id: Sort(.id, isDescending: sort.isDescending)
+            case .updatedAt: Sort(.updatedAt, isDescending: sort.isDescending)
+            case .version: Sort(.version, isDescending: sort.isDescending)
+            case .field(let path): Sort(.field(path), isDescending: sort.isDescending)
+            }
+        }
+        limit = query.limit
+        cursor = query.cursor
+        includesDeleted = query.includesDeleted
+        statuses = query.statuses
+    }
+}
+
+extension MutationItem {
+    init(_ mutation: MutationSnapshot, in situation: Situation, now: Timestamp) {
+        self.init(
+            id: mutation.key.text, seq: mutation.seq, record: mutation.record, action: mutation.action.rawValue,
+            state: mutation.state.name, priority: mutation.priority.name, attempts: Int64(mutation.attempts),
+            createdAt: mutation.createdAt, nextAttemptAt: mutation.nextAttempt, problem: mutation.problem,
+            app: mutation.app.text, author: mutation.author, into: mutation.into?.text, supersedes: mutation.supersedes?.text)
+        guard mutation.state == .pending,
+            case .defer(let wait) = Policy.decide(TrafficClass(mutation.priority), in: situation, now: now)
+        else { return }
+        deferral = Deferral(reason: wait.reason.rawValue, until: wait.until)
+    }
+}
+
+extension EntityItem {
+    init(_ overview: EntityOverview, rules: RuleBook, now: Timestamp) {
+        let known = rules[overview.name] ?? EntityRules()
+        self.init(
+            name: overview.name.text, kind: known.kind, access: known.kind.access,
+            records: overview.records, pending: overview.open,
+            cursorAge: overview.lastPullAt.map { max(.zero, $0.duration(to: now)) }, rules: known)
+    }
+}
+
+extension EntityRules.Kind {
+    /// What an app may do with it.
+    fileprivate var access: String {
+        switch self {
+        case .record: "write"
+        case .event: "append"
+        case .reference: "read"
+        }
+    }
+}

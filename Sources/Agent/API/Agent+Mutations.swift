@@ -1,0 +1,65 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncStore
+
+// What becomes of a mutation by somebody's word: cancel, retry, discard.
+extension Agent {
+    func cancelMutation(_ call: LocalCall, _ key: MutationKey) {
+        change(call, "cancel", key) { store, now throws(StoreError) in
+            try store.cancel(key, at: now)
+        } answer: { state in
+            ControlAnswer.state(key, state)
+        }
+    }
+
+    func retryMutation(_ call: LocalCall, _ key: MutationKey) throws(Problem) {
+        let body = try RetryBody.read(call.body)
+        let requester = call.peer.requester
+        change(call, "retry", key) { store, now throws(StoreError) in
+            try store.retry(key, fix: body.data, by: requester, at: now)
+        } answer: { enqueued in
+            EnqueueAnswer.answer(enqueued)
+        }
+    }
+
+    func discardMutation(_ call: LocalCall, _ key: MutationKey) throws(Problem) {
+        let body = try DiscardBody.read(call.body)
+        let uid = call.peer.uid
+        change(call, "discard", key) { store, now throws(StoreError) in
+            try store.discard(key, reason: body.reason, uid: uid, at: now)
+            return MutationState.discarded
+        } answer: { state in
+            ControlAnswer.state(key, state)
+        }
+    }
+
+    private func change<Value: Sendable>(
+        _ call: LocalCall, _ verb: String, _ key: MutationKey,
+        _ body: @escaping @Sendable (Store, Moment) throws(StoreError) -> Value,
+        answer: @escaping @Sendable (Value) -> LocalAnswer
+    ) {
+        let peer = call.peer
+        store.run { store, now throws(StoreError) in
+            guard let mutation = try store.reads.mutation(key, at: now), peer.allows(mutation.record.entity) else {
+                throw .refused(LocalProblem.notFound.problem("there is no mutation \(key)"))
+            }
+            // An app may touch its own; whoever may operate, all of them.
+            guard peer.allows(.operate) || mutation.app == peer.app else {
+                throw .refused(LocalProblem.forbidden.problem("it belongs to \(mutation.app); this needs the role operate"))
+            }
+            return try body(store, now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let value):
+                    agent.log.notice("\(verb)", metadata: ["mutation": "\(key)", "uid": "\(peer.uid)"])
+                    call.answer(answer(value))
+                    agent.noteEnqueued(.normal)
+                    agent.serveMutationWaiters()
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+import LocalAPI
+import SyncCore
+package import SyncHTTP
+package import SyncStore
+
+/// The readers of `GET /v1/events`. Each has a position in the journal and is fed from there, never from what happens to
+/// pass by: a reader that was away or slow misses nothing that is still kept.
+package final class EventStreams: @unchecked Sendable {
+    // Sendable because every method runs on the loop of `executor`; nothing else touches the state.
+    private let reader: StoreReader
+    private let executor: LoopExecutor
+    private var streams: [UInt64: Stream] = [:]
+    private var lastNumber: UInt64 = 0
+    private var keepAlive: LoopTimer?
+
+    /// Events of one read; a long journal comes in many of them, with the socket's pace between.
+    private static let pageSize = 200
+
+    package init(reader: StoreReader, executor: LoopExecutor) {
+        self.reader = reader
+        self.executor = executor
+    }
+
+    private struct Stream {
+        var exchange: HTTPExchange
+        var filter: JournalFilter
+        /// The last event that was sent or passed over; `nil` until the first read found the journal's end.
+        var position: Int64?
+        var isReading = false
+        /// The journal may have grown since the read under way began.
+        var isStale = false
+        /// Something was written since the last keep-alive.
+        var wasBusy = false
+    }
+
+    package var count: Int { streams.count }
+
+    func add(_ exchange: HTTPExchange, filter: JournalFilter, after position: Int64?) {
+        lastNumber += 1
+        let number = lastNumber
+        exchange.begin(
+            status: 200, headers: [("Content-Type", LocalAnswer.eventStream), ("Cache-Control", "no-store")])
+        // Says at once that the stream stands, for clients that wait for the first byte.
+        exchange.write(EventStream.keepAlive)
+        streams[number] = Stream(exchange: exchange, filter: filter, position: position)
+        exchange.onClose { [weak self] in self?.remove(number) }
+        feed(number)
+        scheduleKeepAlive()
+    }
+
+    /// The journal may have grown.
+    package func poke() {
+        for number in streams.keys { feed(number) }
+    }
+
+    package func closeAll() {
+        for stream in streams.values { stream.exchange.end() }
+        streams.removeAll()
+        keepAlive?.cancel()
+        keepAlive = nil
+    }
+
+    private func remove(_ number: UInt64) {
+        // The exchange is over; ending it is what tells it so.
+        streams.removeValue(forKey: number)?.exchange.abort()
+        if streams.isEmpty {
+            keepAlive?.cancel()
+            keepAlive = nil
+        }
+    }
+
+    private func feed(_ number: UInt64) {
+        guard var stream = streams[number] else { return }
+        if stream.isReading {
+            streams[number]?.isStale = true
+            return
+        }
+        stream.isReading = true
+        stream.isStale = false
+        streams[number] = stream
+        let (filter, position) = (stream.filter, stream.position)
+        reader.read { reads, _ throws(StoreError) in
+            // Without a position the stream begins with what comes next.
+            try reads.journal(after: position ?? .max, limit: position == nil ? 0 : Self.pageSize, filter: filter)
+        } completion: { [weak self] result in
+            self?.fed(number, result)
+        }
+    }
+
+    private func fed(_ number: UInt64, _ result: Result<JournalPage, StoreError>) {
+        guard var stream = streams[number] else { return }
+        stream.isReading = false
+        guard case .success(let page) = result else {
+            // The client reconnects with its last id; that is what ids are for.
+            streams.removeValue(forKey: number)?.exchange.abort()
+            return
+        }
+        let bytes = text(of: page, after: stream.position)
+        stream.position = stream.position == nil ? page.newest : page.next
+        if !bytes.isEmpty {
+            if stream.exchange.unsentBytes + bytes.count > EventStream.backlogMax {
+                stream.exchange.write(EventStream.overflow)
+                stream.exchange.end()
+                streams[number] = nil
+                return
+            }
+            stream.wasBusy = true
+            stream.exchange.write(bytes)
+        }
+        let goesOn = stream.isStale || page.next < page.newest
+        streams[number] = stream
+        // At the reader's pace: a page more only when the last one has left.
+        if goesOn, stream.position != page.newest || stream.isStale {
+            stream.exchange.whenWritable { [weak self] in self?.feed(number) }
+        }
+    }
+
+    private func text(of page: JournalPage, after position: Int64?) -> [UInt8] {
+        guard let position else { return [] }
+        var bytes: [UInt8] = []
+        // What lies between was thrown away, or can no longer be told: the reader must look at the records again.
+        if position + 1 < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }
+        for event in page.events {
+            let (type, json) = event.text
+            bytes += EventStream.event(id: event.id, type: type, data: json)
+        }
+        return bytes
+    }
+
+    private func scheduleKeepAlive() {
+        guard keepAlive == nil, !streams.isEmpty else { return }
+        keepAlive = executor.schedule(after: EventStream.keepAliveInterval) { [weak self] in
+            guard let self else { return }
+            keepAlive = nil
+            for (number, stream) in streams {
+                if !stream.wasBusy { stream.exchange.write(EventStream.keepAlive) }
+                streams[number]?.wasBusy = false
+            }
+            scheduleKeepAlive()
+        }
+    }
+}
+
+extension Agent {
+    func streamEvents(_ call: LocalCall, _ query: EventQuery) throws(Problem) {
+        let position = try EventStream.position(lastEventID: call.exchange.request.header("Last-Event-ID"))
+        if let entity = query.entity { try call.checkEntity(entity) }
+        // Whoever may not operate sees the entities that its rules give it, and nothing about others.
+        var filter = JournalFilter()
+        filter.types = Set((query.types ?? []).map(\.rawValue))
+        if let entity = query.entity {
+            filter.entities = [entity]
+        } else if let entities = call.peer.entities, !call.peer.allows(.operate) {
+            filter.entities = entities
+        }
+        events.add(call.exchange, filter: filter, after: position)
+    }
+}
+
+extension JournalEvent {
+    /// In the shape of the local API.
+    var text: (type: String, json: [UInt8]) {
+        switch body {
+        case .mutation(let it):
+            (
+                "mutation",
+                EventPayload.mutation(
+                    it.key, seq: it.seq, state: it.state, record: it.record, problem: it.problem, into: it.into)
+            )
+        case .record(let it):
+            (
+                "record",
+                EventPayload.record(
+                    it.record, isDeletion: it.change == .delete, isRemote: it.source == .remote, version: it.version,
+                    status: it.status)
+            )
+        case .note(let type, let json): (type, Array(json.utf8))
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import LocalAPI
+import SyncCore
+import SyncHTTP
+
+/// The door of the local API: what a request is and whether it may pass is decided from its head; its body is read after.
+final class LocalAPIHandler: HTTPHandler {
+    private let agent: Agent
+
+    init(agent: Agent) {
+        self.agent = agent
+    }
+
+    func admit(_ request: RequestHead) -> HTTPAdmission {
+        // The admission holds closures for this very loop; it never leaves it.
+        nonisolated(unsafe) var admission: HTTPAdmission?
+        agent.assumeIsolated { admission = $0.admit(request) }
+        guard let admission else { preconditionFailure("a request was neither admitted nor refused") }
+        return admission
+    }
+}
+
+/// One admitted request.
+struct LocalCall {
+    let exchange: HTTPExchange
+    let route: Route
+    /// `nil` on the routes that anybody may use.
+    let access: Access?
+    let body: [UInt8]
+
+    func answer(_ answer: LocalAnswer) {
+        exchange.send(answer)
+    }
+
+    func refuse(_ problem: Problem) {
+        exchange.send(problem.localAnswer)
+    }
+}
+
+extension HTTPExchange {
+    func send(_ answer: LocalAnswer) {
+        var headers = answer.headers.fields.map { ($0.name, $0.value) }
+        if let type = answer.contentType { headers.append(("Content-Type", type)) }
+        respond(status: answer.status, headers: headers, body: answer.body)
+    }
+}
+
+extension Agent {
+    func admit(_ request: RequestHead) -> HTTPAdmission {
+        do throws(Problem) {
+            let route = try Route.parse(method: request.method.rawValue, target: request.target)
+            let access = try gate.admit(request.peer, to: route, now: environment.time.now().instant)
+            try route.body.check(
+                contentType: request.header("Content-Type"), contentEncoding: request.header("Content-Encoding"),
+                contentLength: request.contentLength, isChunked: request.contentLength == nil)
+            switch route.body {
+            case .none: return .collect(limit: 0) { [self] exchange, body in serve(exchange, route, access, body) }
+            case .json(let maxBytes, _):
+                return .collect(limit: maxBytes) { [self] exchange, body in serve(exchange, route, access, body) }
+            case .lines: return .stream(limit: nil) { [self] exchange in serve(exchange, route, access, []) }
+            }
+        } catch {
+            observed.refusals[error.code, default: 0] += 1
+            return .refuse(HTTPProblem(error))
+        }
+    }
+
+    private nonisolated func serve(_ exchange: HTTPExchange, _ route: Route, _ access: Access?, _ body: [UInt8]) {
+        assumeIsolated { agent in
+            let call = LocalCall(exchange: exchange, route: route, access: access, body: body)
+            do throws(Problem) {
+                try agent.dispatch(call)
+            } catch {
+                agent.observed.refusals[error.code, default: 0] += 1
+                call.refuse(error)
+            }
+        }
+    }
+
+    /// Every route answers, now or later; what it throws is the answer.
+    private func dispatch(_ call: LocalCall) throws(Problem) {
+        switch call.route {
+        case .health: call.answer(ControlAnswer.health)
+        case .ready: call.answer(ControlAnswer.ready(reason: nil, firstSync: nil))
+        case .enqueue(let wait): try enqueue(call, wait: wait)
+        case .enqueueLines: enqueueLines(call)
+        case .mutations(let query): listMutations(call, query)
+        case .mutation(let key): showMutation(call, key)
+        case .cancelMutation(let key): cancelMutation(call, key)
+        case .retryMutation(let key): try retryMutation(call, key)
+        case .discardMutation(let key): try discardMutation(call, key)
+        case .record(let name, let view): try readRecord(call, name, view)
+        case .records(let query): try readRecords(call, query)
+        case .query: try readRecords(call, QueryBody.read(call.body))
+        case .entities: listEntities(call)
+        case .status: showStatus(call)
+        case .metrics: showMetrics(call)
+        case .events(let query): try streamEvents(call, query)
+        case .sync: try sync(call)
+        case .pause: try pause(call)
+        case .resume: try resume(call)
+        case .config: showConfiguration(call)
+        case .checkConfig: try checkConfiguration(call)
+        case .reloadConfig: reloadConfiguration(call)
+        }
+    }
+}
+
+extension LocalCall {
+    /// - Precondition: The route needs a role, so the gate has found who asks.
+    var peer: Access {
+        guard let access else { preconditionFailure("\(route.name) was served without access") }
+        return access
+    }
+
+    func checkEntity(_ entity: EntityName) throws(Problem) {
+        guard peer.allows(entity) else {
+            throw LocalProblem.entityNotAllowed.problem("the access rules do not give \(peer.app) the entity \(entity)")
+        }
+    }
+}

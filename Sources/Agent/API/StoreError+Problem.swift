@@ -1,0 +1,18 @@
+import LocalAPI
+import SyncCore
+import SyncStore
+
+extension StoreError {
+    /// What an app is told. The details of the medium stay in the log.
+    var localProblem: Problem {
+        if let problem { return problem }
+        switch code {
+        case .diskFull: return LocalProblem.diskFull.problem("the disk of the agent is full", retryAfter: 60)
+        case .unknownOutcome:
+            return LocalProblem.outcomeUnknown.problem(
+                "the disk failed while this was being stored; whether it was is not known", members: ["outcome": "unknown"])
+        case .locked: return LocalProblem.starting.problem("the database is busy", retryAfter: 1)
+        default: return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Logging
+package import NIOCore
+import SyncCore
+package import SyncHTTP
+package import SyncStore
+
+// From the first request to the last.
+extension Agent {
+    /// Opens the door of the local API. The network is no part of this: apps are served before any of it is there.
+    package nonisolated func listen(
+        on endpoint: HTTPEndpoint, group: any EventLoopGroup, limits: HTTPServerLimits = HTTPServerLimits()
+    ) async throws(HTTPServerError) -> HTTPServer {
+        var configuration = HTTPServerConfiguration(endpoint: endpoint, problemBody: HTTPProblem.localBody)
+        configuration.limits = limits
+        configuration.refused = { [weak self] problem, peer in
+            self?.assumeIsolated { $0.noteRefusal(problem, peer) }
+        }
+        return try await HTTPServer.start(configuration, on: group, handler: LocalAPIHandler(agent: self))
+    }
+
+    private func noteRefusal(_ problem: HTTPProblem, _ peer: HTTPPeer) {
+        observed.refusals[problem.code, default: 0] += 1
+        log.debug("refused a connection or request", metadata: ["code": "\(problem.code)", "detail": "\(problem.detail)"])
+    }
+
+    /// A commit failed. What it held is either there after all or it is not; the apps that waited for it have been told.
+    package func note(_ incident: StoreWriter.Incident) {
+        switch incident {
+        case .commitFailed(let error, let survived, let relaxedLost):
+            observed.recovery = "a commit failed (\(error)); the database was opened again"
+            log.error(
+                "a commit failed",
+                metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
+            if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
+        case .fatal(let error):
+            observed.storeIsReadOnly = true
+            log.critical("the store failed for good", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// What was found when the store was opened, for status and the log.
+    package func note(_ opening: StoreOpening) {
+        if opening.isNew { log.notice("a new database was made") }
+        if opening.lostTail > 0 {
+            observed.recovery = "\(opening.lostTail) acknowledged mutations at the end of the database are missing"
+            raise("lost_tail", observed.recovery ?? "")
+        }
+        guard opening.wasUnclean else { return }
+        log.notice("the last run did not end in good order; the database is being checked")
+        reader.read { reads, _ throws(StoreError) in
+            try reads.check()
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success([]): agent.log.info("the database is whole")
+                case .success(let complaints):
+                    agent.observed.integrity = complaints.first ?? "damaged"
+                    agent.raise("integrity", "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
+                case .failure(let error): agent.log.warning("the database was not checked", metadata: ["error": "\(error)"])
+                }
+            }
+        }
+    }
+
+    package func noteLastGood(_ damage: String) {
+        startedFromLastGood = true
+        configurationError = damage
+        raise("config_damaged", "the configuration files are damaged; the last good copy is in force: \(damage)")
+    }
+
+    /// Ends streams and waits; nothing new is begun. What is in flight stays so, and is settled by the next run.
+    package func wind() {
+        events.closeAll()
+        stopEngine()
+    }
+}
+
+extension HTTPProblem {
+    static let localBody: @Sendable (HTTPProblem) -> [UInt8] = { problem in
+        Problem(problem.code, status: problem.status, title: problem.title, detail: problem.detail)
+            .json(prefix: Problem.localPrefix).bytes
+    }
+
+    init(_ problem: Problem) {
+        var headers: [(String, String)] = []
+        if let retryAfter = problem.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
+        if let allow = problem.members["allow"]?.array {
+            headers.append(("Allow", allow.compactMap(\.text).joined(separator: ", ")))
+        }
+        self.init(status: problem.status, code: problem.code, detail: problem.detail, headers: headers)
+    }
+}

@@ -1,0 +1,83 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncStore
+
+// What the engine reports: one line in the log for each change of state, an event for each reader, a fact for status.
+extension Agent {
+    func note(_ report: SyncReport) {
+        switch report {
+        case .cycleBegan(let session):
+            for index in cycleWaiters.indices where cycleWaiters[index].session == nil { cycleWaiters[index].session = session }
+            log.debug("sync begins", metadata: ["session": "\(session)"])
+        case .cycleEnded(let outcome): noteEnd(outcome)
+        case .reachability(let before, let after, let cause):
+            observed.reachableSince = environment.time.now().wall
+            observed.cause = cause
+            log.notice(
+                "connectivity", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)", "cause": "\(cause)"])
+            journal(.connectivity, EventPayload.connectivity(from: before, to: after, cause: cause))
+        case .regressed(let hubSeq, let ours):
+            raise(
+                "replica_regressed",
+                "this database is older than what the hub has seen of it (seq \(hubSeq), here \(ours)): "
+                    + "it was restored or copied; everything that waits is being settled again")
+        case .epochChanged(let before, let after):
+            raise("epoch_changed", "the hub has another history than before (epoch \(before), now \(after))")
+        case .streamsRestarted(let entities):
+            log.notice("listing afresh", metadata: ["entities": "\(entities.map(\.text).joined(separator: ","))"])
+        case .massDelete(let entities):
+            raise(
+                "mass_delete",
+                "a full listing would have removed suspiciously many records of \(entities.map(\.text).joined(separator: ", ")); "
+                    + "nothing was removed")
+        case .setAside(let key, let detail):
+            log.warning("a mutation fails alone and is tried later", metadata: ["mutation": "\(key)", "error": "\(detail)"])
+        }
+    }
+
+    private func noteEnd(_ outcome: CycleOutcome) {
+        observed.cycles += 1
+        observed.bytesUp += Int64(outcome.bytesUp)
+        observed.bytesDown += Int64(outcome.bytesDown)
+        var metadata: Logger.Metadata = [
+            "session": "\(outcome.session)", "pushed": "\(outcome.pushed)", "pulled": "\(outcome.pulled)",
+            "up_bytes": "\(outcome.bytesUp)", "down_bytes": "\(outcome.bytesDown)", "ms": "\(outcome.duration.milliseconds)",
+        ]
+        if let error = outcome.error {
+            observed.failedCycles += 1
+            if outcome.errorKind == .nonsense || outcome.errorKind == .foreign { observed.badReplies += 1 }
+            metadata["error"] = "\(error)"
+            // The first failure is news; its repeats are the same story.
+            log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
+        } else {
+            observed.attention["epoch_changed"] = nil
+            let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0
+            log.log(level: isNews ? .info : .debug, "sync done", metadata: metadata)
+        }
+        if outcome.error != nil || outcome.pushed + outcome.pulled + outcome.rejected > 0 {
+            journal(
+                .sync,
+                EventPayload.sync(
+                    cycle: outcome.session, phase: "ended", result: outcome.error ?? "ok", pulled: Int64(outcome.pulled),
+                    pushed: Int64(outcome.pushed), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown)))
+        }
+        answerCycleWaiters(outcome)
+    }
+
+    func raise(_ code: String, _ detail: String) {
+        observed.attention[code] = detail
+        log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
+        journal(.attention, EventPayload.attention(code: code, detail: detail))
+    }
+
+    /// Puts an event into the journal, for readers now and later. Losing one to a power cut loses no data.
+    func journal(_ type: EventType, _ payload: [UInt8]) {
+        let json = String(decoding: payload, as: UTF8.self)
+        store.run { store, now throws(StoreError) in
+            try store.note(type: type.rawValue, json: json, at: now)
+        } completion: { [self] _ in
+            assumeIsolated { $0.events.poke() }
+        }
+    }
+}

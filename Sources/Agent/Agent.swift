@@ -1,0 +1,76 @@
+import Logging
+package import SyncCore
+package import SyncHTTP
+package import SyncStore
+
+/// Runs the engine: feeds it events, performs its effects one after another, and serves the local API from the same event
+/// loop. It holds no rule of its own; what it decides, it decides by asking a value of the core.
+///
+/// It lives on one NIO loop (``LoopExecutor``), so a request handler enters it without a hop, and an idle agent sleeps in
+/// one `epoll_wait`. The store's writer and reader and the transport have a thread each; their answers come back as calls
+/// on the loop.
+package actor Agent {
+    package nonisolated let executor: LoopExecutor
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    let environment: AgentEnvironment
+    let store: StoreWriter
+    let reader: StoreReader
+    let hub: HubClient
+    let device: DeviceID
+    let startedAt: Instant
+    var log: Logger
+    var loaded: LoadedConfiguration
+    var configurationError: String?
+    var startedFromLastGood = false
+    var configurationVersion: Int64 = 1
+
+    // The engine and what it waits for.
+    var engine: SyncEngine
+    var wake: LoopTimer?
+    var call: Task<Void, Never>?
+    var hasStopped = false
+
+    // Observers.
+    var gate: AccessGate
+    var cycleWaiters: [CycleWaiter] = []
+    var mutationWaiters: [MutationKey: [MutationWaiter]] = [:]
+    let events: EventStreams
+    var observed = Observations()
+
+    package struct Parts {
+        package var configuration: LoadedConfiguration
+        package var device: DeviceID
+        package var store: StoreWriter
+        package var reader: StoreReader
+
+        package init(configuration: LoadedConfiguration, device: DeviceID, store: StoreWriter, reader: StoreReader) {
+            self.configuration = configuration
+            self.device = device
+            self.store = store
+            self.reader = reader
+        }
+    }
+
+    package init(_ parts: Parts, environment: AgentEnvironment, executor: LoopExecutor) {
+        let now = environment.time.now()
+        self.executor = executor
+        self.environment = environment
+        store = parts.store
+        reader = parts.reader
+        device = parts.device
+        loaded = parts.configuration
+        log = environment.log
+        startedAt = now.instant
+        let configuration = parts.configuration.configuration
+        hub = HubClient(
+            settings: configuration.hubSettings(device: parts.device), transport: environment.transport,
+            compressor: environment.compressor, time: environment.time, token: environment.token)
+        var random = SeededRandom(seed: environment.seed)
+        // The real one comes with the store's first answer.
+        let replica = ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))
+        engine = SyncEngine(settings: configuration.engineSettings(spread: environment.spread), replica: replica, random: random)
+        gate = AccessGate(rules: configuration.access)
+        events = EventStreams(reader: parts.reader, executor: executor)
+    }
+}

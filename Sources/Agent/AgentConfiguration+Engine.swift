@@ -1,0 +1,52 @@
+import LocalAPI
+package import SyncCore
+package import SyncStore
+
+extension AgentConfiguration {
+    /// What of the configuration the engine decides by.
+    package func engineSettings(spread: Duration) -> SyncEngine.Settings {
+        var settings = SyncEngine.Settings()
+        settings.spread = spread
+        settings.timer.debounce = sync.debounce
+        // Whoever waits longer between two changes still wants them sent together; the ceiling keeps the ratio.
+        settings.timer.debounceMax = max(sync.debounce * 5, .seconds(1))
+        settings.timer.bulkDelay = min(sync.pullInterval, .seconds(60))
+        settings.timer.pullInterval = sync.pullInterval
+        settings.backoff = Backoff(cap: sync.maxBackoff)
+        settings.agent = AgentVersion.current
+        settings.platform = AgentVersion.platform
+        settings.entities = rules.entities.filter { $0.value.kind != .event }.keys.sorted()
+        return settings
+    }
+
+    package func hubSettings(device: DeviceID) -> HubClient.Settings {
+        HubClient.Settings(
+            baseURL: hub.url.text, device: device,
+            tls: TLSIdentity(
+                caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile,
+                publicKeyPin: hub.pin),
+            compressOver: sync.compressOverBytes, userAgent: "agentd/\(AgentVersion.current)")
+    }
+}
+
+package enum AgentVersion {
+    package static let current = ProductVersion.text
+
+    #if arch(x86_64)
+        package static let platform = "linux/amd64"
+    #elseif arch(arm64)
+        package static let platform = "linux/arm64"
+    #else
+        package static let platform = "linux"
+    #endif
+}
+
+extension AgentConfiguration {
+    package var storeCapacity: StoreCapacity {
+        var capacity = StoreCapacity()
+        capacity.mutations = store.maxMutations
+        capacity.bytes = Int64(store.maxSizeBytes)
+        capacity.minFree = Int64(store.minFreeBytes)
+        return capacity
+    }
+}

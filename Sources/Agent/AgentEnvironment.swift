@@ -1,0 +1,44 @@
+package import Logging
+package import SyncCore
+package import SyncYAML
+
+/// The outside as the agent sees it. `agentd` hands in the system; a test hands in whatever it wants to happen.
+package struct AgentEnvironment: Sendable {
+    package var transport: any HTTPTransport
+    package var compressor: any Compressor
+    package var time: any TimeSource
+    /// Changes with every boot of the machine.
+    package var bootID: String
+    package var seed: UInt64
+    package var token: HubClient.TokenReader
+    /// Free bytes of the file system of the state folder; `nil` when it cannot be asked.
+    package var freeBytes: @Sendable () -> Int64?
+    package var accounts: Accounts
+    /// The configuration files as they are now, the main one first.
+    package var configurationFiles: @Sendable () -> [ConfigurationFile]
+    /// Keeps a copy of a configuration that is in force, for the day when the files are damaged. Its failure is no reason
+    /// to stop.
+    package var keepLastGood: @Sendable (AgentConfiguration) -> Void
+    package var log: Logger
+    /// The first contact after a start or a gap is drawn from this long.
+    package var spread: Duration = .seconds(5)
+
+    package init(
+        transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource, bootID: String, seed: UInt64,
+        token: @escaping HubClient.TokenReader, freeBytes: @escaping @Sendable () -> Int64?,
+        accounts: Accounts, configurationFiles: @escaping @Sendable () -> [ConfigurationFile],
+        keepLastGood: @escaping @Sendable (AgentConfiguration) -> Void, log: Logger
+    ) {
+        self.transport = transport
+        self.compressor = compressor
+        self.time = time
+        self.bootID = bootID
+        self.seed = seed
+        self.token = token
+        self.freeBytes = freeBytes
+        self.accounts = accounts
+        self.configurationFiles = configurationFiles
+        self.keepLastGood = keepLastGood
+        self.log = log
+    }
+}

@@ -1,0 +1,136 @@
+import LocalAPI
+import SyncCore
+import SyncStore
+
+// `GET /v1/status`: assembled from facts at the moment it is asked for; nothing in it is remembered for its own sake.
+extension Agent {
+    func showStatus(_ call: LocalCall) {
+        reader.read { reads, now throws(StoreError) in
+            var attention = MutationQuery()
+            attention.states = [.rejected, .failed, .held, .conflicted]
+            attention.limit = 1_000
+            return StoreView(
+                facts: try reads.facts(at: now), entities: try reads.entities(),
+                attention: try reads.mutations(attention, at: now).suffix(StatusDocument.attentionMax).reversed())
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let view): call.answer(agent.status(view).answer)
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+
+    /// What the store contributes.
+    struct StoreView: Sendable {
+        var facts: StoreFacts
+        var entities: [EntityOverview]
+        var attention: [MutationSnapshot]
+    }
+
+    func status(_ view: StoreView) -> StatusDocument {
+        let now = environment.time.now()
+        let configuration = loaded.configuration
+        let facts = view.facts
+        var document = StatusDocument(
+            agent: .init(
+                version: AgentVersion.current, device: device.text, replica: facts.replica.text,
+                hub: configuration.hub.url.text, uptime: startedAt.duration(to: now.instant)),
+            database: database(facts),
+            configuration: .init(
+                version: configurationVersion, source: startedFromLastGood ? "last_good" : "file", error: configurationError),
+            connectivity: connectivity())
+        document.verdicts = TrafficClass.allCases.map { traffic in
+            switch engine.verdict(on: traffic, now: now.wall) {
+            case .allow: .init(traffic.name, .allow)
+            case .defer(let wait): .init(traffic.name, .deferred(reason: wait.reason.rawValue, until: wait.until))
+            }
+        }
+        document.sync = syncState(now)
+        document.outbox = outbox(facts, now)
+        document.attention = view.attention.map { mutation in
+            .init(state: mutation.state, id: mutation.key.text, record: mutation.record, problem: mutation.problem)
+        }
+        document.entities = view.entities.map { entity in
+            .init(
+                name: entity.name.text, kind: (configuration.rules[entity.name]?.kind ?? .record).rawValue,
+                records: entity.records, pending: entity.open,
+                cursorAge: entity.lastPullAt.map { max(.zero, $0.duration(to: now.wall)) })
+        }
+        document.apps = facts.openByApp.sorted { $0.key < $1.key }.map { app, open in
+            .init(app: app.text, uid: AppUser.uid(of: app), connections: 0, open: open)
+        }
+        return document
+    }
+
+    private func database(_ facts: StoreFacts) -> StatusDocument.Database {
+        let capacity = loaded.configuration.store
+        let free = environment.freeBytes()
+        var state = StatusDocument.Database.State.ok
+        if let free, free < Int64(capacity.minFreeBytes) { state = .diskFull }
+        if facts.open >= Int64(capacity.maxMutations) || facts.bytes >= Int64(capacity.maxSizeBytes) { state = .queueFull }
+        if observed.storeIsReadOnly { state = .readOnly }
+        return .init(
+            state: state, bytes: facts.bytes, walBytes: facts.walBytes, freeBytes: free, schema: facts.schema,
+            sqlite: facts.sqlite, durability: "full",
+            integrity: observed.integrity, recovery: observed.recovery)
+    }
+
+    private func connectivity() -> StatusDocument.Connectivity {
+        .init(
+            state: engine.reachability.rawValue, since: observed.reachableSince, cause: observed.cause,
+            detail: engine.reachability == .online ? nil : observed.cause)
+    }
+
+    private func syncState(_ now: Moment) -> StatusDocument.Sync {
+        let memory = engine.memory
+        var sync = StatusDocument.Sync(
+            phase: engine.cycle?.step.phase ?? "idle", lastSuccess: memory.lastSuccess, lastError: memory.lastError,
+            lastErrorAt: memory.lastErrorAt, attempt: Int64(memory.failures),
+            notBefore: memory.notBefore.flatMap { $0 > now.wall ? $0 : nil }, pause: memory.pause,
+            isCaughtUp: engine.isCaughtUp, badReplies: observed.badReplies)
+        if engine.cycle == nil, memory.pause == nil, let next = engine.nextCycleAt {
+            sync.nextAt = now.wall.advanced(by: max(.zero, now.instant.duration(to: next)))
+        }
+        if let clock = engine.clock.offset(at: now) {
+            // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
+            let isSuspect = clock.offset > HybridClock.aheadMax || clock.offset < .zero - HybridClock.aheadMax
+            sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
+        }
+        if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1) }
+        return sync
+    }
+
+    private func outbox(_ facts: StoreFacts, _ now: Moment) -> StatusDocument.Outbox {
+        var outbox = StatusDocument.Outbox(
+            counts: facts.counts.mapValues { $0.values.reduce(0, +) }, pending: facts.counts[.pending] ?? [:],
+            enqueued: facts.enqueued, oldest: facts.oldestWaiting.map { max(.zero, $0.duration(to: now.wall)) },
+            bytes: facts.waitingBytes, limit: Int64(loaded.configuration.store.maxMutations))
+        for (priority, count) in outbox.pending.sorted(by: { $0.key < $1.key }) where count > 0 {
+            guard case .defer(let wait) = engine.verdict(on: TrafficClass(priority), now: now.wall) else { continue }
+            outbox.deferred.append(.init(priority: priority, count: count, reason: wait.reason.rawValue, until: wait.until))
+        }
+        return outbox
+    }
+}
+
+extension SyncEngine.Step {
+    /// The word for people.
+    var phase: String {
+        switch self {
+        case .greeting: "hello"
+        case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica: "settle"
+        case .loadingStreams, .pulling, .applyingPull, .restartingStreams: "pull"
+        case .claiming, .pushing, .recordingResults, .settingAside: "push"
+        case .housekeeping, .remembering: "housekeeping"
+        }
+    }
+}
+
+private enum AppUser {
+    /// An app that no rule names is called after its user; -1 for the others.
+    static func uid(of app: AppName) -> Int64 {
+        app.text.hasPrefix("uid:") ? Int64(app.text.dropFirst(4)) ?? -1 : -1
+    }
+}

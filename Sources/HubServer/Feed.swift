@@ -1,0 +1,139 @@
+import SyncCore
+
+/// Hands out changes (PROTOCOL A3) and listings (A8), all of one request from the same moment.
+struct Feed {
+    let store: HubStore
+    let rules: RuleBook
+    let epoch: String
+    let secret: [UInt8]
+    let head: Int64
+
+    // MARK: Changes
+
+    func answer(_ request: PullRequest) throws(DatabaseError) -> PullResponse {
+        var response = PullResponse(epoch: epoch, head: head, pages: [])
+        var room = Room(records: request.limit, bytes: request.maxBytes)
+        for stream in request.streams {
+            switch try position(stream) {
+            case .failure(let problem): response.errors.append(StreamError(entity: stream.entity, problem: problem))
+            case .success(let cursor):
+                if let page = try page(cursor, isFirst: stream.cursor == nil, &room) { response.pages.append(page) }
+            }
+        }
+        return response
+    }
+
+    private func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
+        guard let text = stream.cursor else {
+            return .success(Cursor(epoch: epoch, entity: stream.entity, seq: 0, live: head))
+        }
+        let cursor: Cursor
+        do throws(Cursor.Refusal) {
+            cursor = try Cursor.read(text, secret: secret, epoch: epoch)
+        } catch {
+            switch error {
+            case .otherEpoch: return .failure(Feed.resync("epoch-changed", "the cursor belongs to another history of this hub"))
+            case .unreadable: return .failure(Feed.resync("cursor-expired", "the cursor cannot be read"))
+            }
+        }
+        guard cursor.entity == stream.entity else {
+            return .failure(Feed.resync("cursor-expired", "the cursor belongs to another entity"))
+        }
+        if cursor.seen < (try store.horizon(stream.entity)) {
+            return .failure(Feed.resync("cursor-expired", "deletions that this cursor has not seen are forgotten"))
+        }
+        return .success(cursor)
+    }
+
+    private static func resync(_ code: String, _ detail: String) -> Problem {
+        Problem(code, status: 410, detail: detail, members: ["resync": "snapshot"])
+    }
+
+    /// What is still allowed in this answer.
+    private struct Room {
+        var records: Int
+        var bytes: Int
+    }
+
+    /// - Returns: `nil` when there is nothing new, and the device has a cursor already.
+    private func page(_ cursor: Cursor, isFirst: Bool, _ room: inout Room) throws(DatabaseError) -> StreamPage? {
+        var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head)
+        // The feed of an event entity is empty: events only travel from device to hub.
+        let rows = rules[cursor.entity]?.kind == .event ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
+        guard !rows.isEmpty else {
+            guard isFirst else { return nil }
+            return StreamPage(entity: cursor.entity, cursor: end.text(secret: secret), hasMore: false, records: [], deletions: [])
+        }
+        let count = take(rows, &room)
+        let hasMore = count < rows.count
+        if hasMore {
+            // Somebody else's page filled the answer: this stream waits where it was.
+            end = cursor
+            if count > 0 {
+                end.seq = rows[count - 1].record.version
+                end.sub = rows[count].record.version == end.seq ? rows[count - 1].id : nil
+                if end.seq >= end.live { end.live = 0 }
+            }
+        }
+        let records = rows.prefix(count).compactMap { Feed.record($0) }
+        let deletions = rows.prefix(count).filter(\.record.isDeleted).map {
+            StreamPage.Deletion(id: $0.id, version: $0.record.version)
+        }
+        return StreamPage(
+            entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions)
+    }
+
+    private func rows(after cursor: Cursor, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
+        // `~` sorts above every character of an id: everything of the commit was handed out.
+        try store.feed(
+            cursor.entity, after: (cursor.seq, cursor.sub?.text ?? "~"), deletionsAfter: cursor.live, limit: limit)
+    }
+
+    /// How many of the rows belong on the page. It ends where a commit ends, up to twice as far as asked; a commit larger
+    /// than that is split.
+    private func take(_ rows: [HubStore.RecordRow], _ room: inout Room) -> Int {
+        let (records, bytes) = (room.records, room.bytes)
+        guard records > 0, bytes > 0 else { return 0 }
+        var size = 0
+        var count = 0
+        while count < rows.count {
+            let isFull = count >= records || size >= bytes
+            let isInsideCommit = count > 0 && rows[count].record.version == rows[count - 1].record.version
+            if isFull, !isInsideCommit || count >= 2 * records || size >= 2 * bytes { break }
+            size += rows[count].size + Feed.overhead
+            count += 1
+        }
+        room.records -= count
+        room.bytes -= size
+        return count
+    }
+
+    /// Bytes of a record beside its document: id, version, stamp, origin.
+    private static let overhead = 160
+
+    // MARK: Listings
+
+    func answer(_ request: SnapshotRequest) throws(DatabaseError) -> SnapshotPage {
+        let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
+        let isEvent = rules[request.entity]?.kind == .event
+        var rows = isEvent ? [] : try store.listing(request.entity, after: request.after, limit: request.limit + 1)
+        // A page of large documents ends early; at least one record is always on it.
+        var size = 0
+        let fitting = rows.prefix { row in
+            size += row.size + Feed.overhead
+            return size - row.size - Feed.overhead < Limits.pullBytes
+        }
+        let hasMore = rows.count > min(request.limit, fitting.count)
+        rows = Array(fitting.prefix(request.limit))
+        return SnapshotPage(
+            entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
+            records: rows.compactMap { Feed.record($0) }, after: rows.last?.id, hasMore: hasMore)
+    }
+
+    private static func record(_ row: HubStore.RecordRow) -> StreamPage.Record? {
+        row.record.hubRecord.map {
+            StreamPage.Record(
+                id: row.id, record: $0, originDevice: row.record.stamp.writer.text, originKey: row.originKey)
+        }
+    }
+}

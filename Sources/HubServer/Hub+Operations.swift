@@ -1,0 +1,73 @@
+package import SyncCore
+
+// What an operator asks for, and what the simulation needs.
+extension Hub {
+    /// How long tombstones are kept: a device that was away for longer gets a full listing instead of a feed.
+    package static let tombstoneRetention: Duration = .seconds(90 * 86_400)
+    /// How long the text of a rejection is kept for a device that asks again.
+    package static let payloadRetention: Duration = .seconds(30 * 86_400)
+
+    package func stats() throws(HubError) -> HubStats {
+        try HubInspector(store).stats()
+    }
+
+    /// Forgets deletions made before then. Cursors that have not seen them are refused from now on.
+    ///
+    /// - Returns: How many were forgotten.
+    @discardableResult
+    package func collectTombstones(before: Timestamp) throws(HubError) -> Int {
+        try transact { () throws(DatabaseError) in
+            try store.collectTombstones(before: before, raisingHorizon: !settings.ablations.contains(.horizonIgnored))
+        }
+    }
+
+    /// Everything that can be dropped by now; once a day is enough.
+    package func housekeep(at now: Timestamp) throws(HubError) {
+        try collectTombstones(before: now.advanced(by: .zero - Hub.tombstoneRetention))
+        _ = try transact { () throws(DatabaseError) in
+            try store.prunePayloads(before: now.advanced(by: .zero - Hub.payloadRetention))
+        }
+    }
+
+    /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list
+    /// everything anew and offer again what this hub no longer knows.
+    package func startEpoch() throws(HubError) {
+        try transact { () throws(DatabaseError) in try renewEpoch() }
+    }
+
+    /// The whole database as bytes.
+    package func copy() throws(HubError) -> [UInt8] {
+        do throws(DatabaseError) { return try store.database.serialize() } catch { throw HubError(error) }
+    }
+
+    /// Replaces an in-memory database by a copy made earlier, as an operator restores a backup.
+    ///
+    /// - Parameter startingEpoch: `false` only to see what happens when an operator forgets it.
+    package func restore(_ copy: [UInt8], startingEpoch: Bool = true) throws(HubError) {
+        do throws(DatabaseError) { try install(copy) } catch { throw HubError(error) }
+        if startingEpoch { try startEpoch() }
+    }
+
+    /// Changes a record in the name of the hub, as a back office would: reference data comes into being this way.
+    ///
+    /// - Parameter data: The whole document; `nil` deletes the record.
+    /// - Returns: The commit number.
+    @discardableResult
+    package func publish(_ name: RecordName, _ data: JSONObject?, at now: Timestamp) throws(HubError) -> Int64 {
+        try transact { () throws(DatabaseError) in
+            let commit = state.head + 1
+            let node = DeviceID(trusted: "hub")
+            let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
+            let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
+            let old = try store.record(name)?.record
+            // Fields that stay as they were keep their stamps: only what changed can be contested.
+            var stamps = (data == nil ? [:] : old?.stamps) ?? [:]
+            for member in data?.members ?? [] where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
+            for member in old?.data?.members ?? [] where data?[member.name.text] == nil { stamps[member.name] = stamp }
+            let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps)
+            try store.put(name, record, data: data?.json, originKey: "", at: now)
+            try advance(to: commit, adding: HubCounters())
+            return commit
+        }
+    }
+}

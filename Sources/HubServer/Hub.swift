@@ -1,0 +1,376 @@
+package import SyncCore
+
+/// The reference hub: requests in, answers out, over one SQLite database (PROTOCOL A1-A7, A9, A10).
+///
+/// Everything is synchronous and deterministic: time comes with each call, randomness with `init`. Whoever owns a hub calls
+/// it from one thread; an HTTP server, a test and the simulation drive the same code.
+///
+/// One call is one transaction and at most one fsync, however many requests it carries, and no answer exists before the
+/// commit. If the process dies before that, nothing has happened, and the devices repeat their requests.
+package final class Hub {
+    package enum Place: Sendable, Hashable {
+        case memory
+        /// The database file; its folder must exist.
+        case file(String)
+    }
+
+    package struct Settings: Sendable {
+        package var rules: RuleBook
+        /// `nil` asks for no credential at all: tests, and a hub on a loopback address.
+        package var tokens: TokenBook?
+        /// Opens request bodies; without one, gzip is refused with 415.
+        package var compressor: (any Compressor)?
+        /// Told to agents: how long to spread out after the hub was away. About fleet size / capacity.
+        package var spread: Duration = .seconds(30)
+        package var ablations: Ablations = .none
+
+        package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {
+            self.rules = rules
+            self.tokens = tokens
+            self.compressor = compressor
+        }
+    }
+
+    package var settings: Settings
+    private let place: Place
+    private var random: SeededRandom
+    private(set) var store: HubStore
+    /// What the database says, kept at hand. Goes back with a transaction that fails.
+    private(set) var state: HubStore.HubRow
+    /// Counted since the start, for `/metrics`.
+    private(set) var traffic = HubTraffic()
+    /// The last commit failed and the database could not be opened again yet.
+    private var isDown = false
+
+    #if ABLATIONS
+        /// For tests: called before each commit; `false` stands for a process that dies there. The hub answers 503 then.
+        package var beforeCommit: (() -> Bool)?
+    #endif
+
+    /// Opens the database, or makes it.
+    ///
+    /// - Throws: `.database` or `.foreignDatabase`; the latter leaves the file as it was.
+    package init(_ place: Place, settings: Settings, random: SeededRandom) throws(HubError) {
+        self.place = place
+        self.settings = settings
+        self.random = random
+        do throws(DatabaseError) {
+            store = HubStore(try HubSchema.open(place.database))
+            state = try Hub.loadOrMake(store, &self.random)
+        } catch {
+            throw HubError(error)
+        }
+    }
+
+    /// Names the history that cursors and versions belong to.
+    package var epoch: String { state.epoch }
+    /// The newest commit number.
+    package var head: Int64 { state.head }
+
+    // MARK: Requests
+
+    package func handle(_ request: HubRequest, at now: Timestamp) -> HubResponse {
+        handle([request], at: now)[0]
+    }
+
+    /// Answers several requests in one transaction: waiting pushes share an fsync.
+    ///
+    /// - Returns: One answer for each request, in their order.
+    package func handle(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
+        if isDown { reopen() }
+        let before = state
+        var responses: [HubResponse] = []
+        do throws(DatabaseError) {
+            if isDown { throw DatabaseError(.io, doing: "open the database", detail: "it is not open") }
+            try store.database.execute(requests.contains { $0.writes } ? "BEGIN IMMEDIATE" : "BEGIN")
+            for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
+            try commit()
+        } catch {
+            abandon(error)
+            state = before
+            responses = requests.map { _ in finish(HubResponse(Hub.unavailable(error)), nil, at: now) }
+        }
+        for (request, response) in zip(requests, responses) { traffic.count(request, response) }
+        return responses
+    }
+
+    /// A failure of one request takes back its own writes only.
+    private func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
+        if alone || !request.writes { return try answer(request, at: now) }
+        let before = state
+        try store.database.execute("SAVEPOINT request")
+        do throws(DatabaseError) {
+            let response = try answer(request, at: now)
+            try store.database.execute("RELEASE request")
+            return response
+        } catch {
+            try store.database.execute("ROLLBACK TO request; RELEASE request")
+            state = before
+            return finish(HubResponse(Hub.unavailable(error)), nil, at: now)
+        }
+    }
+
+    private func answer(_ request: HubRequest, at now: Timestamp) throws(DatabaseError) -> HubResponse {
+        var caller: Caller?
+        let response: HubResponse
+        do throws(Refusal) {
+            response = try respond(request, &caller, at: now)
+        } catch {
+            response = try error.answer()
+        }
+        return finish(response, caller, at: now)
+    }
+
+    private func respond(
+        _ request: HubRequest, _ caller: inout Caller?, at now: Timestamp
+    ) throws(Refusal) -> HubResponse {
+        guard let endpoint = Endpoint.find(request.path) else { throw Refusal(Hub.notFound) }
+        guard endpoint.methods.contains(request.method) else {
+            var response = HubResponse(Hub.wrongMethod)
+            response.headers["Allow"] = endpoint.methods.joined(separator: ", ")
+            throw Refusal(response)
+        }
+        guard endpoint.isForDevices else { return open(endpoint, request) }
+        let proved = try self.caller(of: request)
+        caller = proved
+        return try serve(endpoint, request, proved, at: now)
+    }
+
+    private func serve(
+        _ endpoint: Endpoint, _ request: HubRequest, _ caller: Caller, at now: Timestamp
+    ) throws(Refusal) -> HubResponse {
+        switch endpoint {
+        case .hello: try hello(request, caller, at: now)
+        case .pull: try pull(request)
+        case .push: try push(request, caller, at: now)
+        case .snapshot: try snapshot(request)
+        case .known: try known(request, caller)
+        case .probe, .healthz, .readyz, .metrics: open(endpoint, request)
+        }
+    }
+
+    // MARK: Credentials
+
+    /// Who asks, as far as it is proved.
+    struct Caller {
+        var device: DeviceID
+        var replica: ReplicaID?
+    }
+
+    /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
+    private func caller(of request: HubRequest) throws(Refusal) -> Caller {
+        let headers = HubRequestHeaders(reading: request.headers)
+        guard headers.version.flatMap({ Int($0) }) == HubHeader.currentVersion else {
+            throw Refusal(
+                Problem(
+                    "unsupported-sync-version", status: 400,
+                    detail: headers.version == nil ? "Sync-Version is missing" : "this hub does not speak that Sync-Version",
+                    members: ["supported": .array(HubHeader.supportedVersions.map { .int($0) })]))
+        }
+        let device = try credential(of: request) ?? headers.device
+        guard let device else { throw Refusal(Hub.unauthenticated("Sync-Device is missing")) }
+        // A credential speaks for one device; the header can only repeat it.
+        if let named = request.headers[HubHeader.device], named != device.text {
+            throw Refusal(Hub.unauthenticated("the credential belongs to another device"))
+        }
+        return Caller(device: device, replica: headers.replica)
+    }
+
+    /// - Returns: `nil` when this hub asks for none and none was shown.
+    private func credential(of request: HubRequest) throws(Refusal) -> DeviceID? {
+        guard let tokens = settings.tokens else { return request.certificateDevice }
+        if let device = request.certificateDevice, tokens.isBlocked(device) { throw Refusal(Hub.blocked) }
+        guard let header = request.headers["Authorization"] else {
+            if let device = request.certificateDevice { return device }
+            throw Refusal(Hub.unauthenticated("a bearer token is missing"))
+        }
+        let parts = header.split(separator: " ")
+        guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])) else {
+            throw Refusal(Hub.unauthenticated("the token is not known here"))
+        }
+        if entry.revokedAt != nil { throw Refusal(Hub.blocked) }
+        if let device = request.certificateDevice, device != entry.device {
+            throw Refusal(Hub.unauthenticated("certificate and token belong to different devices"))
+        }
+        return entry.device
+    }
+
+    // MARK: Bodies and headers
+
+    /// The request's body without its content coding.
+    func body(of request: HubRequest) throws(Refusal) -> [UInt8] {
+        let coding = request.headers["Content-Encoding"] ?? "identity"
+        if asciiCaseEqual(coding, "identity") {
+            guard request.body.count <= Limits.hubRequestBytes else { throw Refusal(Hub.bodyTooLarge) }
+            return request.body
+        }
+        guard asciiCaseEqual(coding, "gzip"), let compressor = settings.compressor else {
+            var response = HubResponse(
+                Problem("encoding-unsupported", status: 415, detail: "this hub cannot read Content-Encoding: \(coding.prefix(32))"))
+            response.headers["Accept-Encoding"] = settings.compressor == nil ? "identity" : "gzip, identity"
+            throw Refusal(response)
+        }
+        let inflated = compressor.gunzip(
+            request.body, maxBytes: Limits.hubRequestBytes, maxRatio: Limits.inflateRatio)
+        // Not 413, even for a bomb: a mutation that was damaged on its way must not be given up as too large. An agent sends
+        // the same once more as it is, and hears then what is wrong with it.
+        guard let inflated else {
+            throw Refusal(
+                Problem("malformed", status: 400, detail: "the body is not whole, valid gzip, or inflates beyond all measure"))
+        }
+        return inflated
+    }
+
+    /// Adds what every answer carries. Strangers learn the time and the version, not how much happens here.
+    private func finish(_ response: HubResponse, _ caller: Caller?, at now: Timestamp) -> HubResponse {
+        var response = response
+        var headers = HubHeaders(time: now)
+        if let caller {
+            headers.epoch = state.epoch
+            headers.head = state.head
+            if let replica = caller.replica {
+                // A hint beside the answer: if it cannot be read, neither could the rest.
+                headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0
+            }
+        }
+        let retryAfter = response.headers[HubHeader.retryAfter]
+        headers.write(to: &response.headers)
+        response.headers[HubHeader.retryAfter] = retryAfter
+        return response
+    }
+
+    // MARK: Transactions
+
+    /// Takes the commit numbers and verdicts of a push into account; they count once the transaction is through.
+    func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
+        try store.advance(to: head, adding: counted)
+        state.head = head
+        state.counters.add(counted)
+    }
+
+    /// Runs `body` in a transaction of its own.
+    func transact<T>(_ body: () throws(DatabaseError) -> T) throws(HubError) -> T {
+        let before = state
+        do throws(DatabaseError) {
+            try store.database.execute("BEGIN IMMEDIATE")
+            let result = try body()
+            try commit()
+            return result
+        } catch {
+            abandon(error)
+            state = before
+            throw HubError(error)
+        }
+    }
+
+    func renewEpoch() throws(DatabaseError) {
+        state.epoch = Hub.makeEpoch(&random)
+        try store.setEpoch(state.epoch)
+    }
+
+    private func commit() throws(DatabaseError) {
+        #if ABLATIONS
+            if let beforeCommit, !beforeCommit() {
+                throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
+            }
+        #endif
+        try store.database.execute("COMMIT")
+    }
+
+    /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
+    /// cache may be wrong, is given up as well.
+    private func abandon(_ error: DatabaseError) {
+        do throws(DatabaseError) {
+            if !isDown, store.database.isInTransaction { try store.database.execute("ROLLBACK") }
+        } catch {
+            isDown = true
+        }
+        if error.kind == .io || error.kind == .corrupt { isDown = true }
+    }
+
+    private func reopen() {
+        guard case .file = place else { return }
+        do throws(DatabaseError) {
+            store = HubStore(try HubSchema.open(place.database))
+            state = try Hub.loadOrMake(store, &random)
+            isDown = false
+        } catch {
+            // Still down: the next request tries again.
+            isDown = true
+        }
+    }
+
+    private static func loadOrMake(
+        _ store: HubStore, _ random: inout SeededRandom
+    ) throws(DatabaseError) -> HubStore.HubRow {
+        if let row = try store.hub() { return row }
+        var secret: [UInt8] = []
+        for _ in 0..<4 { withUnsafeBytes(of: random.next().bigEndian) { secret.append(contentsOf: $0) } }
+        let row = HubStore.HubRow(epoch: makeEpoch(&random), secret: secret, head: 0, counters: HubCounters())
+        try store.create(row)
+        return row
+    }
+
+    private static func makeEpoch(_ random: inout SeededRandom) -> String {
+        hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
+    }
+
+    /// Replaces what the database holds by a copy made earlier.
+    func install(_ copy: [UInt8]) throws(DatabaseError) {
+        store.database.forgetStatements()
+        try store.database.deserialize(copy)
+        state = try Hub.loadOrMake(store, &random)
+    }
+}
+
+// MARK: Refusals
+
+extension Hub {
+    /// What ends a request early: an answer, or a database that fails.
+    struct Refusal: Error {
+        private let outcome: Result<HubResponse, DatabaseError>
+
+        init(_ response: HubResponse) { outcome = .success(response) }
+        init(_ problem: Problem) { outcome = .success(HubResponse(problem)) }
+        init(_ error: DatabaseError) { outcome = .failure(error) }
+
+        func answer() throws(DatabaseError) -> HubResponse { try outcome.get() }
+    }
+
+    /// Runs a step of an endpoint; its errors end the request.
+    func reading<T>(_ body: () throws(Problem) -> T) throws(Refusal) -> T {
+        do throws(Problem) { return try body() } catch { throw Refusal(error) }
+    }
+
+    func querying<T>(_ body: () throws(DatabaseError) -> T) throws(Refusal) -> T {
+        do throws(DatabaseError) { return try body() } catch { throw Refusal(error) }
+    }
+
+    static let notFound = Problem("not-found", status: 404, detail: "there is nothing at this path")
+    static let wrongMethod = Problem("method-not-allowed", status: 405, detail: "this path takes another method")
+    static let bodyTooLarge = Problem(
+        "too-large", status: 413, detail: "a request may have at most \(Limits.hubRequestBytes) bytes, inflated")
+    static let blocked = Problem("device-blocked", status: 403, detail: "this device was shut out by an operator")
+
+    static func unauthenticated(_ detail: String) -> HubResponse {
+        var response = HubResponse(Problem("auth", status: 401, detail: detail))
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+    }
+
+    /// The detail of the failure stays here; a device can only wait.
+    private static func unavailable(_ error: DatabaseError) -> Problem {
+        let code = error.kind == .busy ? "overloaded" : "maintenance"
+        let detail = "the hub cannot use its database at the moment (\(error.kind.rawValue))"
+        return Problem(code, status: 503, detail: detail, retryAfter: error.kind == .busy ? 2 : 30)
+    }
+}
+
+extension Hub.Place {
+    var database: Database.Place {
+        switch self {
+        case .memory: .memory
+        case .file(let path): .file(path)
+        }
+    }
+}

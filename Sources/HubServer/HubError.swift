@@ -1,0 +1,32 @@
+/// Why the hub cannot start or carry out what an operator asked for. What a device asked for is answered, never thrown.
+package struct HubError: Error, Sendable, CustomStringConvertible {
+    package enum Code: String, Sendable {
+        /// The database cannot be opened, read or written.
+        case database
+        /// The database belongs to another program or a newer version; it was not touched.
+        case foreignDatabase
+        /// The file of tokens is damaged.
+        case badTokens
+        /// The address cannot be listened on.
+        case cannotListen
+        /// Certificate or key cannot be used.
+        case badCertificate
+    }
+
+    package var code: Code
+    /// What was being done, for the operator: `open /var/lib/agenthub/hub.db`.
+    package var doing: String
+    package var detail: String
+
+    package init(_ code: Code, doing: String, detail: String) {
+        self.code = code
+        self.doing = doing
+        self.detail = detail
+    }
+
+    init(_ error: DatabaseError) {
+        self.init(error.kind == .foreign ? .foreignDatabase : .database, doing: error.doing, detail: error.detail)
+    }
+
+    package var description: String { "\(doing): \(detail)" }
+}

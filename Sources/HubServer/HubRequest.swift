@@ -1,0 +1,90 @@
+package import SyncCore
+
+/// One request as ``Hub`` takes it, whatever carried it.
+package struct HubRequest: Sendable {
+    package var method: String
+    /// Percent-decoded, without the query.
+    package var path: String
+    package var query: HubQuery
+    package var headers: HTTPHeaders
+    /// As received: the hub undoes a `Content-Encoding`.
+    package var body: [UInt8]
+    /// The device that a verified client certificate names.
+    package var certificateDevice: DeviceID?
+
+    /// - Parameter target: Path and query as on the request line. One that cannot be decoded becomes a path that exists
+    ///   nowhere, and is answered so.
+    package init(
+        _ method: String, _ target: String, headers: HTTPHeaders = [:], body: [UInt8] = [],
+        certificateDevice: DeviceID? = nil
+    ) {
+        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        self.method = method
+        path = parts.first.flatMap { HubRequest.decode($0, plusIsSpace: false) } ?? ""
+        query = HubQuery()
+        for pair in (parts.count > 1 ? parts[1] : "").split(separator: "&").prefix(32) {
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = HubRequest.decode(sides[0], plusIsSpace: true),
+                let value = sides.count > 1 ? HubRequest.decode(sides[1], plusIsSpace: true) : ""
+            else {
+                path = ""
+                continue
+            }
+            query.append(name, value)
+        }
+        self.headers = headers
+        self.body = body
+        self.certificateDevice = certificateDevice
+    }
+
+    private static func decode(_ text: Substring, plusIsSpace: Bool) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
+            case UInt8(ascii: "%"):
+                guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else { return nil }
+                bytes.append(high << 4 | low)
+            default: bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+package struct HubResponse: Sendable {
+    package var status: Int
+    package var headers: HTTPHeaders
+    package var body: [UInt8]
+
+    package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    init(json body: [UInt8]) {
+        self.init(status: 200, headers: ["Content-Type": "application/json"], body: body)
+    }
+
+    init(text: String, status: Int = 200) {
+        self.init(status: status, headers: ["Content-Type": "text/plain; charset=utf-8"], body: Array(text.utf8))
+    }
+
+    init(_ problem: Problem) {
+        self.init(
+            status: problem.status, headers: ["Content-Type": "application/problem+json"],
+            body: problem.json(prefix: Problem.hubPrefix).bytes)
+        if let seconds = problem.retryAfter { headers[HubHeader.retryAfter] = String(seconds) }
+    }
+}

@@ -1,0 +1,327 @@
+import SyncCore
+
+/// Decides about the mutations of one push, in the order given (PROTOCOL A4).
+///
+/// It works on copies of the records that it touches and writes them at the end, inside the caller's transaction. A group
+/// that fails is undone by going back to the copy from before it, which is a savepoint without a statement: nothing of a
+/// failed group ever reaches the database.
+struct PushBatch {
+    private let device: DeviceID
+    private let now: Timestamp
+    private let rules: RuleBook
+    private let ablations: Ablations
+    private let store: HubStore
+    private let headBefore: Int64
+
+    /// The newest commit number, those of this batch included.
+    private(set) var head: Int64
+    private(set) var counters = HubCounters()
+    private var records: [RecordName: Working] = [:]
+    /// The records in the order of their first touch, so that the writes do not depend on hashing.
+    private var touched: [RecordName] = []
+    private var fates: [MutationKey: Fate] = [:]
+    private var keys: [HubStore.KeyRow] = []
+    /// Records with a mutation that was not applied and may yet be: what comes after it must wait.
+    private var blocked: Set<RecordName> = []
+    /// What became last of the records of which a mutation was not applied: where such a record does not exist, its
+    /// children cannot either.
+    private var missingParents: [RecordName: Fate.Ending] = [:]
+
+    init(device: DeviceID, now: Timestamp, rules: RuleBook, ablations: Ablations, store: HubStore, head: Int64) {
+        self.device = device
+        self.now = now
+        self.rules = rules
+        self.ablations = ablations
+        self.store = store
+        headBefore = head
+        self.head = head
+    }
+
+    // MARK: Deciding
+
+    mutating func decide(_ items: [IncomingItem]) throws(DatabaseError) -> [PushResult] {
+        var results: [PushResult] = []
+        results.reserveCapacity(items.count)
+        var index = 0
+        while index < items.count {
+            var end = index + 1
+            if let group = items[index].group {
+                while end < items.count, items[end].group == group { end += 1 }
+            }
+            results += try unit(items[index..<end])
+            index = end
+        }
+        for result in results { counters.count(result.verdict) }
+        return results
+    }
+
+    /// One mutation, or all of one group: they share a commit number, so that no page of the feed can split them.
+    private mutating func unit(_ items: ArraySlice<IncomingItem>) throws(DatabaseError) -> [PushResult] {
+        // A copy costs only when something is written to it, which is why a mutation that stands alone makes none.
+        let before = items.count > 1 ? self : nil
+        let commit = head + 1
+        var results: [PushResult] = []
+        for item in items {
+            let result = try one(item, commit: commit)
+            conclude(item, result)
+            results.append(result)
+        }
+        let endings = results.map { Fate.Ending($0.verdict) }
+        if let before, !endings.allSatisfy({ $0 == .accepted }) {
+            self = before
+            results = failed(results, endings)
+            for (item, result) in zip(items, results) { conclude(item, result) }
+        }
+        return results
+    }
+
+    /// A group of which a member was not accepted: nothing of it is. The others share the fate of the worst.
+    private func failed(_ results: [PushResult], _ endings: [Fate.Ending]) -> [PushResult] {
+        let isFinal = endings.contains(.rejected)
+        return results.map { result in
+            guard case .accepted = result.verdict else { return result }
+            if isFinal {
+                let problem = Problem("group-rejected", status: 409, detail: "another mutation of the group was rejected")
+                return PushResult(key: result.key, verdict: .rejected(problem, current: nil))
+            }
+            let problem = Problem("blocked-by-earlier", status: 409, detail: "another mutation of the group waits")
+            return PushResult(key: result.key, verdict: .retry(problem, after: nil))
+        }
+    }
+
+    private mutating func one(_ item: IncomingItem, commit: Int64) throws(DatabaseError) -> PushResult {
+        if let known = try known(item.key) { return try repeated(item, known) }
+        let mutation: IncomingMutation
+        switch item.content {
+        case .failure(let problem): return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+        case .success(let read): mutation = read
+        }
+        if blocked.contains(mutation.record) {
+            let problem = Problem("blocked-by-earlier", status: 409, detail: "an earlier mutation of \(mutation.record) waits")
+            return PushResult(key: item.key, verdict: .retry(problem, after: nil))
+        }
+        guard let rules = rules[mutation.record.entity] else {
+            let problem = Problem("unknown-entity", status: 422, detail: "\(mutation.record.entity) is not an entity of this hub")
+            return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+        }
+        if let verdict = try dependencies(of: mutation, rules) { return PushResult(key: item.key, verdict: verdict) }
+        return try apply(mutation, item.key, rules, commit: commit)
+    }
+
+    private mutating func apply(
+        _ mutation: IncomingMutation, _ key: MutationKey, _ rules: EntityRules, commit: Int64
+    ) throws(DatabaseError) -> PushResult {
+        var mutation = mutation
+        // A version that this history has not reached yet belongs to another one: nothing can be read from it.
+        let isForeign = mutation.baseVersion > headBefore
+        if isForeign { mutation.baseVersion = -1 }
+        var working = try load(mutation.record)
+        let change = HubMerge.Change(device: device, key: key, mutation: mutation)
+        switch HubMerge.apply(change, to: working.record, rules: rules, commit: commit, now: now) {
+        case .rejected(let problem):
+            let current = problem.code == "deleted" ? working.state : nil
+            return PushResult(key: key, verdict: .rejected(problem, current: current))
+        case .conflict(let fields):
+            return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state))
+        case .accepted(let accepted):
+            if let record = accepted.record {
+                let text = record.data?.json
+                if let text, text.utf8.count > Limits.documentBytes {
+                    let problem = Problem(
+                        "too-large", status: 413, detail: "\(mutation.record) would have more than \(Limits.documentBytes) bytes")
+                    return PushResult(key: key, verdict: .rejected(problem, current: nil))
+                }
+                working.replace(record, text: text, key: key)
+                head = commit
+            }
+            records[mutation.record] = working
+            var result = PushResult(
+                key: key,
+                verdict: .accepted(
+                    version: working.record?.version ?? 0, serverID: nil,
+                    record: isComputable(accepted, mutation, working) ? nil : working.record?.hubRecord,
+                    merged: accepted.merged))
+            result.notes.isClockClamped = accepted.isClockClamped
+            return result
+        }
+    }
+
+    /// Whether the device knows the outcome without being told: it had seen everything that this batch did not do itself.
+    private func isComputable(_ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: Working) -> Bool {
+        accepted.isPlain && mutation.baseVersion >= working.versionBefore
+    }
+
+    // MARK: What came before
+
+    private func known(_ key: MutationKey) throws(DatabaseError) -> Fate? {
+        if let fate = fates[key] { return fate }
+        return try store.key(device, key).map { Fate(row: $0) }
+    }
+
+    private mutating func repeated(_ item: IncomingItem, _ known: Fate) throws(DatabaseError) -> PushResult {
+        guard known.fingerprint == item.fingerprint else {
+            let problem = Problem(
+                "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else")
+            return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+        }
+        var result = PushResult(key: item.key, verdict: .duplicate(original: known.original, current: .absent))
+        if known.ending == .rejected { result.notes.problem = known.payload.map { Problem($0) } }
+        if known.ending == .conflict { result.notes.fields = (known.payload?.array ?? []).compactMap(\.text) }
+        // The present record, never the one of the first answer: it may be gone by now, or newer.
+        if ablations.contains(.duplicateReplaysStored), known.ending == .accepted, let payload = known.payload,
+            let stored = try? HubState.read(payload, at: "")
+        {
+            result.verdict = .duplicate(original: .accepted, current: stored)
+        } else if let name = item.record, rules[name.entity]?.kind != .event {
+            result.verdict = .duplicate(original: known.original, current: try load(name).state)
+        }
+        return result
+    }
+
+    /// - Returns: Why the mutation cannot be applied now, or `nil`.
+    private mutating func dependencies(
+        of mutation: IncomingMutation, _ rules: EntityRules
+    ) throws(DatabaseError) -> PushResult.Verdict? {
+        for key in mutation.dependsOn {
+            let ending = try known(key)?.ending
+            if ending == .accepted { continue }
+            return missing("mutation \(key)", ending)
+        }
+        for (field, parent) in rules.refs.sorted(by: { $0.key < $1.key }) {
+            guard let id = mutation.content.data[field]?.text.flatMap({ RecordID($0) }) else { continue }
+            let name = RecordName(parent, id)
+            if let ending = missingParents[name], try !load(name).isLive { return missing(name.description, ending) }
+        }
+        return nil
+    }
+
+    private func missing(_ what: String, _ ending: Fate.Ending?) -> PushResult.Verdict {
+        if ending == .rejected {
+            return .rejected(Problem("parent-rejected", status: 409, detail: "\(what) was rejected"), current: nil)
+        }
+        return .retry(Problem("dependency-missing", status: 424, detail: "\(what) is not here yet"), after: nil)
+    }
+
+    private mutating func conclude(_ item: IncomingItem, _ result: PushResult) {
+        let ending = Fate.Ending(result.verdict)
+        if let record = item.record {
+            if ending == .conflict || ending == .retry { blocked.insert(record) }
+            if ending != .accepted { missingParents[record] = ending }
+        }
+        var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
+        switch result.verdict {
+        case .duplicate: return
+        // The key stands for another mutation: its fate is not ours.
+        case .rejected(let problem, _) where problem.code == "idempotency-mismatch": return
+        // No answer that binds: the key is as unknown as before.
+        case .retry:
+            fates[item.key] = nil
+            return
+        case .accepted(let version, _, _, _):
+            fate.version = version
+            if ablations.contains(.duplicateReplaysStored), let name = item.record { fate.payload = records[name]?.state.json }
+        case .rejected(let problem, _): fate.payload = problem.json(prefix: Problem.hubPrefix)
+        case .conflict(let fields, _): fate.payload = .list(fields)
+        }
+        fates[item.key] = fate
+        keys.append(
+            HubStore.KeyRow(
+                key: item.key, fingerprint: fate.fingerprint, seq: item.seq, status: fate.original, version: fate.version,
+                payload: fate.payload?.json))
+    }
+
+    // MARK: Records
+
+    private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
+        if let working = records[name] { return working }
+        let working = Working(try store.record(name)?.record)
+        records[name] = working
+        touched.append(name)
+        return working
+    }
+
+    /// Writes what was decided. The caller commits.
+    func write() throws(DatabaseError) {
+        for name in touched {
+            guard let working = records[name], working.isChanged, let record = working.record else { continue }
+            try store.put(name, record, data: working.text, originKey: working.key, at: now)
+        }
+        for key in keys { try store.put(device, key, at: now) }
+    }
+
+    /// A record while the batch is being decided.
+    private struct Working {
+        private(set) var record: VersionedRecord?
+        /// The version that the record had before this batch; 0 when there was none.
+        let versionBefore: Int64
+        private(set) var text: String?
+        private(set) var key = ""
+        private(set) var isChanged = false
+
+        init(_ record: VersionedRecord?) {
+            self.record = record
+            versionBefore = record?.version ?? 0
+        }
+
+        mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey) {
+            self.record = record
+            self.text = text
+            self.key = key.text
+            isChanged = true
+        }
+
+        var state: HubState { record?.hubState ?? .absent }
+        var isLive: Bool { record?.isDeleted == false }
+    }
+
+    /// What became of a key.
+    private struct Fate {
+        enum Ending: Hashable {
+            case accepted, conflict, rejected, retry
+
+            init(_ verdict: PushResult.Verdict) {
+                switch verdict {
+                case .accepted: self = .accepted
+                case .conflict: self = .conflict
+                case .rejected: self = .rejected
+                case .retry: self = .retry
+                case .duplicate(let original, _): self = Ending(original)
+                }
+            }
+
+            init(_ original: PushResult.Original) {
+                switch original {
+                case .accepted: self = .accepted
+                case .conflict: self = .conflict
+                case .rejected: self = .rejected
+                }
+            }
+        }
+
+        var fingerprint: [UInt8]
+        var ending: Ending
+        var version: Int64
+        var payload: JSON?
+
+        init(fingerprint: [UInt8], ending: Ending, version: Int64, payload: JSON?) {
+            self.fingerprint = fingerprint
+            self.ending = ending
+            self.version = version
+            self.payload = payload
+        }
+
+        init(row: HubStore.KeyRow) {
+            self.init(
+                fingerprint: row.fingerprint, ending: Ending(row.status), version: row.version,
+                payload: row.payload.flatMap { try? JSONReader.read($0) })
+        }
+
+        var original: PushResult.Original {
+            switch ending {
+            case .accepted, .retry: .accepted
+            case .conflict: .conflict
+            case .rejected: .rejected
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+/// The tables of the hub (PROTOCOL A15) and the steps from each version to the next. A step is never edited once released.
+///
+/// - `record`: one row a record; a deleted one is its tombstone (`data` is NULL). `version` is the commit number of the last
+///   change, which is also what the feed is ordered by: "the newest version of each record after N" needs no log.
+/// - `mutation_key`: every final answer ever given, for the life of the device. A device may sleep for months and then
+///   repeat its last request; whoever forgets keys applies it twice.
+/// - `replica`: each database that a device ever had. Two that take turns are a cloned device.
+///
+/// Tokens are not in here: they are written by another process, and only one process may write a WAL database
+/// (SQLite before 3.51.3 can corrupt it when two connections write or checkpoint at the same moment).
+enum HubSchema {
+    static let applicationID: Int64 = 0x4553_4842  // "ESHB"
+    static let version = Int64(steps.count)
+
+    /// Settings of the writing connection. FULL: an answer is a promise that outlives a power cut.
+    ///
+    /// `page_size` and `auto_vacuum` must come before the switch to WAL, after which they are silently ignored.
+    static let pragmas = """
+        PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
+        PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000; PRAGMA mmap_size=0;
+        PRAGMA secure_delete=OFF; PRAGMA journal_size_limit=16777216; PRAGMA wal_autocheckpoint=1000;
+        PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;
+        """
+
+    static let steps = [
+        """
+        CREATE TABLE hub(
+          one INTEGER PRIMARY KEY CHECK(one = 1),
+          epoch TEXT NOT NULL,
+          secret BLOB NOT NULL,
+          head INTEGER NOT NULL CHECK(head >= 0),
+          applied INTEGER NOT NULL DEFAULT 0, duplicates INTEGER NOT NULL DEFAULT 0,
+          conflicts INTEGER NOT NULL DEFAULT 0, rejected INTEGER NOT NULL DEFAULT 0, retried INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+        CREATE TABLE record(
+          entity TEXT NOT NULL,
+          id TEXT NOT NULL,
+          version INTEGER NOT NULL CHECK(version > 0),
+          data TEXT,
+          hlc TEXT NOT NULL,
+          writer TEXT NOT NULL,
+          exceptions TEXT,
+          origin_key TEXT NOT NULL,
+          updated_at_ms INTEGER NOT NULL,
+          PRIMARY KEY(entity, id)
+        ) STRICT;
+        CREATE INDEX record_feed ON record(entity, version, id);
+        CREATE INDEX record_tombstone ON record(updated_at_ms) WHERE data IS NULL;
+        CREATE TABLE horizon(entity TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+        CREATE TABLE device(
+          id TEXT PRIMARY KEY,
+          replica TEXT,
+          agent TEXT, platform TEXT, config_seen INTEGER,
+          applied INTEGER NOT NULL DEFAULT 0, duplicates INTEGER NOT NULL DEFAULT 0,
+          conflicts INTEGER NOT NULL DEFAULT 0, rejected INTEGER NOT NULL DEFAULT 0, retried INTEGER NOT NULL DEFAULT 0,
+          first_seen_ms INTEGER NOT NULL, last_seen_ms INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE replica(
+          device TEXT NOT NULL REFERENCES device(id),
+          id TEXT NOT NULL,
+          max_seq INTEGER NOT NULL DEFAULT 0,
+          acked_seq INTEGER NOT NULL DEFAULT 0,
+          returns INTEGER NOT NULL DEFAULT 0,
+          first_seen_ms INTEGER NOT NULL, last_seen_ms INTEGER NOT NULL,
+          PRIMARY KEY(device, id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE mutation_key(
+          device TEXT NOT NULL,
+          key TEXT NOT NULL,
+          fingerprint BLOB NOT NULL CHECK(length(fingerprint) = 16),
+          seq INTEGER,
+          status INTEGER NOT NULL CHECK(status BETWEEN 0 AND 2),
+          version INTEGER NOT NULL,
+          payload TEXT,
+          at_ms INTEGER NOT NULL,
+          PRIMARY KEY(device, key)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
+        """
+    ]
+
+    /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.
+    static func open(_ place: Database.Place) throws(DatabaseError) -> Database {
+        let database = try Database(place)
+        let name = try database.number("PRAGMA application_id")
+        let present = try database.number("PRAGMA user_version")
+        let isEmpty = try database.number("SELECT count(*) FROM sqlite_schema") == 0
+        guard name == applicationID || (name == 0 && isEmpty) else {
+            throw DatabaseError(.foreign, doing: "open the database", detail: "it belongs to another program (application_id \(name))")
+        }
+        guard present <= version else {
+            throw DatabaseError(
+                .foreign, doing: "open the database", detail: "it has schema \(present), this program knows up to \(version)")
+        }
+        try database.execute(pragmas)
+        if case .file = place {
+            guard try database.text("PRAGMA journal_mode") == "wal", try database.number("PRAGMA synchronous") == 2 else {
+                throw DatabaseError(.other, doing: "open the database", detail: "SQLite refused WAL with synchronous=FULL")
+            }
+        }
+        for (index, step) in steps.enumerated().dropFirst(Int(present)) {
+            try database.execute(
+                "BEGIN IMMEDIATE; \(step) PRAGMA application_id=\(applicationID); PRAGMA user_version=\(index + 1); COMMIT;")
+        }
+        return database
+    }
+}
+
+extension Database {
+    func number(_ sql: String) throws(DatabaseError) -> Int64 { try first(sql) { $0.int(0) } ?? 0 }
+    func text(_ sql: String) throws(DatabaseError) -> String { try first(sql) { $0.text(0) } ?? "" }
+}

@@ -1,0 +1,339 @@
+import SyncCore
+
+/// The rows of the hub's database as values. It knows SQL and the form of the columns, and decides nothing.
+final class HubStore {
+    let database: Database
+
+    init(_ database: Database) {
+        self.database = database
+    }
+
+    // MARK: The hub itself
+
+    struct HubRow {
+        /// Names the history that versions and cursors belong to.
+        var epoch: String
+        /// Signs cursors.
+        var secret: [UInt8]
+        /// The newest commit number.
+        var head: Int64
+        var counters: HubCounters
+    }
+
+    func hub() throws(DatabaseError) -> HubRow? {
+        try database.first("SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried FROM hub") {
+            HubRow(epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3))
+        }
+    }
+
+    func create(_ hub: HubRow) throws(DatabaseError) {
+        try database.run(
+            "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?)", .text(hub.epoch), .blob(hub.secret), .int(hub.head))
+    }
+
+    func setEpoch(_ epoch: String) throws(DatabaseError) {
+        try database.run("UPDATE hub SET epoch = ?", .text(epoch))
+    }
+
+    func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
+        try database.run(
+            """
+            UPDATE hub SET head = ?1, applied = applied + ?2, duplicates = duplicates + ?3, conflicts = conflicts + ?4,
+            rejected = rejected + ?5, retried = retried + ?6
+            """, .int(head), .int(counted.applied), .int(counted.duplicates), .int(counted.conflicts),
+            .int(counted.rejected), .int(counted.retried))
+    }
+
+    // MARK: Records
+
+    struct RecordRow {
+        var id: RecordID
+        var record: VersionedRecord
+        /// Key of the mutation that made the last change.
+        var originKey: String
+        /// Bytes of the document.
+        var size: Int
+    }
+
+    private static let recordColumns = "id, version, data, hlc, writer, exceptions, origin_key"
+
+    func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
+        try database.first(
+            "SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id = ?", .text(name.entity.text),
+            .text(name.id.text), read: HubStore.recordRow)
+    }
+
+    /// - Parameter data: `record.data` as JSON text, which the caller has measured already.
+    func put(
+        _ name: RecordName, _ record: VersionedRecord, data: String?, originKey: String, at now: Timestamp
+    ) throws(DatabaseError) {
+        try database.run(
+            """
+            INSERT INTO record(entity, id, version, data, hlc, writer, exceptions, origin_key, updated_at_ms)
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            ON CONFLICT(entity, id) DO UPDATE SET version = ?3, data = ?4, hlc = ?5, writer = ?6, exceptions = ?7,
+            origin_key = ?8, updated_at_ms = ?9
+            """, .text(name.entity.text), .text(name.id.text), .int(record.version), DatabaseValue(data),
+            .text(record.stamp.hlc.description), .text(record.stamp.writer.text),
+            DatabaseValue(StampColumn.text(record.exceptions)), .text(originKey), .int(now.milliseconds))
+    }
+
+    /// The newest state of records that changed after a position, in the order of their change.
+    ///
+    /// - Parameters:
+    ///   - after: Commit number and id of the last one that is not wanted.
+    ///   - deletionsAfter: Tombstones up to this commit are left out.
+    func feed(
+        _ entity: EntityName, after: (version: Int64, id: String), deletionsAfter: Int64, limit: Int
+    ) throws(DatabaseError) -> [RecordRow] {
+        try database.all(
+            """
+            SELECT \(HubStore.recordColumns) FROM record INDEXED BY record_feed
+            WHERE entity = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
+            ORDER BY version, id LIMIT ?
+            """, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit)),
+            read: HubStore.recordRow)
+    }
+
+    /// Live records by id.
+    func listing(_ entity: EntityName, after: RecordID?, limit: Int) throws(DatabaseError) -> [RecordRow] {
+        try database.all(
+            """
+            SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id > ? AND data IS NOT NULL ORDER BY id LIMIT ?
+            """, .text(entity.text), .text(after?.text ?? ""), .int(Int64(limit)), read: HubStore.recordRow)
+    }
+
+    private static func recordRow(_ row: DatabaseRow) -> RecordRow {
+        let text = row.optionalText(2)
+        let stamp = VersionedRecord.Stamp(
+            version: row.int(1), hlc: StampColumn.hlc(row.text(3)), writer: DeviceID(trusted: row.text(4)))
+        let exceptions = row.optionalText(5).map { StampColumn.exceptions($0) } ?? [:]
+        return RecordRow(
+            id: RecordID(trusted: row.text(0)),
+            record: VersionedRecord(
+                data: text.map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp, exceptions: exceptions),
+            originKey: row.text(6), size: text?.utf8.count ?? 0)
+    }
+
+    // MARK: Tombstones
+
+    /// Cursors below this have missed a deletion that is forgotten by now; 0 when none is.
+    func horizon(_ entity: EntityName) throws(DatabaseError) -> Int64 {
+        try database.first("SELECT version FROM horizon WHERE entity = ?", .text(entity.text)) { $0.int(0) } ?? 0
+    }
+
+    /// Forgets tombstones, and raises the horizon in the same transaction.
+    func collectTombstones(before: Timestamp, raisingHorizon: Bool) throws(DatabaseError) -> Int {
+        if raisingHorizon {
+            try database.run(
+                """
+                INSERT INTO horizon(entity, version)
+                SELECT entity, max(version) FROM record WHERE data IS NULL AND updated_at_ms < ? GROUP BY entity
+                ON CONFLICT(entity) DO UPDATE SET version = max(version, excluded.version)
+                """, .int(before.milliseconds))
+        }
+        try database.run("DELETE FROM record WHERE data IS NULL AND updated_at_ms < ?", .int(before.milliseconds))
+        return database.changes
+    }
+
+    // MARK: Keys
+
+    struct KeyRow {
+        var key: MutationKey
+        var fingerprint: [UInt8]
+        var seq: Int64?
+        var status: PushResult.Original
+        var version: Int64
+        /// What a repeated answer adds: the problem of a rejection, the fields of a conflict.
+        var payload: String?
+    }
+
+    func key(_ device: DeviceID, _ key: MutationKey) throws(DatabaseError) -> KeyRow? {
+        try database.first(
+            "SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ? AND key = ?",
+            .text(device.text), .text(key.text)
+        ) {
+            KeyRow(
+                key: key, fingerprint: $0.blob(0), seq: $0.optionalInt(1), status: StatusColumn.status($0.int(2)),
+                version: $0.int(3), payload: $0.optionalText(4))
+        }
+    }
+
+    func put(_ device: DeviceID, _ row: KeyRow, at now: Timestamp) throws(DatabaseError) {
+        try database.run(
+            """
+            INSERT INTO mutation_key(device, key, fingerprint, seq, status, version, payload, at_ms)
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?)
+            """, .text(device.text), .text(row.key.text), .blob(row.fingerprint), DatabaseValue(row.seq),
+            .int(StatusColumn.number(row.status)), .int(row.version), DatabaseValue(row.payload), .int(now.milliseconds))
+    }
+
+    /// Drops what only serves to repeat an answer in full, once its device has recorded it.
+    func prunePayloads(before: Timestamp) throws(DatabaseError) -> Int {
+        try database.run(
+            """
+            UPDATE mutation_key SET payload = NULL
+            WHERE payload IS NOT NULL AND at_ms < ? AND seq <= (
+              SELECT acked_seq FROM replica JOIN device ON device.id = replica.device AND device.replica = replica.id
+              WHERE replica.device = mutation_key.device)
+            """, .int(before.milliseconds))
+        return database.changes
+    }
+
+    /// Only for a test build that wants to see what happens then.
+    func forgetKeys(_ device: DeviceID, upTo seq: Int64) throws(DatabaseError) {
+        try database.run("DELETE FROM mutation_key WHERE device = ? AND seq <= ?", .text(device.text), .int(seq))
+    }
+
+    // MARK: Devices
+
+    struct ReplicaRow {
+        var id: ReplicaID
+        /// The highest `seq` seen.
+        var maxSeq: Int64
+        var ackedSeq: Int64
+    }
+
+    func currentReplica(_ device: DeviceID) throws(DatabaseError) -> ReplicaID? {
+        try database.first("SELECT replica FROM device WHERE id = ?", .text(device.text)) {
+            $0.optionalText(0).map { ReplicaID(trusted: $0) }
+        } ?? nil
+    }
+
+    func replica(_ device: DeviceID, _ id: ReplicaID) throws(DatabaseError) -> ReplicaRow? {
+        try database.first(
+            "SELECT max_seq, acked_seq FROM replica WHERE device = ? AND id = ?", .text(device.text), .text(id.text)
+        ) { ReplicaRow(id: id, maxSeq: $0.int(0), ackedSeq: $0.int(1)) }
+    }
+
+    /// Notes that a device was there, and which of its databases it speaks for.
+    ///
+    /// A replica that returns after another one has spoken is counted: a restored database gets a new id, so an old id comes
+    /// back only from a late request, or from a second device with the same identity.
+    func touch(_ device: DeviceID, replica: ReplicaID?, at now: Timestamp) throws(DatabaseError) {
+        try database.run(
+            """
+            INSERT INTO device(id, first_seen_ms, last_seen_ms) VALUES(?1, ?2, ?2)
+            ON CONFLICT(id) DO UPDATE SET last_seen_ms = max(last_seen_ms, ?2)
+            """, .text(device.text), .int(now.milliseconds))
+        guard let replica else { return }
+        try database.run(
+            """
+            INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) VALUES(?1, ?2, ?3, ?3)
+            ON CONFLICT(device, id) DO UPDATE SET last_seen_ms = max(last_seen_ms, ?3),
+            returns = returns + (SELECT device.replica IS NOT NULL AND device.replica <> ?2 FROM device WHERE device.id = ?1)
+            """, .text(device.text), .text(replica.text), .int(now.milliseconds))
+        try database.run("UPDATE device SET replica = ?2 WHERE id = ?1 AND replica IS NOT ?2", .text(device.text), .text(replica.text))
+    }
+
+    func note(
+        _ device: DeviceID, _ replica: ReplicaID, maxSeq: Int64, ackedSeq: Int64, config: Int64?, adding counted: HubCounters
+    ) throws(DatabaseError) {
+        try database.run(
+            "UPDATE replica SET max_seq = max(max_seq, ?3), acked_seq = max(acked_seq, ?4) WHERE device = ?1 AND id = ?2",
+            .text(device.text), .text(replica.text), .int(maxSeq), .int(ackedSeq))
+        try database.run(
+            """
+            UPDATE device SET config_seen = coalesce(?2, config_seen), applied = applied + ?3, duplicates = duplicates + ?4,
+            conflicts = conflicts + ?5, rejected = rejected + ?6, retried = retried + ?7 WHERE id = ?1
+            """, .text(device.text), DatabaseValue(config), .int(counted.applied), .int(counted.duplicates),
+            .int(counted.conflicts), .int(counted.rejected), .int(counted.retried))
+    }
+
+    func note(_ device: DeviceID, agent: String?, platform: String?, config: Int64?) throws(DatabaseError) {
+        try database.run(
+            """
+            UPDATE device SET agent = coalesce(?2, agent), platform = coalesce(?3, platform),
+            config_seen = coalesce(?4, config_seen) WHERE id = ?1
+            """, .text(device.text), DatabaseValue(agent), DatabaseValue(platform), DatabaseValue(config))
+    }
+}
+
+/// Verdicts, counted. `applied` are the accepted ones.
+package struct HubCounters: Hashable, Sendable {
+    package var applied: Int64 = 0
+    package var duplicates: Int64 = 0
+    package var conflicts: Int64 = 0
+    package var rejected: Int64 = 0
+    package var retried: Int64 = 0
+
+    package init() {}
+
+    init(row: DatabaseRow, from column: Int32) {
+        applied = row.int(column)
+        duplicates = row.int(column + 1)
+        conflicts = row.int(column + 2)
+        rejected = row.int(column + 3)
+        retried = row.int(column + 4)
+    }
+
+    mutating func add(_ other: HubCounters) {
+        applied += other.applied
+        duplicates += other.duplicates
+        conflicts += other.conflicts
+        rejected += other.rejected
+        retried += other.retried
+    }
+
+    mutating func count(_ verdict: PushResult.Verdict) {
+        switch verdict {
+        case .accepted: applied += 1
+        case .duplicate: duplicates += 1
+        case .conflict: conflicts += 1
+        case .rejected: rejected += 1
+        case .retry: retried += 1
+        }
+    }
+}
+
+private enum StatusColumn {
+    static func status(_ number: Int64) -> PushResult.Original {
+        switch number {
+        case 1: .rejected
+        case 2: .conflict
+        default: .accepted
+        }
+    }
+
+    static func number(_ status: PushResult.Original) -> Int64 {
+        switch status {
+        case .accepted: 0
+        case .rejected: 1
+        case .conflict: 2
+        }
+    }
+}
+
+/// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`; NULL when there are none.
+private enum StampColumn {
+    static func text(_ exceptions: [JSONString: VersionedRecord.Stamp]) -> String? {
+        if exceptions.isEmpty { return nil }
+        var writer = JSONWriter()
+        writer.object { writer in
+            for (field, stamp) in exceptions.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
+                writer.name(field)
+                writer.array { writer in
+                    writer.int(stamp.version)
+                    writer.string(stamp.hlc.description)
+                    writer.string(stamp.writer.text)
+                }
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    static func exceptions(_ text: String) -> [JSONString: VersionedRecord.Stamp] {
+        var result: [JSONString: VersionedRecord.Stamp] = [:]
+        for member in (try? JSONReader.read(text))?.object?.members ?? [] {
+            guard let parts = member.value.array, parts.count == 3, let version = parts[0].int, let hlc = parts[1].text,
+                let writer = parts[2].text
+            else { continue }
+            result[member.name] = .init(version: version, hlc: self.hlc(hlc), writer: DeviceID(trusted: writer))
+        }
+        return result
+    }
+
+    static func hlc(_ text: String) -> HybridTime {
+        HybridTime(text) ?? HybridTime(milliseconds: 0, counter: 0, node: "0")
+    }
+}

@@ -1,0 +1,112 @@
+package import SyncCore
+
+/// Which secret belongs to which device. Only hashes are kept; a token is shown once, when it is made.
+///
+/// A token is 32 random bytes, so a plain SHA-256 is enough: there is nothing to guess. The book is a small text file of one
+/// JSON object a line, replaced as a whole by whoever changes it, and read again by the server when it changes. It is no
+/// table of the database, because adding a token while the server runs would make a second writer there.
+package struct TokenBook: Sendable, Hashable {
+    package struct Entry: Sendable, Hashable {
+        package var device: DeviceID
+        /// SHA-256 of the token's text.
+        package var hash: [UInt8]
+        package var createdAt: Timestamp
+        /// A revoked token blocks its bearer for good, and says so.
+        package var revokedAt: Timestamp?
+
+        /// Enough to tell two tokens apart, too little to be of use: the first 8 hexadecimal digits of the hash.
+        package var name: String { String(hex(hash).prefix(8)) }
+    }
+
+    package private(set) var entries: [Entry] = []
+    /// Entries by the first 8 bytes of the hash.
+    private var places: [UInt64: [Int]] = [:]
+
+    package init() {}
+
+    // MARK: Changing
+
+    /// - Returns: The token, which is nowhere else.
+    package mutating func add(
+        _ device: DeviceID, at now: Timestamp, using random: inout some RandomNumberGenerator
+    ) -> String {
+        var secret: [UInt8] = []
+        for _ in 0..<4 { withUnsafeBytes(of: random.next()) { secret.append(contentsOf: $0) } }
+        let token = "est_" + Base64URL.encode(secret)
+        append(Entry(device: device, hash: SHA256.hash(Array(token.utf8)), createdAt: now, revokedAt: nil))
+        return token
+    }
+
+    /// - Returns: How many tokens of the device were valid until now.
+    package mutating func revoke(_ device: DeviceID, at now: Timestamp) -> Int {
+        var count = 0
+        for index in entries.indices where entries[index].device == device && entries[index].revokedAt == nil {
+            entries[index].revokedAt = now
+            count += 1
+        }
+        return count
+    }
+
+    private mutating func append(_ entry: Entry) {
+        places[TokenBook.place(entry.hash), default: []].append(entries.count)
+        entries.append(entry)
+    }
+
+    // MARK: Asking
+
+    /// Whose token it is. The comparison takes the same time wherever two hashes differ.
+    package func find(_ token: String) -> Entry? {
+        let hash = SHA256.hash(Array(token.utf8))
+        let candidates = places[TokenBook.place(hash)] ?? []
+        return candidates.first { constantTimeEqual(entries[$0].hash, hash) }.map { entries[$0] }
+    }
+
+    /// A device all of whose tokens were revoked is shut out, also when it shows a certificate.
+    package func isBlocked(_ device: DeviceID) -> Bool {
+        let its = entries.filter { $0.device == device }
+        return !its.isEmpty && its.allSatisfy { $0.revokedAt != nil }
+    }
+
+    private static func place(_ hash: [UInt8]) -> UInt64 {
+        hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    // MARK: The file
+
+    /// - Throws: ``HubError`` with the line that is not as agreed; a damaged book lets nobody in by accident.
+    package init(reading text: String) throws(HubError) {
+        for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() where !line.isEmpty {
+            let object = (try? JSONReader.read(String(line)))?.object
+            guard let object, let device = object["device"]?.text.flatMap({ DeviceID($0) }),
+                let hash = object["sha256"]?.text.flatMap({ TokenBook.bytes($0) }), hash.count == 32,
+                let created = object["created_at"]?.text.flatMap({ RFC3339.timestamp($0) })
+            else {
+                throw HubError(.badTokens, doing: "read the tokens", detail: "line \(number + 1) is not a token entry")
+            }
+            let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
+            append(Entry(device: device, hash: hash, createdAt: created, revokedAt: revoked))
+        }
+    }
+
+    package var text: String {
+        entries.map { entry in
+            var object: JSONObject = [
+                "device": .string(entry.device.text), "sha256": .string(hex(entry.hash)),
+                "created_at": .string(entry.createdAt.description),
+            ]
+            if let revoked = entry.revokedAt { object["revoked_at"] = .string(revoked.description) }
+            return object.json + "\n"
+        }.joined()
+    }
+
+    private static func bytes(_ text: String) -> [UInt8]? {
+        let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+        guard digits.count == text.utf8.count, digits.count % 2 == 0 else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+}
+
+func hex(_ bytes: [UInt8]) -> String {
+    let digits = Array("0123456789abcdef".utf8)
+    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+}

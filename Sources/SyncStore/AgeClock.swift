@@ -1,0 +1,66 @@
+import SyncCore
+
+/// Milliseconds that this database is known to have existed: the clock of waiting, expiry and retention.
+///
+/// Wall time may be wrong after a boot without a battery-backed clock, and jumps when the network corrects it. What is
+/// purged by it may be purged 50 years early. Boot time never jumps, and ends with the boot. So: within a boot, boot time
+/// counts. From one boot to the next, the difference in wall time counts while it is plausible, and nothing otherwise.
+/// Being too slow only keeps things longer.
+struct AgeClock: Hashable {
+    /// A gateway that was off for longer than this is taken for one with a wrong clock.
+    static let gapMax: Duration = .seconds(31 * 86_400)
+
+    /// Where the clock stood when it was last written down.
+    private(set) var age: Int64
+    private(set) var bootID: String
+    private(set) var instant: Int64
+    private(set) var wall: Int64
+
+    init(bootID: String, at now: Moment) {
+        self.age = 0
+        self.bootID = bootID
+        self.instant = now.instant.nanoseconds / 1_000_000
+        self.wall = now.wall.milliseconds
+    }
+
+    func age(at now: Moment) -> Int64 {
+        age.saturatingAdd(max(0, (now.instant.nanoseconds / 1_000_000).saturatingSubtract(instant)))
+    }
+
+    /// Goes on from here, in this boot.
+    mutating func anchor(bootID: String, at now: Moment) {
+        if bootID == self.bootID {
+            age = age(at: now)
+        } else {
+            let gap = now.wall.milliseconds.saturatingSubtract(wall)
+            if gap > 0, gap <= Self.gapMax.milliseconds { age = age.saturatingAdd(gap) }
+            self.bootID = bootID
+        }
+        instant = now.instant.nanoseconds / 1_000_000
+        wall = now.wall.milliseconds
+    }
+
+    /// The present wall clock's word for a time on this clock.
+    func wall(of age: Int64, at now: Moment) -> Timestamp {
+        Timestamp(milliseconds: now.wall.milliseconds.saturatingAdd(age.saturatingSubtract(self.age(at: now))))
+    }
+}
+
+extension AgeClock {
+    var text: String {
+        JSONObject(dictionaryLiteral: ("age", .int(age)), ("boot", .string(bootID)), ("instant_ms", .int(instant)), ("wall_ms", .int(wall)))
+            .json
+    }
+
+    /// - Returns: `nil` when the text is not what ``text`` makes.
+    init?(_ text: String) {
+        guard let object = try? JSONReader.read(text).object,  // what cannot be read is what `nil` tells
+            let age = object["age"]?.int, let bootID = object["boot"]?.text, let instant = object["instant_ms"]?.int,
+            let wall = object["wall_ms"]?.int
+        else { return nil }
+        self.age = age
+        self.bootID = bootID
+        self.instant = instant
+        self.wall = wall
+    }
+}

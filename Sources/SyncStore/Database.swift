@@ -1,0 +1,280 @@
+import CSQLite
+import Glibc
+
+/// One connection to one SQLite database. Not for two threads at once.
+///
+/// Statements are prepared once and kept. Everything thrown is a ``StoreError`` with SQLite's extended code.
+package final class Database {
+    /// `nil` for a database in memory.
+    package let path: String?
+    /// Transactions that were committed over this connection and changed something.
+    package private(set) var commits = 0
+    /// Pages in the WAL after the last commit.
+    private(set) var walPages = 0
+
+    private let handle: OpaquePointer
+    private var statements: [UnsafePointer<UInt8>: Statement] = [:]
+    private var deadline: Deadline?
+
+    /// Opens or creates the file; nothing is written yet.
+    package static func open(path: String) throws(StoreError) -> Database {
+        try Database(path: path, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
+    }
+
+    /// A connection that cannot write, and never moves the WAL into the database, not even when it is the last to close.
+    package static func openReader(path: String) throws(StoreError) -> Database {
+        let database = try Database(path: path, flags: SQLITE_OPEN_READONLY)
+        try database.check(
+            csqlite_switch(database.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1), doing: "set up \(path)")
+        return database
+    }
+
+    package static func inMemory() throws(StoreError) -> Database {
+        try Database(path: nil, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY)
+    }
+
+    private init(path: String?, flags: Int32) throws(StoreError) {
+        var handle: OpaquePointer?
+        let result = sqlite3_open_v2(
+            path ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+        guard result == SQLITE_OK, let handle else {
+            let error = StoreError(result: result, on: handle, doing: "open \(path ?? "a database in memory")")
+            sqlite3_close_v2(handle)
+            throw error
+        }
+        self.path = path
+        self.handle = handle
+        let me = Unmanaged.passUnretained(self).toOpaque()
+        sqlite3_commit_hook(
+            handle,
+            { me in
+                if let me { Unmanaged<Database>.fromOpaque(me).takeUnretainedValue().commits += 1 }
+                return 0
+            }, me)
+    }
+
+    deinit {
+        for statement in statements.values { statement.finalize() }
+        sqlite3_close_v2(handle)
+    }
+
+    /// A copy in memory of what is committed, as an old image of the disk would have it.
+    package func copy() throws(StoreError) -> Database {
+        let target = try Database.inMemory()
+        guard let backup = sqlite3_backup_init(target.handle, "main", handle, "main") else {
+            throw StoreError(result: sqlite3_extended_errcode(target.handle), on: target.handle, doing: "copy the database")
+        }
+        let stepped = sqlite3_backup_step(backup, -1)
+        let finished = sqlite3_backup_finish(backup)
+        guard stepped == SQLITE_DONE, finished == SQLITE_OK else {
+            throw StoreError(result: finished, on: target.handle, doing: "copy the database")
+        }
+        return target
+    }
+
+    // MARK: - Statements
+
+    /// The prepared statement of this literal, ready to be bound.
+    ///
+    /// - Precondition: It is not being stepped through right now.
+    func statement(_ sql: StaticString) throws(StoreError) -> Statement {
+        if let statement = statements[sql.utf8Start] {
+            precondition(!statement.isRunning, "a statement was used inside its own rows")
+            return statement
+        }
+        let statement = try prepare("\(sql)")
+        statements[sql.utf8Start] = statement
+        return statement
+    }
+
+    /// A statement of its own, for SQL that is put together.
+    func prepare(_ sql: String) throws(StoreError) -> Statement {
+        var prepared: OpaquePointer?
+        let result = sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
+        guard result == SQLITE_OK, let prepared else {
+            throw StoreError(result: result, on: handle, doing: "prepare \(sql.prefix(80))")
+        }
+        return Statement(prepared)
+    }
+
+    /// Runs any number of statements without parameters and without rows that matter.
+    func execute(_ sql: String) throws(StoreError) {
+        try check(sqlite3_exec(handle, sql, nil, nil, nil), doing: sql)
+    }
+
+    /// - Returns: How many rows it changed.
+    @discardableResult
+    func run(_ sql: StaticString, _ values: SQLValue...) throws(StoreError) -> Int {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        _ = try statement.step()
+        return Int(sqlite3_changes(handle))
+    }
+
+    /// The first row, if there is one.
+    func first<Value>(
+        _ sql: StaticString, _ values: SQLValue..., read: (Statement) throws(StoreError) -> Value
+    ) throws(StoreError) -> Value? {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        return try read(statement)
+    }
+
+    /// The first column of the first row.
+    func number(_ sql: StaticString, _ values: SQLValue...) throws(StoreError) -> Int64? {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        return statement.optionalInt(0)
+    }
+
+    func each(
+        _ sql: StaticString, _ values: SQLValue..., body: (Statement) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        while try statement.step() { try body(statement) }
+    }
+
+    func each(
+        _ sql: StaticString, _ values: SQLValue..., while goesOn: () -> Bool, body: (Statement) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        while goesOn(), try statement.step() { try body(statement) }
+    }
+
+    func all<Value>(
+        _ sql: StaticString, _ values: SQLValue..., read: (Statement) throws(StoreError) -> Value
+    ) throws(StoreError) -> [Value] {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        var result: [Value] = []
+        while try statement.step() { result.append(try read(statement)) }
+        return result
+    }
+
+    // MARK: - State
+
+    package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+    /// A setting of the connection or the file, as it is.
+    package func pragma(_ name: String) throws(StoreError) -> String {
+        let statement = try prepare("PRAGMA \(name)")
+        defer { statement.finalize() }
+        guard try statement.step() else { return "" }
+        return statement.text(0)
+    }
+
+    /// Steps of SQLite's virtual machine since the connection was opened; for tests that count work instead of time.
+    package var stepsTaken: Int {
+        var sum = 0
+        var next = sqlite3_next_stmt(handle, nil)
+        while let statement = next {
+            sum += Int(sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 0))
+            next = sqlite3_next_stmt(handle, statement)
+        }
+        return sum
+    }
+
+    /// Counts the pages of the WAL from now on.
+    func watchWAL() {
+        sqlite3_wal_hook(
+            handle,
+            { me, _, _, pages in
+                if let me { Unmanaged<Database>.fromOpaque(me).takeUnretainedValue().walPages = Int(pages) }
+                return SQLITE_OK
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// Moves what it can of the WAL into the database; with `truncating`, all of it, and cuts the WAL to nothing.
+    func checkpoint(truncating: Bool) throws(StoreError) {
+        let mode = truncating ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
+        let result = sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil)
+        // A reader in the middle of its work is no failure: the next checkpoint goes further.
+        guard result != SQLITE_BUSY, result != SQLITE_LOCKED else { return }
+        try check(result, doing: "checkpoint")
+        walPages = 0
+    }
+
+    static var libraryVersion: String { String(cString: sqlite3_libversion()) }
+
+    /// Size of the file of the WAL; 0 when there is none.
+    var walFileBytes: Int64 {
+        guard let path else { return 0 }
+        var facts = stat()
+        return stat(path + "-wal", &facts) == 0 ? Int64(facts.st_size) : 0
+    }
+
+    /// Gives cached pages back to the system.
+    func releaseMemory() {
+        sqlite3_db_release_memory(handle)
+    }
+
+    /// Lets every read of `body` fail with `.tooSlow` once `isOver` says so.
+    func bounded<Value>(
+        by isOver: @escaping () -> Bool, _ body: () throws(StoreError) -> Value
+    ) throws(StoreError) -> Value {
+        let deadline = Deadline(isOver: isOver)
+        self.deadline = deadline
+        sqlite3_progress_handler(
+            handle, 10_000,
+            { context in
+                guard let context else { return 0 }
+                return Unmanaged<Deadline>.fromOpaque(context).takeUnretainedValue().isOver() ? 1 : 0
+            }, Unmanaged.passUnretained(deadline).toOpaque())
+        defer {
+            sqlite3_progress_handler(handle, 0, nil, nil)
+            self.deadline = nil
+        }
+        return try body()
+    }
+
+    private final class Deadline {
+        let isOver: () -> Bool
+
+        init(isOver: @escaping () -> Bool) {
+            self.isOver = isOver
+        }
+    }
+
+    private func check(_ result: Int32, doing: String) throws(StoreError) {
+        guard result == SQLITE_OK else { throw StoreError(result: result, on: handle, doing: String(doing.prefix(80))) }
+    }
+}
+
+extension StoreError {
+    /// Takes over what SQLite says.
+    init(result: Int32, on handle: OpaquePointer?, doing: String) {
+        let system = handle.map { sqlite3_system_errno($0) } ?? 0
+        let detail = handle.flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) } ?? ""
+        self.init(
+            StoreError.code(of: result, system: system), doing: doing,
+            detail: system == 0 ? detail : "\(detail) (errno \(system))", result: result)
+    }
+
+    /// - Parameter system: `errno` of the failed call. SQLite calls only ENOSPC a full disk; a quota (EDQUOT) or the
+    ///   largest file size (EFBIG) is one just as well.
+    static func code(of result: Int32, system: Int32) -> Code {
+        switch result & 0xFF {
+        case SQLITE_FULL: .diskFull
+        case SQLITE_IOERR: system == 28 || system == 122 || system == 27 ? .diskFull : .ioError
+        case SQLITE_CORRUPT: .corrupt
+        case SQLITE_NOTADB: .notADatabase
+        case SQLITE_BUSY, SQLITE_LOCKED: .locked
+        case SQLITE_READONLY, SQLITE_PERM: .readOnly
+        case SQLITE_CANTOPEN: .cannotOpen
+        case SQLITE_CONSTRAINT: .constraint
+        case SQLITE_NOMEM: .outOfMemory
+        case SQLITE_INTERRUPT: .tooSlow
+        default: .other
+        }
+    }
+}

@@ -1,0 +1,66 @@
+package import SyncCore
+
+/// One event of the persistent journal, in the shape of the local API's stream (PROTOCOL B6).
+package struct JournalEvent: Hashable, Sendable {
+    /// Increases by one from event to event; a reader goes on after the last one it has seen.
+    package var id: Int64
+    package var at: Timestamp
+    package var body: Body
+
+    package enum Body: Hashable, Sendable {
+        case mutation(MutationEvent)
+        case record(RecordEvent)
+        /// Any other type, with its JSON payload as it was written.
+        case note(type: String, json: String)
+    }
+
+    package init(id: Int64, at: Timestamp, body: Body) {
+        self.id = id
+        self.at = at
+        self.body = body
+    }
+}
+
+package struct MutationEvent: Hashable, Sendable {
+    package var key: MutationKey
+    package var seq: Int64
+    /// The state that it took on then.
+    package var state: MutationState
+    package var record: RecordName
+    /// As it is now.
+    package var problem: Problem?
+    package var into: MutationKey?
+}
+
+package struct RecordEvent: Hashable, Sendable {
+    package enum Change: String, Hashable, Sendable { case upsert, delete }
+    package enum Source: String, Hashable, Sendable { case local, remote }
+
+    package var record: RecordName
+    package var change: Change
+    package var source: Source
+    /// As they are now.
+    package var version: Int64
+    package var status: RecordSnapshot.SyncStatus
+}
+
+package struct JournalPage: Hashable, Sendable {
+    package var events: [JournalEvent]
+    /// Read on after this id; it may be past the last event where others were filtered out.
+    package var next: Int64
+    /// The oldest id that is still kept. A reader that wants less must read everything again.
+    package var oldest: Int64
+    /// The newest id; equal to ``next`` when all is read.
+    package var newest: Int64
+    /// An event could no longer be told, because its mutation has been pruned.
+    package var isGapped: Bool
+}
+
+package struct JournalFilter: Hashable, Sendable {
+    /// `mutation`, `record`, or the type of a note; empty means any.
+    package var types: Set<String> = []
+    /// Only about these; notes pass. Empty means any.
+    package var entities: Set<EntityName> = []
+
+    package init() {}
+}

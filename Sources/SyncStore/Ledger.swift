@@ -1,0 +1,169 @@
+import SyncCore
+
+/// The numbers that move in every transaction, in memory and in the table `counter`.
+///
+/// Invariant: ``enqueued`` is the sum of all counts, and the count of an open state is the number of its rows. Rows of
+/// settled mutations that were pruned stay counted in their state and are counted in ``pruned`` as well.
+struct Ledger {
+    enum Number: Int, CaseIterable {
+        /// Next to be given away.
+        case nextSeq, nextEvent, nextRecord, nextClaim
+        /// The highest `seq` whose bytes have left, or may have.
+        case maxSentSeq
+        /// Every mutation up to here has an answer that is stored; a lower bound that only rises.
+        case ackedSeq
+        /// Every mutation up to here has its narrow row; later ones are new and pending.
+        case absorbedSeq
+        /// The clock's last stamp, milliseconds << 16 | counter.
+        case clock
+        case enqueued, pruned
+        case relaxedLost, tailLost
+
+        /// Before it was ever written.
+        var initial: Int64 {
+            switch self {
+            case .nextSeq, .nextEvent, .nextRecord, .nextClaim: 1
+            default: 0
+            }
+        }
+
+        var name: String {
+            switch self {
+            case .nextSeq: "next_seq"
+            case .nextEvent: "next_event"
+            case .nextRecord: "next_record"
+            case .nextClaim: "next_claim"
+            case .maxSentSeq: "max_sent_seq"
+            case .ackedSeq: "acked_seq"
+            case .absorbedSeq: "absorbed_seq"
+            case .clock: "clock"
+            case .enqueued: "enqueued"
+            case .pruned: "pruned"
+            case .relaxedLost: "relaxed_lost"
+            case .tailLost: "tail_lost"
+            }
+        }
+    }
+
+    /// Mutations that are counted together.
+    struct Group: Hashable {
+        var aid: Int64
+        var eid: Int64
+        var priority: Priority
+        var state: MutationState
+    }
+
+    private(set) var numbers: [Int64]
+    private(set) var counts: [Group: Int64] = [:]
+    private(set) var byState = [Int64](repeating: 0, count: MutationState.allCases.count)
+    private(set) var openByApp: [Int64: Int64] = [:]
+    private(set) var open: Int64 = 0
+    private var changedNumbers: UInt32 = 0
+    private var changedGroups: Set<Group> = []
+
+    init() {
+        numbers = [Int64](repeating: 0, count: Number.allCases.count)
+        for number in Number.allCases { numbers[number.rawValue] = number.initial }
+    }
+
+    subscript(number: Number) -> Int64 {
+        get { numbers[number.rawValue] }
+        set {
+            guard numbers[number.rawValue] != newValue else { return }
+            numbers[number.rawValue] = newValue
+            changedNumbers |= 1 << UInt32(number.rawValue)
+        }
+    }
+
+    /// New mutations, still without narrow rows.
+    var unabsorbed: Int64 { self[.nextSeq] - 1 - self[.absorbedSeq] }
+
+    func count(_ state: MutationState) -> Int64 { byState[state.rawValue] }
+
+    mutating func take(_ number: Number) -> Int64 {
+        defer { self[number] += 1 }
+        return self[number]
+    }
+
+    mutating func add(_ count: Int64, to group: Group) {
+        counts[group, default: 0] += count
+        byState[group.state.rawValue] += count
+        if !group.state.isTerminal {
+            openByApp[group.aid, default: 0] += count
+            open += count
+        }
+        changedGroups.insert(group)
+    }
+
+    mutating func move(_ count: Int64 = 1, from group: Group, to state: MutationState) {
+        var target = group
+        target.state = state
+        add(-count, to: group)
+        add(count, to: target)
+    }
+
+    mutating func move(_ count: Int64 = 1, from group: Group, to priority: Priority) {
+        var target = group
+        target.priority = priority
+        add(-count, to: group)
+        add(count, to: target)
+    }
+}
+
+// MARK: - On the medium
+
+extension Ledger {
+    /// Takes up what is stored, and the new mutations that have no narrow row yet.
+    static func load(from database: Database) throws(StoreError) -> Ledger {
+        var ledger = Ledger()
+        let known = Dictionary(uniqueKeysWithValues: Number.allCases.map { ($0.name, $0) })
+        try database.each("SELECT name, aid, eid, priority, state, n FROM counter") { row throws(StoreError) in
+            let name = row.text(0)
+            if let number = known[name] {
+                ledger.numbers[number.rawValue] = row.int(5)
+            } else if name == groupName, let priority = Priority(rawValue: Int(clamping: row.int(3))),
+                let state = MutationState(rawValue: Int(clamping: row.int(4)))
+            {
+                ledger.add(row.int(5), to: Group(aid: row.int(1), eid: row.int(2), priority: priority, state: state))
+            }
+        }
+        ledger.changedGroups.removeAll()
+        // What follows is only in the rows until it is written with the first change.
+        try database.each(
+            "SELECT aid, eid, priority, count(*), max(seq) FROM payload WHERE seq > ? GROUP BY aid, eid, priority",
+            .int(ledger[.absorbedSeq])
+        ) { row throws(StoreError) in
+            guard let priority = Priority(rawValue: Int(clamping: row.int(2))) else { return }
+            ledger.add(row.int(3), to: Group(aid: row.int(0), eid: row.int(1), priority: priority, state: .pending))
+            ledger[.enqueued] += row.int(3)
+            ledger[.nextSeq] = max(ledger[.nextSeq], row.int(4) + 1)
+        }
+        return ledger
+    }
+
+    /// Writes what changed. The caller has given every mutation its narrow row before.
+    mutating func save(to database: Database) throws(StoreError) {
+        for number in Number.allCases where changedNumbers & 1 << UInt32(number.rawValue) != 0 {
+            try Self.upsert(database, number.name, 0, 0, 0, 0, self[number])
+        }
+        for group in changedGroups {
+            try Self.upsert(
+                database, Self.groupName, group.aid, group.eid, Int64(group.priority.rawValue), Int64(group.state.rawValue),
+                counts[group] ?? 0)
+        }
+        changedNumbers = 0
+        changedGroups.removeAll(keepingCapacity: true)
+    }
+
+    private static let groupName = "mutations"
+
+    private static func upsert(
+        _ database: Database, _ name: String, _ aid: Int64, _ eid: Int64, _ priority: Int64, _ state: Int64, _ n: Int64
+    ) throws(StoreError) {
+        try database.run(
+            """
+            INSERT INTO counter (name, aid, eid, priority, state, n) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT DO UPDATE SET n = excluded.n
+            """, .text(name), .int(aid), .int(eid), .int(priority), .int(state), .int(n))
+    }
+}

@@ -1,0 +1,138 @@
+import SyncCore
+
+/// One row of `record`: the hub's document and what the open mutations make of it.
+struct MirrorRow {
+    let rid: Int64
+    let eid: Int64
+    let id: String
+    /// The version of ``base``; 0 when the hub never had the record, -1 when it is of an unknown history.
+    var baseVersion: Int64 = 0
+    private(set) var base: String?
+    /// `nil` when it is the same as ``base``, or there is none.
+    private(set) var view: String?
+    var status = RecordSnapshot.SyncStatus.synced
+    /// The record does not exist in the view.
+    private(set) var isDeleted = true
+    /// The listing that has last shown it.
+    var gen: Int64 = 0
+    /// Rises with every change of the row.
+    private(set) var rev: Int64 = 0
+    var createdMS: Int64
+    var updatedMS: Int64
+    var syncedMS: Int64?
+    /// When it was deleted for good, on the age clock.
+    var goneAge: Int64?
+    var serverID: String?
+    /// The row is not in the table yet.
+    private(set) var isNew = false
+    /// The row is not as it was written: ``base`` cannot be trusted.
+    private(set) var isDamaged = false
+
+    static let columnCount: Int32 = 16
+
+    init(rid: Int64, eid: Int64, id: String, at wall: Timestamp) {
+        self.rid = rid
+        self.eid = eid
+        self.id = id
+        createdMS = wall.milliseconds
+        updatedMS = wall.milliseconds
+        isNew = true
+    }
+
+    init(_ row: Statement, at first: Int32 = 0) {
+        rid = row.int(first)
+        eid = row.int(first + 1)
+        id = row.text(first + 2)
+        baseVersion = row.int(first + 3)
+        status = RecordSnapshot.SyncStatus(rawValue: Int(clamping: row.int(first + 4))) ?? .error
+        isDeleted = row.bool(first + 5)
+        gen = row.int(first + 6)
+        rev = row.int(first + 7)
+        createdMS = row.int(first + 8)
+        updatedMS = row.int(first + 9)
+        syncedMS = row.optionalInt(first + 10)
+        goneAge = row.optionalInt(first + 11)
+        serverID = row.optionalText(first + 13)
+        base = row.optionalText(first + 14)
+        view = row.optionalText(first + 15)
+        isDamaged =
+            MirrorRow.checksum(eid: eid, id: id, version: baseVersion, base: row.bytes(first + 14)) != row.int(first + 12)
+    }
+
+    /// What apps see; `nil` when the record does not exist.
+    var document: String? { isDeleted ? nil : view ?? base }
+
+    /// The hub has it, had it, or an open mutation makes it.
+    var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
+
+    mutating func setBase(_ text: String?, version: Int64, at wall: Timestamp) {
+        base = text
+        baseVersion = version
+        syncedMS = wall.milliseconds
+    }
+
+    /// A base that cannot be trusted is as good as none: any version of the hub is newer.
+    mutating func dropBase() {
+        base = nil
+        baseVersion = -1
+        isDamaged = false
+    }
+
+    mutating func setView(_ text: String?) {
+        isDeleted = text == nil
+        let isBase = text.map { text in base.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? true
+        view = isBase ? nil : text
+    }
+
+    static func find(_ database: Database, eid: Int64, id: String) throws(StoreError) -> MirrorRow? {
+        try database.first(
+            """
+            SELECT * FROM record WHERE eid = ? AND id = ?
+            """, .int(eid), .text(id)
+        ) { row throws(StoreError) in MirrorRow(row) }
+    }
+
+    static func find(_ database: Database, rid: Int64) throws(StoreError) -> MirrorRow? {
+        try database.first(
+            """
+            SELECT * FROM record WHERE rid = ?
+            """, .int(rid)
+        ) { row throws(StoreError) in MirrorRow(row) }
+    }
+
+    mutating func save(to database: Database) throws(StoreError) {
+        rev += 1
+        var base = base
+        let sum = base?.withUTF8 { MirrorRow.checksum(eid: eid, id: id, version: baseVersion, base: UnsafeRawBufferPointer($0)) }
+            ?? MirrorRow.checksum(eid: eid, id: id, version: baseVersion, base: nil)
+        if isNew {
+            try database.run(
+                """
+                INSERT INTO record (rid, eid, id, base_version, status, deleted, gen, rev, created_ms, updated_ms, synced_ms,
+                    gone_age, sum, server_id, base, view) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                .int(rid), .int(eid), .text(id), .int(baseVersion), .int(status.rawValue), .bool(isDeleted), .int(gen),
+                .int(rev), .int(createdMS), .int(updatedMS), .optional(syncedMS), .optional(goneAge), .int(sum),
+                .optional(serverID), .optional(base), .optional(view))
+            isNew = false
+        } else {
+            try database.run(
+                """
+                UPDATE record SET base_version = ?, status = ?, deleted = ?, gen = ?, rev = ?, updated_ms = ?, synced_ms = ?,
+                    gone_age = ?, sum = ?, server_id = ?, base = ?, view = ? WHERE rid = ?
+                """,
+                .int(baseVersion), .int(status.rawValue), .bool(isDeleted), .int(gen), .int(rev), .int(updatedMS),
+                .optional(syncedMS), .optional(goneAge), .int(sum), .optional(serverID), .optional(base), .optional(view),
+                .int(rid))
+        }
+    }
+
+    private static func checksum(eid: Int64, id: String, version: Int64, base: UnsafeRawBufferPointer?) -> Int64 {
+        var digest = CRC32C()
+        digest.update(eid)
+        digest.update(version)
+        digest.update(field: id)
+        digest.update(field: base)
+        return Int64(digest.value)
+    }
+}

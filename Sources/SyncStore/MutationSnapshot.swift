@@ -1,0 +1,61 @@
+package import SyncCore
+
+/// One mutation with all that is known about it.
+package struct MutationSnapshot: Hashable, Sendable {
+    package var seq: Int64
+    package var key: MutationKey
+    package var record: RecordName
+    package var action: MutationAction
+    package var state: MutationState
+    package var priority: Priority
+    package var app: AppName
+    package var uid: UInt32
+    package var author: String?
+    /// JSON text, as it was enqueued: an object, an array of names, an array of operations, an array of keys.
+    package var data: String?
+    package var unset: String?
+    package var operations: String?
+    package var dependsOn: String?
+    package var group: GroupID?
+    package var baseVersion: Int64
+    package var createdAt: Timestamp
+    /// Its bytes have left, or may have: key and payload are frozen.
+    package var isSent: Bool
+    package var firstSentAt: Timestamp?
+    /// Failures that the hub answered about this one.
+    package var attempts: Int
+    /// Not before this time, by the present wall clock.
+    package var nextAttempt: Timestamp?
+    /// Why it is where it is, as a problem document; `fields` and `current` are in it for a conflict.
+    package var problem: Problem?
+    /// The newer mutation that answers for this one.
+    package var into: MutationKey?
+    /// The older mutation that this one answers for.
+    package var supersedes: MutationKey?
+    package var bytes: Int
+}
+
+package struct MutationHistory: Hashable, Sendable {
+    package var at: Timestamp
+    package var state: MutationState
+
+    package init(at: Timestamp, state: MutationState) {
+        self.at = at
+        self.state = state
+    }
+}
+
+/// Which mutations to list, in the order of `seq`.
+package struct MutationQuery: Hashable, Sendable {
+    /// Empty means any.
+    package var states: Set<MutationState> = []
+    package var entity: EntityName?
+    package var recordID: RecordID?
+    package var app: AppName?
+    /// Only those after this `seq`.
+    package var after: Int64 = 0
+    /// 1 to 1,000.
+    package var limit = 100
+
+    package init() {}
+}

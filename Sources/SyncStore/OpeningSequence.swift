@@ -1,0 +1,212 @@
+import Glibc
+import SyncCore
+
+/// From a file to a database that may be written: settings, schema, and what the last life left.
+///
+/// The order is fixed. The application id is written before the journal goes to WAL, so the first page of the file itself
+/// always tells whose it is, and a foreign file is recognised before SQLite has touched it. `auto_vacuum` after WAL would be
+/// ignored without a word.
+struct OpeningSequence {
+    struct Result {
+        var replica: ReplicaID
+        var ages: AgeClock
+        var clock: HybridClock
+        var ledger: Ledger
+        var names: Names
+        var random: SeededRandom
+        var opening: StoreOpening
+    }
+
+    /// A database larger than this is not checked before the first answer, only marked as to be checked.
+    static let checkedAtOnce: Int64 = 32 << 20
+
+    let database: Database
+    let options: StoreOptions
+    let now: Moment
+
+    func run() throws(StoreError) -> Result {
+        // A store that was thrown away in the middle of something leaves its transaction open.
+        if database.isInTransaction { try database.execute("ROLLBACK") }
+        let isNew = try inspectFile()
+        if isNew, let marker = options.marker {
+            throw StoreError(
+                .lostDatabase, doing: place, detail: "there was a database with replica \(marker.replica), and it is gone")
+        }
+        try applySettings()
+        try migrate()
+        return try takeStock(isNew: isNew)
+    }
+
+    private var place: String { "open \(database.path ?? "the database in memory")" }
+
+    // MARK: - Whose file is it
+
+    /// Reads the first 100 bytes of the file (https://www.sqlite.org/fileformat.html, 1.3), without SQLite.
+    ///
+    ///     offset  size  content
+    ///          0    16  "SQLite format 3\0"
+    ///         60     4  user version, big-endian
+    ///         68     4  application id, big-endian
+    ///
+    /// - Returns: Whether there is no database yet.
+    private func inspectFile() throws(StoreError) -> Bool {
+        guard let path = database.path else { return try database.pragma("user_version") == "0" }
+        let header = try fileHeader(path)
+        if header.isEmpty { return true }
+        guard header.count == 100, header.starts(with: Array("SQLite format 3\0".utf8)) else {
+            throw StoreError(.notADatabase, doing: place, detail: "the file has content that SQLite did not write")
+        }
+        func number(at offset: Int) -> UInt32 { header[offset..<(offset + 4)].reduce(0) { $0 << 8 | UInt32($1) } }
+        let application = number(at: 68)
+        guard application == UInt32(bitPattern: Schema.applicationID) else {
+            throw StoreError(.foreignFile, doing: place, detail: "its application id is \(application)")
+        }
+        guard Int64(number(at: 60)) <= Schema.version else { throw newer(Int64(number(at: 60))) }
+        return false
+    }
+
+    private func fileHeader(_ path: String) throws(StoreError) -> [UInt8] {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        if descriptor < 0 {
+            if errno == ENOENT { return [] }
+            throw StoreError(.cannotOpen, doing: place, detail: "errno \(errno)")
+        }
+        defer { Glibc.close(descriptor) }
+        var header = [UInt8](repeating: 0, count: 100)
+        let count = pread(descriptor, &header, header.count, 0)
+        guard count >= 0 else { throw StoreError(.ioError, doing: place, detail: "errno \(errno)") }
+        return Array(header.prefix(count))
+    }
+
+    private func newer(_ version: Int64) -> StoreError {
+        StoreError(.newerSchema, doing: place, detail: "schema \(version), and this program knows \(Schema.version)")
+    }
+
+    // MARK: - Settings and schema
+
+    private func applySettings() throws(StoreError) {
+        try database.execute("PRAGMA busy_timeout = 5000")
+        if let version = Int64(try database.pragma("user_version")), version > Schema.version { throw newer(version) }
+        try database.execute(
+            """
+            PRAGMA page_size = 4096;
+            PRAGMA auto_vacuum = INCREMENTAL;
+            PRAGMA application_id = \(Schema.applicationID);
+            """)
+        if database.path != nil {
+            let mode = try database.pragma("journal_mode = WAL")
+            guard mode == "wal" else {
+                throw StoreError(.cannotOpen, doing: place, detail: "the file system gave journal mode \(mode)")
+            }
+        }
+        try database.execute(
+            """
+            PRAGMA synchronous = FULL;
+            PRAGMA foreign_keys = ON;
+            PRAGMA temp_store = MEMORY;
+            PRAGMA cache_size = -4000;
+            PRAGMA mmap_size = 0;
+            PRAGMA journal_size_limit = 16777216;
+            PRAGMA wal_autocheckpoint = 0;
+            PRAGMA cell_size_check = ON;
+            PRAGMA trusted_schema = OFF;
+            PRAGMA secure_delete = OFF;
+            """)
+        let synchronous = try database.pragma("synchronous")
+        guard synchronous == "2" else {
+            throw StoreError(.notDurable, doing: place, detail: "synchronous is \(synchronous) instead of 2 (FULL)")
+        }
+        database.watchWAL()
+    }
+
+    private func migrate() throws(StoreError) {
+        guard var version = Int64(try database.pragma("user_version")) else { return }
+        while version < Schema.version {
+            let step = Schema.steps[Int(version)]
+            try database.execute("BEGIN IMMEDIATE")
+            do throws(StoreError) {
+                try database.execute(step)
+                try database.execute("PRAGMA user_version = \(version + 1)")
+                try database.execute("COMMIT")
+            } catch {
+                // The error of the step is the one to tell; a failed rollback is repeated by the next opening.
+                try? database.execute("ROLLBACK")
+                throw error
+            }
+            version += 1
+        }
+    }
+
+    // MARK: - What the last life left
+
+    private func takeStock(isNew: Bool) throws(StoreError) -> Result {
+        var opening = StoreOpening()
+        let meta = MetaTable(database)
+        // A crash between schema and first facts leaves tables without facts: as new as none at all.
+        let stored = try meta.text("replica")
+        opening.isNew = isNew || stored == nil
+        if stored == nil, let marker = options.marker {
+            throw StoreError(
+                .lostDatabase, doing: place, detail: "there was a database with replica \(marker.replica), and this one is empty")
+        }
+        let wasClosed = try meta.text("clean") == "1"
+        opening.wasUnclean = !opening.isNew && !wasClosed
+        if opening.wasUnclean { try check(&opening) }
+
+        var ages = try meta.text("age").flatMap { AgeClock($0) } ?? AgeClock(bootID: options.bootID, at: now)
+        ages.anchor(bootID: options.bootID, at: now)
+        let ledger = try Ledger.load(from: database)
+        // Different lives must not repeat each other's random numbers, even when a test gives them one seed.
+        var random = SeededRandom(
+            seed: options.seed ^ UInt64(truncatingIfNeeded: now.instant.nanoseconds) &* 0x9E37_79B9_7F4A_7C15
+                ^ UInt64(truncatingIfNeeded: now.wall.milliseconds))
+        let replica = stored.map { ReplicaID(trusted: $0) } ?? ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))
+        return Result(
+            replica: replica, ages: ages, clock: try lastStamp(ledger), ledger: ledger,
+            names: try Names.load(from: database), random: random, opening: opening)
+    }
+
+    private func check(_ opening: inout StoreOpening) throws(StoreError) {
+        let pages = Int64(try database.pragma("page_count")) ?? 0
+        guard pages * 4096 <= Self.checkedAtOnce else {
+            opening.needsCheck = true
+            return
+        }
+        let complaints = try StoreReads(database: database).check()
+        guard complaints.isEmpty else {
+            throw StoreError(.corrupt, doing: place, detail: complaints.prefix(3).joined(separator: "; "))
+        }
+    }
+
+    /// The later of the stamp that was written down and those of the newest mutations.
+    private func lastStamp(_ ledger: Ledger) throws(StoreError) -> HybridClock {
+        let node = HybridClock.node(of: options.device)
+        let packed = UInt64(bitPattern: ledger[.clock])
+        var last = HybridTime(milliseconds: packed >> 16, counter: UInt16(truncatingIfNeeded: packed), node: node)
+        try database.each("SELECT hlc FROM payload WHERE seq > ?", .int(ledger[.absorbedSeq])) { row throws(StoreError) in
+            guard let stamp = HybridTime(row.text(0)) else { return }
+            if (stamp.milliseconds, stamp.counter) > (last.milliseconds, last.counter) {
+                last = HybridTime(milliseconds: stamp.milliseconds, counter: stamp.counter, node: node)
+            }
+        }
+        return HybridClock(last: last)
+    }
+}
+
+/// Facts that change rarely, by name.
+struct MetaTable {
+    let database: Database
+
+    init(_ database: Database) {
+        self.database = database
+    }
+
+    func text(_ name: String) throws(StoreError) -> String? {
+        try database.first("SELECT v FROM meta WHERE k = ?", .text(name)) { row throws(StoreError) in row.text(0) }
+    }
+
+    func set(_ name: String, _ value: String) throws(StoreError) {
+        try database.run(
+            "INSERT INTO meta (k, v) VALUES (?, ?) ON CONFLICT DO UPDATE SET v = excluded.v", .text(name), .text(value))
+    }
+}

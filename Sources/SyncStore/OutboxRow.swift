@@ -1,0 +1,96 @@
+import SyncCore
+
+/// One row of `mutation`: where a mutation stands.
+struct OutboxRow {
+    let seq: Int64
+    var state: MutationState
+    var priority: Priority
+    let eid: Int64
+    let aid: Int64
+    /// `nil` for an event.
+    let rid: Int64?
+    /// Eligible now, and of its record or atomic list the one that speaks for it (`Store+Readiness.swift`).
+    var isReady = false
+    var isSent = false
+    var attempts: Int64 = 0
+    /// Answers that sent it back to wait; the length of the next wait follows from it.
+    var retries: Int64 = 0
+    /// It failed when it was sent alone: it never shares a batch again.
+    var isAlone = false
+    var claim: Int64?
+    /// First and last `seq` of its atomic list.
+    var group: ClosedRange<Int64>?
+    var nextAge: Int64?
+    var ttlAge: Int64?
+    var pruneAge: Int64?
+    var firstSentMS: Int64?
+    var into: Int64?
+    var problem: String?
+
+    static let columnCount: Int32 = 20
+
+    init(_ row: Statement, at first: Int32 = 0) {
+        seq = row.int(first)
+        state = MutationState(rawValue: Int(clamping: row.int(first + 1))) ?? .held
+        priority = Priority(rawValue: Int(clamping: row.int(first + 2))) ?? .normal
+        eid = row.int(first + 3)
+        aid = row.int(first + 4)
+        rid = row.optionalInt(first + 5)
+        isReady = row.bool(first + 6)
+        isSent = row.bool(first + 7)
+        attempts = row.int(first + 8)
+        retries = row.int(first + 9)
+        isAlone = row.bool(first + 10)
+        claim = row.optionalInt(first + 11)
+        if let low = row.optionalInt(first + 12), let high = row.optionalInt(first + 13), low <= high { group = low...high }
+        nextAge = row.optionalInt(first + 14)
+        ttlAge = row.optionalInt(first + 15)
+        pruneAge = row.optionalInt(first + 16)
+        firstSentMS = row.optionalInt(first + 17)
+        into = row.optionalInt(first + 18)
+        problem = row.optionalText(first + 19)
+    }
+
+    init(seq: Int64, priority: Priority, eid: Int64, aid: Int64, rid: Int64?) {
+        self.seq = seq
+        self.state = .pending
+        self.priority = priority
+        self.eid = eid
+        self.aid = aid
+        self.rid = rid
+    }
+
+    var ledgerGroup: Ledger.Group { Ledger.Group(aid: aid, eid: eid, priority: priority, state: state) }
+
+    func insert(into database: Database) throws(StoreError) {
+        try database.run(
+            """
+            INSERT INTO mutation (seq, state, priority, eid, aid, rid, ready, first_seq, last_seq, ttl_age, prune_age,
+                into_seq)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            .int(seq), .int(state.rawValue), .int(priority.rawValue), .int(eid), .int(aid), .optional(rid), .bool(isReady),
+            .optional(group?.lowerBound), .optional(group?.upperBound), .optional(ttlAge), .optional(pruneAge),
+            .optional(into))
+    }
+
+    func update(in database: Database) throws(StoreError) {
+        try database.run(
+            """
+            UPDATE mutation SET state = ?, priority = ?, ready = ?, sent = ?, attempts = ?, retries = ?, alone = ?, claim = ?,
+                next_age = ?, prune_age = ?, first_sent_ms = ?, into_seq = ?, problem = ? WHERE seq = ?
+            """,
+            .int(state.rawValue), .int(priority.rawValue), .bool(isReady), .bool(isSent), .int(attempts), .int(retries),
+            .bool(isAlone), .optional(claim), .optional(nextAge), .optional(pruneAge), .optional(firstSentMS), .optional(into),
+            .optional(problem), .int(seq))
+    }
+}
+
+extension Problem {
+    /// As stored with a mutation.
+    var stored: String { json(prefix: Problem.localPrefix).json }
+
+    static func read(stored text: String?) -> Problem? {
+        text.flatMap { StoredJSON.read($0) }.map { Problem($0) }
+    }
+}

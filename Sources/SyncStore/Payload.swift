@@ -1,0 +1,226 @@
+import SyncCore
+
+/// One row of `payload`: what an app asked for, never changed.
+struct Payload {
+    var seq: Int64
+    var eid: Int64
+    var aid: Int64
+    var uid: Int64
+    var action: MutationAction
+    /// As enqueued; the present one is in the narrow row.
+    var priority: Priority
+    var baseVersion: Int64
+    var clock: ClockTrust
+    var bid: Int64
+    var bootMS: Int64
+    var createdMS: Int64
+    var ttlAge: Int64?
+    var bytes: Int64
+    var coalesces: Bool
+    var key: String
+    /// `nil` when the record's id is the text of `key`: the agent made both.
+    var id: String?
+    var hlc: String
+    var author: String?
+    var gid: String?
+    var depends: String?
+    var supersedes: String?
+    var data: String?
+    var unset: String?
+    var operations: String?
+    var baseFields: String?
+    var blobs: String?
+    /// The app's own idempotency key, if it gave one.
+    var appKey: String?
+
+    /// In the order of the properties, then the checksum: what a SELECT that ``init(_:at:)`` reads must name.
+    static let columnCount: Int32 = 28
+    private static let firstText: Int32 = 14
+    private static let lastText: Int32 = 26
+
+    func insert(into database: Database) throws(StoreError) {
+        try database.run(
+            """
+            INSERT INTO payload (seq, eid, aid, uid, action, priority, base_version, clock, bid, boot_ms, created_ms, ttl_age,
+                bytes, coalesces, key, id, hlc, author, gid, depends, supersedes, data, unset, ops, base_fields, blobs,
+                app_key, sum)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            .int(seq), .int(eid), .int(aid), .int(uid), .int(action.number), .int(priority.rawValue), .int(baseVersion),
+            .int(clock.number), .int(bid), .int(bootMS), .int(createdMS), .optional(ttlAge), .int(bytes), .bool(coalesces),
+            .text(key), .optional(id), .text(hlc), .optional(author), .optional(gid), .optional(depends),
+            .optional(supersedes), .optional(data), .optional(unset), .optional(operations), .optional(baseFields),
+            .optional(blobs), .optional(appKey), .int(Int64(checksum)))
+    }
+
+    private var checksum: UInt32 {
+        var digest = CRC32C()
+        let numbers: [Int64] = [
+            seq, eid, aid, uid, Int64(action.number), Int64(priority.rawValue), baseVersion, Int64(clock.number), bid,
+            bootMS, createdMS, ttlAge ?? .min, bytes, coalesces ? 1 : 0,
+        ]
+        for number in numbers { digest.update(number) }
+        for text in [key, id, hlc, author, gid, depends, supersedes, data, unset, operations, baseFields, blobs, appKey] {
+            digest.update(field: text)
+        }
+        return digest.value
+    }
+
+    /// Whether the row is as it was written.
+    ///
+    /// - Parameter first: Column of `seq`; the others follow in their order.
+    static func isSound(_ row: Statement, at first: Int32) -> Bool {
+        var digest = CRC32C()
+        for column in first..<(first + firstText) { digest.update(row.isNull(column) ? .min : row.int(column)) }
+        for column in (first + firstText)...(first + lastText) { digest.update(field: row.bytes(column)) }
+        return Int64(digest.value) == row.int(first + lastText + 1)
+    }
+
+    /// Reads a row; of a damaged one, what can be made of it.
+    init(_ row: Statement, at first: Int32) {
+        seq = row.int(first)
+        eid = row.int(first + 1)
+        aid = row.int(first + 2)
+        uid = row.int(first + 3)
+        action = MutationAction(number: row.int(first + 4))
+        priority = Priority(rawValue: Int(clamping: row.int(first + 5))) ?? .normal
+        baseVersion = row.int(first + 6)
+        clock = ClockTrust(number: row.int(first + 7))
+        bid = row.int(first + 8)
+        bootMS = row.int(first + 9)
+        createdMS = row.int(first + 10)
+        ttlAge = row.optionalInt(first + 11)
+        bytes = row.int(first + 12)
+        coalesces = row.bool(first + 13)
+        key = row.text(first + 14)
+        id = row.optionalText(first + 15)
+        hlc = row.text(first + 16)
+        author = row.optionalText(first + 17)
+        gid = row.optionalText(first + 18)
+        depends = row.optionalText(first + 19)
+        supersedes = row.optionalText(first + 20)
+        data = row.optionalText(first + 21)
+        unset = row.optionalText(first + 22)
+        operations = row.optionalText(first + 23)
+        baseFields = row.optionalText(first + 24)
+        blobs = row.optionalText(first + 25)
+        appKey = row.optionalText(first + 26)
+    }
+
+    /// A new one; the enqueue transaction fills in the rest.
+    init(_ content: MutationContent) {
+        seq = 0
+        eid = 0
+        aid = 0
+        uid = 0
+        action = content.action
+        priority = .normal
+        baseVersion = 0
+        clock = .synced
+        bid = 0
+        bootMS = 0
+        createdMS = 0
+        bytes = 0
+        coalesces = true
+        key = ""
+        hlc = ""
+        setContent(content)
+    }
+
+    var recordID: RecordID { RecordID(trusted: id ?? key) }
+
+    /// Bytes of the three parts that a batch is measured by.
+    var contentBytes: Int { (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) }
+
+    func outgoing(entity: EntityName, priority: Priority) -> OutgoingMutation {
+        OutgoingMutation(
+            seq: seq, key: MutationKey(trusted: key), record: RecordName(entity, recordID), action: action, data: data,
+            unset: unset, operations: operations, dependsOn: depends, baseVersion: baseVersion, hlc: hlc, clock: clock,
+            clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
+            group: gid.map { GroupID(trusted: $0) })
+    }
+}
+
+// MARK: - Content
+
+extension Payload {
+    /// - Returns: `nil` when the texts are not what was written.
+    var content: MutationContent? {
+        guard let fields = Payload.object(data), let names = Payload.array(unset), let list = Payload.array(operations) else {
+            return nil
+        }
+        var parsed: [FieldOperation] = []
+        for json in list {
+            guard let object = json.object, let field = object["field"]?.text,
+                let kind = object["op"]?.text.flatMap({ FieldOperation.Kind(rawValue: $0) }), let value = object["value"]
+            else { return nil }
+            parsed.append(FieldOperation(field, kind, value))
+        }
+        return MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+    }
+
+    mutating func setContent(_ content: MutationContent) {
+        data = content.data.isEmpty && content.action != .create ? nil : content.data.json
+        unset = content.unset.isEmpty ? nil : JSON.list(content.unset).json
+        operations =
+            content.operations.isEmpty
+            ? nil
+            : JSON.array(
+                content.operations.map {
+                    .object(["field": .string($0.field), "op": .string($0.kind.rawValue), "value": $0.value])
+                }
+            ).json
+    }
+
+    private static func object(_ text: String?) -> JSONObject? {
+        guard let text else { return JSONObject() }
+        return StoredJSON.read(text)?.object
+    }
+
+    private static func array(_ text: String?) -> [JSON]? {
+        guard let text else { return [] }
+        return StoredJSON.read(text)?.array
+    }
+}
+
+/// JSON that this program has checked before it stored it.
+enum StoredJSON {
+    private static let limits: JSONReader.Limits = {
+        var limits = JSONReader.Limits()
+        // Field operations may have put a value deeper than it came.
+        limits.depth = 4 * Limits.jsonDepth
+        return limits
+    }()
+
+    static func read(_ text: String) -> JSON? {
+        try? JSONReader.read(text, limits: limits)  // what cannot be read is what `nil` tells
+    }
+}
+
+extension MutationAction {
+    var number: Int {
+        switch self {
+        case .create: 0
+        case .update: 1
+        case .delete: 2
+        }
+    }
+
+    init(number: Int64) {
+        self = number == 0 ? .create : number == 1 ? .update : .delete
+    }
+}
+
+extension ClockTrust {
+    var number: Int {
+        switch self {
+        case .synced: 0
+        case .retro: 1
+        case .unsynced: 2
+        }
+    }
+
+    init(number: Int64) {
+        self = number == 0 ? .synced : number == 1 ? .retro : .unsynced
+    }
+}

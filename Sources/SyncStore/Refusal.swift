@@ -1,0 +1,65 @@
+import SyncCore
+
+/// The problems that the store answers with, in one place (codes: PROTOCOL B1).
+enum Refusal {
+    static func notFound(_ what: String) -> StoreError {
+        .refused(Problem("not-found", status: 404, detail: "there is no \(what)"))
+    }
+
+    static func deleted(_ name: RecordName) -> StoreError {
+        .refused(Problem("deleted", status: 409, detail: "the record \(name) is deleted"))
+    }
+
+    static func exists(_ name: RecordName, version: Int64) -> StoreError {
+        .refused(
+            Problem(
+                "exists", status: 409, detail: "the record \(name) exists already", members: ["version": .int(version)]))
+    }
+
+    static func versionMismatch(_ name: RecordName, expected: Int64, found: Int64) -> StoreError {
+        .refused(
+            Problem(
+                "version-mismatch", status: 409,
+                detail: "the record \(name) has version \(found), and version \(expected) was expected",
+                errors: [Problem.Pointer("/expect_version", "the present version is \(found)")],
+                members: ["version": .int(found)]))
+    }
+
+    static func idempotencyMismatch(_ key: String) -> StoreError {
+        .refused(
+            Problem(
+                "idempotency-mismatch", status: 409,
+                detail: "the idempotency key \(key) was used before with another body"))
+    }
+
+    static func alreadySent(_ key: MutationKey, _ state: MutationState) -> StoreError {
+        .refused(
+            Problem(
+                "already-sent", status: 409, detail: "the mutation \(key) is \(state.name)",
+                members: ["state": .string(state.name)]))
+    }
+
+    static func validation(_ pointer: String, _ detail: String) -> StoreError {
+        .refused(Problem("validation", status: 422, detail: detail, errors: [Problem.Pointer(pointer, detail)]))
+    }
+
+    static func tooLarge(_ what: String, bytes: Int, limit: Int) -> StoreError {
+        .refused(Problem("too-large", status: 413, detail: "\(what) has \(bytes) bytes, the limit is \(limit)"))
+    }
+
+    static func queueFull(_ detail: String) -> StoreError {
+        .refused(Problem("queue-full", status: 507, detail: detail, retryAfter: 60))
+    }
+
+    static func diskFull(free: Int64) -> StoreError {
+        .refused(Problem("disk-full", status: 507, detail: "the file system has \(free) bytes free", retryAfter: 60))
+    }
+
+    /// The mirror's copy cannot be trusted, so nothing can be decided against it.
+    static func damaged(_ name: RecordName) -> StoreError {
+        .refused(
+            Problem(
+                "read-only", status: 503, detail: "the local copy of \(name) is damaged and is being fetched again",
+                retryAfter: 60))
+    }
+}

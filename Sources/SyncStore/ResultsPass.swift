@@ -1,0 +1,36 @@
+import SyncCore
+
+/// The records that one transaction has touched. Each is folded and written once, at the end.
+struct TouchedRecords {
+    struct Touched {
+        var row: MirrorRow
+        /// The view must be computed again from its parts.
+        var needsFold = false
+        var source = RecordEvent.Source.local
+    }
+
+    private(set) var byID: [Int64: Touched] = [:]
+    private var order: [Int64] = []
+
+    var inOrder: [Touched] { order.compactMap { byID[$0] } }
+
+    subscript(rid: Int64) -> Touched? {
+        get { byID[rid] }
+        set {
+            if byID[rid] == nil { order.append(rid) }
+            byID[rid] = newValue
+        }
+    }
+}
+
+/// What the verdicts of one answer have changed so far.
+struct ResultsPass {
+    var summary = ResultsSummary()
+    var records = TouchedRecords()
+    /// Events that the hub has; written together at the end.
+    var doneEvents: [OutboxRow] = []
+    /// Atomic lists with members among the results.
+    var groups: Set<ClosedRange<Int64>> = []
+    /// Records with a mutation that did not get through: what was sent behind it goes back.
+    var returned: [Int64: Int64] = [:]
+}

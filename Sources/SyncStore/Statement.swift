@@ -1,0 +1,115 @@
+import CSQLite
+
+/// A value that goes into a statement.
+enum SQLValue {
+    case null
+    case int(Int64)
+    case real(Double)
+    case text(String)
+    case blob([UInt8])
+
+    static func optional(_ value: Int64?) -> SQLValue { value.map { .int($0) } ?? .null }
+    static func optional(_ value: String?) -> SQLValue { value.map { .text($0) } ?? .null }
+    static func int(_ value: Int) -> SQLValue { .int(Int64(value)) }
+    static func bool(_ value: Bool) -> SQLValue { .int(value ? 1 : 0) }
+}
+
+/// One prepared statement; while it stands on a row, also that row.
+final class Statement {
+    private let handle: OpaquePointer
+    private(set) var isRunning = false
+
+    init(_ handle: OpaquePointer) {
+        self.handle = handle
+    }
+
+    func finalize() {
+        sqlite3_finalize(handle)
+    }
+
+    /// Binds all parameters, first to last.
+    func bind(_ values: [SQLValue]) throws(StoreError) {
+        isRunning = true
+        for (index, value) in values.enumerated() {
+            let place = Int32(index + 1)
+            let result =
+                switch value {
+                case .null: sqlite3_bind_null(handle, place)
+                case .int(let value): sqlite3_bind_int64(handle, place, value)
+                case .real(let value): sqlite3_bind_double(handle, place, value)
+                case .text(var value):
+                    value.withUTF8 { bytes in
+                        bytes.withMemoryRebound(to: CChar.self) { bytes in
+                            // An empty text may have no address, and no address would bind NULL.
+                            bytes.baseAddress.map { csqlite_bind_text(handle, place, $0, Int32(bytes.count)) }
+                                ?? csqlite_bind_text(handle, place, "", 0)
+                        }
+                    }
+                case .blob(let bytes):
+                    bytes.withUnsafeBytes { bytes in
+                        bytes.baseAddress.map { csqlite_bind_blob(handle, place, $0, Int32(bytes.count)) }
+                            ?? sqlite3_bind_zeroblob(handle, place, 0)
+                    }
+                }
+            guard result == SQLITE_OK else {
+                reset()
+                throw StoreError(result: result, on: sqlite3_db_handle(handle), doing: "bind")
+            }
+        }
+    }
+
+    /// - Returns: Whether it stands on a row now. The statement is reset when it throws.
+    func step() throws(StoreError) -> Bool {
+        isRunning = true
+        let result = sqlite3_step(handle)
+        switch result {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        default:
+            let sql = sqlite3_sql(handle).map { String(cString: $0) } ?? ""
+            let error = StoreError(result: result, on: sqlite3_db_handle(handle), doing: String(sql.prefix(80)))
+            reset()
+            throw error
+        }
+    }
+
+    func reset() {
+        sqlite3_reset(handle)
+        isRunning = false
+    }
+
+    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
+    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+    func optionalInt(_ column: Int32) -> Int64? { isNull(column) ? nil : int(column) }
+    func bool(_ column: Int32) -> Bool { int(column) != 0 }
+
+    func text(_ column: Int32) -> String {
+        bytes(column).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    func optionalText(_ column: Int32) -> String? {
+        bytes(column).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The bytes of a text or a blob, valid until the next step; `nil` for NULL.
+    func bytes(_ column: Int32) -> UnsafeRawBufferPointer? {
+        guard let start = sqlite3_column_text(handle, column) else { return nil }
+        return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column)))
+    }
+
+    func blob(_ column: Int32) -> [UInt8] {
+        guard let start = sqlite3_column_blob(handle, column) else { return [] }
+        return Array(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column))))
+    }
+
+    /// What SQLite holds, as it is.
+    func value(_ column: Int32) -> SQLValue {
+        switch sqlite3_column_type(handle, column) {
+        case SQLITE_INTEGER: .int(int(column))
+        case SQLITE_FLOAT: .real(sqlite3_column_double(handle, column))
+        case SQLITE_TEXT: .text(text(column))
+        case SQLITE_BLOB: .blob(blob(column))
+        default: .null
+        }
+    }
+}

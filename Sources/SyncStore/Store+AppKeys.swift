@@ -1,0 +1,55 @@
+import SyncCore
+
+/// An app's own idempotency key: the same request twice is one, also when the answer to the first was lost.
+extension Store {
+    static let appKeysKeptFor: Duration = .seconds(30 * 86_400)
+
+    /// - Returns: `nil` when the key is new.
+    /// - Throws: `.refused` with `idempotency-mismatch` when it came with another body.
+    func firstAnswer(to key: AppKey, of requester: Requester) throws(StoreError) -> [Enqueued]? {
+        guard let aid = names.apps[requester.app] else { return nil }
+        let stored = try database.first(
+            "SELECT fingerprint, answer FROM app_key WHERE aid = ? AND key = ? AND age >= ?", .int(aid), .text(key.key),
+            .int(age - Self.appKeysKeptFor.milliseconds)
+        ) { row throws(StoreError) in (row.blob(0), row.text(1)) }
+        guard let stored else { return nil }
+        guard stored.0 == key.fingerprint else { throw Refusal.idempotencyMismatch(key.key) }
+        var answers: [Enqueued] = []
+        for item in StoredJSON.read(stored.1)?.array ?? [] {
+            if let answer = try repeated(item) { answers.append(answer) }
+        }
+        return answers
+    }
+
+    func keep(_ answers: [Enqueued], for key: AppKey, of requester: Requester) throws(StoreError) {
+        let aid = try names.app(requester.app, in: database)
+        let items = answers.map { answer -> JSON in
+            [
+                "seq": .int(answer.seq), "key": .string(answer.key.text), "entity": .string(answer.recordName.entity.text),
+                "id": .string(answer.recordName.id.text), "durability": .string(answer.durability.rawValue),
+            ]
+        }
+        // What is still there under this key is older than 30 days.
+        try database.run(
+            """
+            INSERT INTO app_key (aid, key, age, fingerprint, answer) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT DO UPDATE SET age = excluded.age, fingerprint = excluded.fingerprint, answer = excluded.answer
+            """, .int(aid), .text(key.key), .int(age), .blob(key.fingerprint), .text(JSON.array(items).json))
+    }
+
+    /// The first answer again, with the mutation's present state.
+    private func repeated(_ item: JSON) throws(StoreError) -> Enqueued? {
+        guard let object = item.object, let seq = object["seq"]?.int, let key = object["key"]?.text,
+            let entity = object["entity"]?.text, let id = object["id"]?.text
+        else { return nil }
+        let name = RecordName(EntityName(trusted: entity), RecordID(trusted: id))
+        // A narrow row that is missing at the end is a new event; one that is missing before was settled and pruned, and
+        // nothing but `done` is pruned while an app key may still ask for it.
+        let state = try outboxRow(seq)?.state ?? (seq > ledger[.absorbedSeq] ? .pending : .done)
+        let isEvent = rules[name.entity]?.kind == .event
+        return Enqueued(
+            key: MutationKey(trusted: key), seq: seq, state: state, record: isEvent ? nil : try reads.record(name),
+            recordName: name, isRepeat: true,
+            durability: object["durability"]?.text.flatMap { EntityRules.Durability(rawValue: $0) } ?? .flash)
+    }
+}

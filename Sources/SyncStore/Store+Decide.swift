@@ -1,0 +1,166 @@
+import SyncCore
+
+/// What an enqueue is going to write. Nothing was written yet.
+struct EnqueueIntent {
+    var mutation: NewMutation
+    var rules: EntityRules
+    var requester: Requester
+    var group: EnqueueGroup?
+    var priority: Priority
+    /// Complete but for what the write gives it: seq, key, stamp, names.
+    var payload: Payload
+    /// The record as it is; `nil` when it is new, or for an event.
+    var record: MirrorRow?
+    /// The view after the mutation; `nil` when the record is not in it.
+    var document: String?
+    /// Oldest events of the same entity that make room.
+    var dropped: [Int64] = []
+
+    var isEvent: Bool { rules.kind == .event }
+
+    /// Nothing but an append: see `Store+Intake.swift`.
+    var isPlainEvent: Bool {
+        isEvent && group == nil && dropped.isEmpty && payload.depends == nil && payload.supersedes == nil
+    }
+}
+
+extension Store {
+    /// Decides a mutation against the rules, the view and the capacity.
+    ///
+    /// - Throws: `.refused`. Nothing was written.
+    func decide(
+        _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup?
+    ) throws(StoreError) -> EnqueueIntent {
+        guard let rules = rules[mutation.entity] else {
+            throw Refusal.validation("/entity", "the entity \(mutation.entity) is not configured")
+        }
+        let eid = names.entities[mutation.entity]
+        guard eid != nil || names.hasRoomForEntity else {
+            throw Refusal.validation("/entity", "there are \(Names.limit) entities already")
+        }
+        try checkReferences(of: mutation)
+        var intent: EnqueueIntent
+        switch rules.kind {
+        case .reference:
+            throw Refusal.validation("/entity", "\(mutation.entity) comes from the hub and cannot be changed here")
+        case .event:
+            guard mutation.action == .create else {
+                throw Refusal.validation("/action", "\(mutation.entity) is an event: it can only be created")
+            }
+            guard mutation.expectedVersion == nil else {
+                throw Refusal.validation("/expect_version", "\(mutation.entity) is an event: it has no version")
+            }
+            let content = MutationContent(
+                .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
+            intent = EnqueueIntent(
+                mutation: mutation, rules: rules, requester: requester, group: group, priority: .normal,
+                payload: Payload(content))
+        case .record:
+            intent = try decideRecord(mutation, rules, eid, requester, group)
+        }
+        intent.priority = group?.priority ?? mutation.priority ?? rules.priority
+        intent.payload.priority = intent.priority
+        intent.payload.uid = Int64(requester.uid)
+        intent.payload.coalesces = mutation.coalesces
+        intent.payload.author = mutation.author
+        intent.payload.depends = mutation.dependsOn.isEmpty ? nil : JSON.list(mutation.dependsOn.map(\.text)).json
+        intent.payload.blobs = mutation.blobs.isEmpty ? nil : JSON.array(mutation.blobs).json
+        intent.payload.id = mutation.recordID?.text
+        let bytes = max(mutation.size, intent.payload.contentBytes)
+        guard bytes <= Limits.mutationBytes else {
+            throw Refusal.tooLarge("the mutation", bytes: bytes, limit: Limits.mutationBytes)
+        }
+        intent.payload.bytes = Int64(bytes)
+        intent.dropped = try makeRoom(for: intent, eid: eid)
+        return intent
+    }
+
+    private func decideRecord(
+        _ mutation: NewMutation, _ rules: EntityRules, _ eid: Int64?, _ requester: Requester, _ group: EnqueueGroup?
+    ) throws(StoreError) -> EnqueueIntent {
+        var record: MirrorRow?
+        if let eid, let id = mutation.recordID { record = try MirrorRow.find(database, eid: eid, id: id.text) }
+        let name = mutation.recordID.map { RecordName(mutation.entity, $0) }
+        if let found = record, let name, found.isDamaged {
+            damagedRecords.insert(found.rid)
+            throw Refusal.damaged(name)
+        }
+        let action = try action(of: mutation, on: record, name)
+        if let expected = mutation.expectedVersion, expected != record?.baseVersion ?? 0 {
+            throw Refusal.versionMismatch(
+                name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected,
+                found: record?.baseVersion ?? 0)
+        }
+        let content =
+            action == .delete
+            ? MutationContent(.delete)
+            : MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
+        var payload = Payload(content)
+        payload.baseVersion = max(0, record?.baseVersion ?? 0)
+        let document = fold(content, onto: record, filling: &payload)
+        let size = document?.utf8.count ?? 0
+        guard size <= Limits.documentBytes else {
+            throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: Limits.documentBytes)
+        }
+        return EnqueueIntent(
+            mutation: mutation, rules: rules, requester: requester, group: group, priority: .normal, payload: payload,
+            record: record, document: document)
+    }
+
+    private func action(
+        of mutation: NewMutation, on record: MirrorRow?, _ name: RecordName?
+    ) throws(StoreError) -> MutationAction {
+        let exists = record?.document != nil
+        switch mutation.action {
+        case .create:
+            if exists, let name { throw Refusal.exists(name, version: record?.baseVersion ?? 0) }
+            return .create
+        case .upsert:
+            return exists ? .update : .create
+        case .update, .delete:
+            guard let name else { throw Refusal.validation("/record_id", "a record id is needed") }
+            guard exists else {
+                if record?.isKnown == true { throw Refusal.deleted(name) }
+                throw Refusal.notFound("record \(name)")
+            }
+            return mutation.action == .update ? .update : .delete
+        }
+    }
+
+    /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.
+    ///
+    /// - Parameter payload: Gets the hub's present values of the fields that are touched.
+    private func fold(_ content: MutationContent, onto record: MirrorRow?, filling payload: inout Payload) -> String? {
+        switch content.action {
+        case .delete: return nil
+        case .create:
+            if content.unset.isEmpty, content.operations.isEmpty { return payload.data }
+            return Fold.apply(content, to: nil)?.json
+        case .update:
+            let base = record?.base.flatMap { StoredJSON.read($0)?.object }
+            let view = record?.view == nil ? base : record?.document.flatMap { StoredJSON.read($0)?.object }
+            if let base {
+                let touched = content.data.members.map(\.name.text) + content.unset + content.operations.map(\.field)
+                var old = JSONObject()
+                for field in touched { if let value = base[field] { old[field] = value } }
+                payload.baseFields = old.isEmpty ? nil : old.json
+            }
+            return Fold.apply(content, to: view)?.json
+        }
+    }
+
+    private func checkReferences(of mutation: NewMutation) throws(StoreError) {
+        for (index, key) in mutation.dependsOn.enumerated() where try seq(of: key) == nil {
+            throw Refusal.validation("/depends_on/\(index)", "there is no mutation \(key)")
+        }
+    }
+
+    /// Finds a mutation by the number that its key carries.
+    func seq(of key: MutationKey) throws(StoreError) -> Int64? {
+        guard let seq = UUIDv7.carried(in: key.text) else { return nil }
+        let found = try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row throws(StoreError) in
+            row.text(0)
+        }
+        return found == key.text ? seq : nil
+    }
+}

@@ -1,0 +1,136 @@
+package import SyncCore
+
+extension Store {
+    /// Any command of the engine. What cannot be done becomes `.failed` and has changed nothing.
+    package func perform(_ command: StoreCommand, at now: Moment) -> StoreAnswer {
+        do throws(StoreError) {
+            return try answer(command, at: now)
+        } catch {
+            return .failed(error.description)
+        }
+    }
+
+    package func answer(_ command: StoreCommand, at now: Moment) throws(StoreError) -> StoreAnswer {
+        switch command {
+        case .loadInFlight(let limits): return .batch(try loadInFlight(limits, at: now), retryAt: try retryAt(now))
+        case .claim(let limits): return .batch(try claim(limits, at: now), retryAt: try retryAt(now))
+        case .applyResults(let results, let next):
+            let applied = try applyResults(results, next: next, at: now)
+            return .resultsApplied(applied.summary, next: applied.next)
+        case .loadStreams: return .streams(try loadStreams(at: now))
+        case .applyPull(let response): return .pullApplied(try applyPull(response, at: now))
+        case .restartStreams(let entities): try restartStreams(entities, at: now)
+        case .adoptReplica(let replica): try adoptReplica(replica, at: now)
+        case .setAside(let key, let problem, let counts): try setAside(key, problem, counts: counts, at: now)
+        case .remember(let memory): try remember(memory, at: now)
+        case .housekeep: return .housekept(more: try housekeep(at: now))
+        }
+        return .done
+    }
+
+    /// This database went back in time. Invariant: whatever may have been sent in the lost time is frozen, key and
+    /// payload, and is settled before anything else. `seq` goes on; the hub recognises by keys alone.
+    package func adoptReplica(_ replica: ReplicaID, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            try takeReplica(replica)
+        }
+    }
+
+    /// - Precondition: In a transaction that is prepared for changes.
+    func takeReplica(_ replica: ReplicaID) throws(StoreError) {
+        try MetaTable(database).set("replica", replica.text)
+        self.replica = replica
+        if options.ablations.contains(.sentPayloadRewritten) { return }
+        let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY priority, seq") {
+            row throws(StoreError) in row.int(0)
+        }
+        guard !waiting.isEmpty else { return }
+        try database.run(
+            """
+            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?,
+                first_sent_ms = coalesce(first_sent_ms, ?) WHERE state = 0
+            """, .int(ledger.take(.nextClaim)), .int(now.wall.milliseconds))
+        for (group, count) in ledger.counts where group.state == .pending && count > 0 {
+            ledger.move(count, from: group, to: .inFlight)
+        }
+        ledger[.maxSentSeq] = max(ledger[.maxSentSeq], waiting.max() ?? 0)
+        journal.add(.mutation(.inFlight), waiting)
+    }
+
+    /// This one was sent alone and the server failed over it. It goes back to waiting, frozen as it is, and from now on only
+    /// in a batch of its own. With `counts` it is one attempt more, and past the limit it is parked.
+    package func setAside(_ key: MutationKey, _ problem: Problem, counts: Bool, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            guard let seq = try seq(of: key), var row = try outboxRow(seq), row.state == .inFlight || row.state == .pending
+            else { return }
+            row.isAlone = true
+            row.problem = problem.stored
+            row.attempts += counts ? 1 : 0
+            row.retries += 1
+            if row.attempts >= Int64(Limits.attempts) {
+                row.nextAge = age + Self.parkedFor.milliseconds
+                try move(row, to: .failed)
+                if let rid = row.rid {
+                    try returnLater(of: rid, after: seq)
+                    try restatus(rid)
+                }
+            } else {
+                row.nextAge = age + RetryDelay.after(row.retries, asked: nil, using: &random).milliseconds
+                try move(row, to: .pending)
+            }
+            if let group = row.group { try refreshReadiness(ofGroup: group) }
+        }
+    }
+
+    /// The earliest time at which something that waits for its own retry may go, by the present wall clock.
+    func retryAt(_ now: Moment) throws(StoreError) -> Timestamp? {
+        let next = try database.number("SELECT min(next_age) FROM mutation WHERE next_age IS NOT NULL AND state = 0")
+        return next.map { ages.wall(of: $0, at: now) }
+    }
+
+    // MARK: - What the engine remembers
+
+    package func remember(_ memory: EngineMemory, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try MetaTable(database).set("engine", memory.stored)
+        }
+    }
+
+    package func memory() throws(StoreError) -> EngineMemory {
+        EngineMemory(stored: try MetaTable(database).text("engine"))
+    }
+}
+
+extension EngineMemory {
+    fileprivate var stored: String {
+        var object: JSONObject = ["failures": .int(failures)]
+        object["epoch"] = epoch.map { .string($0) }
+        object["not_before_ms"] = notBefore.map { .int($0.milliseconds) }
+        object["last_success_ms"] = lastSuccess.map { .int($0.milliseconds) }
+        object["last_error"] = lastError.map { .string($0) }
+        object["last_error_ms"] = lastErrorAt.map { .int($0.milliseconds) }
+        if let pause {
+            var json: JSONObject = ["reason": .string(pause.reason), "uid": .int(Int64(pause.uid))]
+            json["until_ms"] = pause.until.map { .int($0.milliseconds) }
+            object["pause"] = .object(json)
+        }
+        return object.json
+    }
+
+    fileprivate init(stored text: String?) {
+        let object = text.flatMap { StoredJSON.read($0)?.object } ?? [:]
+        func time(_ name: String) -> Timestamp? { object[name]?.int.map { Timestamp(milliseconds: $0) } }
+        var pause: Pause?
+        if let json = object["pause"]?.object {
+            pause = Pause(
+                until: json["until_ms"]?.int.map { Timestamp(milliseconds: $0) }, reason: json["reason"]?.text ?? "",
+                uid: UInt32(clamping: json["uid"]?.int ?? 0))
+        }
+        self.init(
+            epoch: object["epoch"]?.text, notBefore: time("not_before_ms"), failures: Int(clamping: object["failures"]?.int ?? 0),
+            pause: pause, lastSuccess: time("last_success_ms"), lastError: object["last_error"]?.text,
+            lastErrorAt: time("last_error_ms"))
+    }
+}

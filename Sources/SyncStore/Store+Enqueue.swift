@@ -1,0 +1,107 @@
+package import SyncCore
+
+// T1. Everything is decided before anything is written, so a refusal needs no undoing and disturbs nobody in the same
+// transaction. Only lists are different: their later members are decided upon what the earlier ones wrote.
+
+extension Store {
+    /// Accepts mutations. Invariant: outbox rows, view, status, counters, clock and journal change together.
+    ///
+    /// - Parameters:
+    ///   - isAtomic: One group at the hub; at most ``Limits/atomicMutations``. All or none are accepted in any case.
+    ///   - appKey: With the same fingerprint as before, the first answer comes again and nothing else happens.
+    /// - Throws: `.refused` with the problem for the app.
+    package func enqueue(
+        _ mutations: [NewMutation], isAtomic: Bool = false, by requester: Requester, appKey: AppKey? = nil, at now: Moment
+    ) throws(StoreError) -> [Enqueued] {
+        guard !mutations.isEmpty else { throw Refusal.validation("/mutations", "the list is empty") }
+        guard !isAtomic || mutations.count <= Limits.atomicMutations else {
+            throw Refusal.validation("/mutations", "an atomic list has at most \(Limits.atomicMutations) mutations")
+        }
+        return try transact(at: now, refusesFirst: mutations.count == 1) { () throws(StoreError) in
+            if let appKey, let answer = try firstAnswer(to: appKey, of: requester) { return answer }
+            let answer: [Enqueued]
+            if mutations.count == 1 {
+                answer = [try accept(mutations[0], by: requester, appKey: appKey)]
+            } else {
+                answer = try acceptList(mutations, isAtomic: isAtomic, by: requester, appKey)
+            }
+            if let appKey { try keep(answer, for: appKey, of: requester) }
+            return answer
+        }
+    }
+
+    /// The lines of a bulk enqueue: one transaction, but each line stands or is refused alone.
+    package func enqueueEach(
+        _ mutations: [NewMutation], by requester: Requester, at now: Moment
+    ) throws(StoreError) -> [Result<Enqueued, StoreError>] {
+        try transact(at: now, refusesFirst: true) { () throws(StoreError) in
+            var results: [Result<Enqueued, StoreError>] = []
+            results.reserveCapacity(mutations.count)
+            for mutation in mutations {
+                do throws(StoreError) {
+                    results.append(.success(try accept(mutation, by: requester)))
+                } catch {
+                    guard error.problem != nil else { throw error }
+                    results.append(.failure(error))
+                }
+            }
+            return results
+        }
+    }
+
+    private func acceptList(
+        _ mutations: [NewMutation], isAtomic: Bool, by requester: Requester, _ appKey: AppKey?
+    ) throws(StoreError) -> [Enqueued] {
+        try prepareForChange()
+        var group: EnqueueGroup?
+        if isAtomic {
+            let first = ledger[.nextSeq]
+            let priority = mutations.compactMap { $0.priority ?? rules[$0.entity]?.priority }.min() ?? .normal
+            group = EnqueueGroup(seqs: first...(first + Int64(mutations.count) - 1), priority: priority)
+        }
+        var answers: [Enqueued] = []
+        for (index, mutation) in mutations.enumerated() {
+            do throws(StoreError) {
+                answers.append(try accept(mutation, by: requester, in: group, appKey: appKey))
+            } catch {
+                throw error.inList(at: index)
+            }
+            if group?.id == nil { group?.id = answers.first?.key.text }
+        }
+        if let group { try refreshReadiness(ofGroup: group.seqs) }
+        return answers
+    }
+
+    /// - Precondition: A group's members are accepted one after the other, with nothing between them.
+    func accept(
+        _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup? = nil, appKey: AppKey? = nil,
+        supersedes: String? = nil
+    ) throws(StoreError) -> Enqueued {
+        var intent = try decide(mutation, by: requester, in: group)
+        intent.payload.appKey = appKey?.key
+        intent.payload.supersedes = supersedes
+        return intent.isPlainEvent ? try takeIn(intent) : try write(intent)
+    }
+}
+
+/// An atomic list on its way in.
+struct EnqueueGroup {
+    /// One after the other.
+    var seqs: ClosedRange<Int64>
+    var priority: Priority
+    /// The key of the first member, once that is made.
+    var id: String?
+}
+
+extension StoreError {
+    /// Lets the pointers of a problem lead into the list that was sent.
+    fileprivate func inList(at index: Int) -> StoreError {
+        guard var problem else { return self }
+        let place = "/mutations/\(index)"
+        problem.errors =
+            problem.errors.isEmpty
+            ? [Problem.Pointer(place, problem.detail)]
+            : problem.errors.map { Problem.Pointer(place + $0.pointer, $0.detail) }
+        return .refused(problem)
+    }
+}

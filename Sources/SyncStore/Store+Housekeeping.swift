@@ -1,0 +1,161 @@
+package import SyncCore
+
+/// Where the slow sweeps go on. In memory only: after a restart they begin again, which costs time and nothing else.
+struct HousekeepingSweep {
+    /// By entity: no waiting, unsent event is at or before this `seq`.
+    var oldestWaiting: [Int64: Int64] = [:]
+    /// Mutations up to here were looked at in this pass for their time to live.
+    var expiry: Int64 = 0
+    /// When the last pass ended, on the age clock.
+    var expiryEnded: Int64?
+}
+
+extension Store {
+    static let sliceRows = 1_000
+    /// Mutations that one slice looks at for their time to live.
+    static let expirySlice: Int64 = 5_000
+    static let expiryEvery: Duration = .seconds(600)
+    static let journalEvents: Int64 = 50_000
+    static let journalKeptFor: Duration = .seconds(30 * 86_400)
+    static let tombstonesKeptFor: Duration = .seconds(90 * 86_400)
+    static let auditKeptFor: Duration = .seconds(400 * 86_400)
+    /// Pages after which the WAL is moved into the database: 4 MiB.
+    static let checkpointPages = 1_000
+    static let vacuumPages = 500
+
+    /// One bounded slice of what keeps the store small: expire, prune, trim, vacuum, checkpoint. Never touches rejected,
+    /// failed, held or conflicted mutations. All ages are on the database's own clock, so a jump of the wall clock purges
+    /// nothing.
+    ///
+    /// - Returns: Whether another slice is worth while.
+    package func housekeep(at now: Moment) throws(StoreError) -> Bool {
+        var more = try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            try keepTime()
+            try wakeDue()
+            var more = try expireSlice()
+            if try pruneSettled(limit: Self.sliceRows, dueOnly: !isSpaceShort()) == Self.sliceRows { more = true }
+            if try trimJournal() == Self.sliceRows { more = true }
+            if try forget() == Self.sliceRows { more = true }
+            return more
+        }
+        // Neither can be done inside the transaction of somebody else.
+        guard transaction == nil, database.path != nil else { return more }
+        if try vacuum() { more = true }
+        if database.walPages >= Self.checkpointPages { try database.checkpoint(truncating: !more) }
+        if !more { database.releaseMemory() }
+        return more
+    }
+
+    /// Writes the age clock down, so that a power cut forgets an hour of it at most.
+    private func keepTime() throws(StoreError) {
+        let gap = now.instant.nanoseconds / 1_000_000 - ages.instant
+        guard gap >= 3_600_000 || options.bootID != ages.bootID else { return }
+        ages.anchor(bootID: options.bootID, at: now)
+        try MetaTable(database).set("age", ages.text)
+    }
+
+    /// Expires waiting mutations whose time to live is over; never critical ones, never sent ones.
+    private func expireSlice() throws(StoreError) -> Bool {
+        if sweep.expiry == 0 {
+            let isDue = sweep.expiryEnded.map { age - $0 >= Self.expiryEvery.milliseconds } ?? true
+            guard isDue, ledger.count(.pending) > 0 else { return false }
+            sweep.expiry = ledger[.ackedSeq]
+        }
+        let end = min(sweep.expiry + Self.expirySlice, ledger[.absorbedSeq])
+        let due = try database.all(
+            """
+            SELECT * FROM mutation
+            WHERE seq > ? AND seq <= ? AND state = 0 AND sent = 0 AND priority <> 0 AND ttl_age <= ? ORDER BY seq
+            """, .int(sweep.expiry), .int(end), .int(age)
+        ) { row throws(StoreError) in OutboxRow(row) }
+        for row in due {
+            // An older one may have taken it along.
+            guard try outboxRow(row.seq)?.state == .pending else { continue }
+            if row.rid == nil, row.group == nil {
+                try settle(row, as: .expired, keptFor: try keptFor(row))
+            } else {
+                try withdraw(row, as: .expired)
+            }
+        }
+        if end >= ledger[.absorbedSeq] {
+            sweep.expiry = 0
+            sweep.expiryEnded = age
+            return false
+        }
+        sweep.expiry = end
+        return true
+    }
+
+    /// Removes settled mutations whose time is over. When space is short, also events before their time: what the hub has
+    /// is only a receipt here.
+    ///
+    /// - Returns: How many.
+    @discardableResult
+    func pruneSettled(limit: Int, dueOnly: Bool) throws(StoreError) -> Int {
+        var seqs = try database.all(
+            "SELECT seq FROM mutation WHERE prune_age IS NOT NULL AND prune_age <= ? ORDER BY prune_age LIMIT ?", .int(age),
+            .int(limit)
+        ) { row throws(StoreError) in row.int(0) }
+        if seqs.isEmpty, !dueOnly {
+            seqs = try database.all(
+                """
+                SELECT seq FROM mutation WHERE prune_age IS NOT NULL AND rid IS NULL AND state IN (6, 12)
+                ORDER BY prune_age LIMIT ?
+                """, .int(limit)
+            ) { row throws(StoreError) in row.int(0) }
+        }
+        for run in Self.runs(of: seqs) {
+            try database.run(
+                "DELETE FROM payload WHERE seq BETWEEN ? AND ?", .int(run.lowerBound), .int(run.upperBound))
+            try database.run(
+                "DELETE FROM mutation WHERE seq BETWEEN ? AND ?", .int(run.lowerBound), .int(run.upperBound))
+        }
+        ledger[.pruned] += Int64(seqs.count)
+        return seqs.count
+    }
+
+    /// Four fifths of what may be used are used, or the file system has less than twice of what must stay free.
+    private func isSpaceShort() throws(StoreError) -> Bool {
+        if let freeBytes, freeBytes < 2 * capacity.minFree { return true }
+        return try usedBytes() > capacity.bytes / 5 * 4
+    }
+
+    private func trimJournal() throws(StoreError) -> Int {
+        let oldest = ledger[.nextEvent] - Self.journalEvents
+        let youngest = age - Self.journalKeptFor.milliseconds
+        let rows = try database.all(
+            "SELECT n, count, age FROM event ORDER BY n LIMIT ?", .int(Self.sliceRows)
+        ) { row throws(StoreError) in (id: row.int(0), isOver: row.int(0) + row.int(1) <= oldest || row.int(2) < youngest) }
+        let over = rows.prefix { $0.isOver }
+        guard let last = over.last else { return 0 }
+        try database.run("DELETE FROM event WHERE n <= ?", .int(last.id))
+        return over.count
+    }
+
+    /// App keys, tombstones and audit rows that are too old.
+    private func forget() throws(StoreError) -> Int {
+        let keys = try database.run(
+            "DELETE FROM app_key WHERE (aid, key) IN (SELECT aid, key FROM app_key WHERE age < ? LIMIT ?)",
+            .int(age - Self.appKeysKeptFor.milliseconds), .int(Self.sliceRows))
+        let tombstones = try database.run(
+            """
+            DELETE FROM record WHERE rid IN (
+                SELECT rid FROM record WHERE gone_age IS NOT NULL AND gone_age < ? AND status = 0 LIMIT ?)
+            """, .int(age - Self.tombstonesKeptFor.milliseconds), .int(Self.sliceRows))
+        let audits = try database.run(
+            "DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE age < ? ORDER BY n LIMIT ?)",
+            .int(age - Self.auditKeptFor.milliseconds), .int(Self.sliceRows))
+        return max(keys, tombstones, audits)
+    }
+
+    /// Gives free pages back to the file system once they are many.
+    private func vacuum() throws(StoreError) -> Bool {
+        let free = try database.number("PRAGMA freelist_count") ?? 0
+        let pages = try database.number("PRAGMA page_count") ?? 0
+        guard free > 1_000 || (free > Int64(Self.vacuumPages) && free * 10 > pages) else { return false }
+        // One step frees one page: it has to run to its end.
+        try database.execute("PRAGMA incremental_vacuum(\(Self.vacuumPages))")
+        return free - Int64(Self.vacuumPages) > 1_000
+    }
+}

@@ -1,0 +1,109 @@
+import SyncCore
+
+extension Store {
+    /// Takes a record into the set of those that are written at the end.
+    func touch(_ rid: Int64, _ records: inout TouchedRecords) throws(StoreError) {
+        guard records[rid] == nil, let row = try MirrorRow.find(database, rid: rid) else { return }
+        var touched = TouchedRecords.Touched(row: row)
+        if row.isDamaged { try refetch(&touched) }
+        records[rid] = touched
+    }
+
+    /// Its base cannot be trusted or computed: forget it, and list the entity again to get it back.
+    func refetch(_ touched: inout TouchedRecords.Touched) throws(StoreError) {
+        touched.row.dropBase()
+        touched.needsFold = true
+        damagedRecords.remove(touched.row.rid)
+        try restartStream(touched.row.eid)
+    }
+
+    /// The hub's present state of a record, unless ours is as new.
+    ///
+    /// - Parameter absentIsGone: `absent` says that the hub has no such record; otherwise it says nothing.
+    func install(
+        _ current: HubState, on rid: Int64, _ records: inout TouchedRecords, absentIsGone: Bool = false
+    ) throws(StoreError) {
+        guard var touched = records[rid] else { return }
+        let known = touched.row.baseVersion
+        switch current {
+        case .record(let record):
+            guard record.version > known else { return }
+            touched.row.setBase(record.data.json, version: record.version, at: now.wall)
+            observe(record.hlc)
+        case .deleted(let version):
+            guard version > known || (version == known && touched.row.base != nil) else { return }
+            touched.row.setBase(nil, version: version, at: now.wall)
+        case .absent:
+            guard absentIsGone, touched.row.base != nil else { return }
+            touched.row.setBase(nil, version: known, at: now.wall)
+        }
+        touched.needsFold = true
+        touched.source = .remote
+        records[rid] = touched
+    }
+
+    /// Folds, writes and tells of every touched record, and lets its next mutation go. Invariant: view, status and
+    /// readiness follow from base and open mutations.
+    func finish(_ records: TouchedRecords) throws(StoreError) {
+        for var touched in records.inOrder {
+            // A record that was synced has no open mutations: base is all there is.
+            if touched.row.status != .synced {
+                if touched.needsFold { touched.row.setView(try fold(touched.row)) }
+                touched.row.status = try status(of: touched.row.rid)
+            }
+            if touched.row.status == .synced { touched.row.setView(touched.row.base) }
+            let isGone = touched.row.status == .synced && touched.row.isDeleted
+            touched.row.goneAge = isGone ? touched.row.goneAge ?? age : nil
+            touched.row.updatedMS = now.wall.milliseconds
+            try touched.row.save(to: database)
+            journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
+            try refreshReadiness(ofRecord: touched.row.rid)
+        }
+    }
+
+    /// Computes status and readiness again where base and view stay.
+    func restatus(_ rid: Int64, foldAgain: Bool = false) throws(StoreError) {
+        var records = TouchedRecords()
+        try touch(rid, &records)
+        if foldAgain { records[rid]?.needsFold = true }
+        try finish(records)
+    }
+
+    /// The document that apps see: the base with all open mutations on top, oldest first.
+    func fold(_ row: MirrorRow) throws(StoreError) -> String? {
+        var contents: [MutationContent] = []
+        var damaged: [Int64] = []
+        try database.each(
+            """
+            SELECT p.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq
+            """, .int(row.rid)
+        ) { row throws(StoreError) in
+            if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content {
+                contents.append(content)
+            } else {
+                damaged.append(row.int(0))
+            }
+        }
+        for seq in damaged { try hold(seq) }
+        guard !contents.isEmpty else { return row.base }
+        let base = row.base.flatMap { StoredJSON.read($0)?.object }
+        return Fold.view(base: base, mutations: contents)?.json
+    }
+
+    /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
+    func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
+        try database.first(
+            "SELECT max(state = 2), max(state BETWEEN 3 AND 5), count(*) FROM mutation WHERE rid = ? AND state < 6",
+            .int(rid)
+        ) { row throws(StoreError) in
+            row.bool(0) ? .conflict : row.bool(1) ? .error : row.int(2) > 0 ? .pending : .synced
+        } ?? .synced
+    }
+
+    /// Takes a stamp of the hub into account, so that ours are later than all we have seen.
+    func observe(_ stamp: String?) {
+        guard let time = stamp.flatMap({ HybridTime($0) }) else { return }
+        clock.observe(time, now: now.wall)
+    }
+}

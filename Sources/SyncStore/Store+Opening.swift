@@ -1,0 +1,59 @@
+import Glibc
+package import SyncCore
+
+extension Store {
+    /// Invariant: a database that has lost acknowledged work never speaks under its old replica id again; the mark that it
+    /// is in use is on the medium before anything else is.
+    func takeUp(at now: Moment) throws(StoreError) {
+        let meta = MetaTable(database)
+        try transact(at: now) { () throws(StoreError) in
+            try meta.set("clean", "0")
+            try meta.set("age", ages.text)
+            if opening.isNew {
+                try meta.set("replica", replica.text)
+                try meta.set("created_ms", String(now.wall.milliseconds))
+            }
+            try prepareForChange()
+            try noticeLostTail(at: now)
+        }
+        // The first page has to be in the file itself, because a foreign file is told by it (OpeningSequence).
+        if opening.isNew, database.path != nil {
+            try database.checkpoint(truncating: true)
+            try syncFolder()
+        }
+    }
+
+    private func noticeLostTail(at now: Moment) throws(StoreError) {
+        guard let marker = options.marker, marker.acknowledged >= ledger[.nextSeq] else { return }
+        opening.lostTail = marker.acknowledged - (ledger[.nextSeq] - 1)
+        ledger[.tailLost] += opening.lostTail
+        // The lost numbers were given to apps: they are not given again.
+        ledger[.nextSeq] = marker.acknowledged + 1
+        ledger[.absorbedSeq] = marker.acknowledged
+        try takeReplica(ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random)))
+    }
+
+    /// Makes the name of a new file as durable as its content.
+    private func syncFolder() throws(StoreError) {
+        guard let path = database.path else { return }
+        let folder = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : "."
+        let descriptor = Glibc.open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0, fsync(descriptor) == 0 else {
+            let error = StoreError(.ioError, doing: "sync the folder of \(path)", detail: "errno \(errno)")
+            if descriptor >= 0 { Glibc.close(descriptor) }
+            throw error
+        }
+        Glibc.close(descriptor)
+    }
+
+    /// Marks the database as closed in good order and moves the WAL into it. The store must not be used any more.
+    package func close(at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            ages.anchor(bootID: options.bootID, at: now)
+            try MetaTable(database).set("age", ages.text)
+            try MetaTable(database).set("clean", "1")
+            try prepareForChange()
+        }
+        if database.path != nil { try database.checkpoint(truncating: true) }
+    }
+}

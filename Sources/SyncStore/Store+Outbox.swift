@@ -1,0 +1,81 @@
+import SyncCore
+
+// The changes of state. All of them go through here, so that row, counters and journal cannot disagree.
+
+extension Store {
+    /// How long settled mutations are kept when their entity does not say.
+    static let retention: Duration = .seconds(7 * 86_400)
+
+    func outboxRow(_ seq: Int64) throws(StoreError) -> OutboxRow? {
+        try database.first(
+            """
+            SELECT * FROM mutation WHERE seq = ?
+            """, .int(seq)
+        ) { row throws(StoreError) in OutboxRow(row) }
+    }
+
+    /// Changes the state of one mutation. The caller sets the other columns before.
+    func move(_ row: OutboxRow, to state: MutationState) throws(StoreError) {
+        var changed = row
+        changed.state = state
+        if state != .pending { changed.isReady = false }
+        if state != .pending, state != .failed { changed.nextAge = nil }
+        try changed.update(in: database)
+        guard state != row.state else { return }
+        ledger.move(from: row.ledgerGroup, to: state)
+        journal.add(.mutation(state), row.seq)
+    }
+
+    /// Gives a mutation its final state.
+    ///
+    /// - Parameter keptFor: How long its row stays; `nil` for what its entity says.
+    func settle(_ row: OutboxRow, as state: MutationState, keptFor: Duration? = nil) throws(StoreError) {
+        precondition(state.isTerminal, "\(state) is not final")
+        var settled = row
+        settled.pruneAge = pruneAge(eid: row.eid, keptFor: keptFor)
+        try move(settled, to: state)
+    }
+
+    func pruneAge(eid: Int64, keptFor: Duration? = nil) -> Int64 {
+        let kept = keptFor ?? rules[names.entity(eid)]?.retention ?? Self.retention
+        return age.saturatingAdd(max(0, kept.milliseconds))
+    }
+
+    /// Sets a mutation aside because its row is damaged. It is never sent; the rest flows.
+    func hold(_ seq: Int64) throws(StoreError) {
+        guard var row = try outboxRow(seq), row.state != .held, !row.state.isTerminal else { return }
+        row.problem =
+            Problem("damaged", status: 500, detail: "the stored row does not have the checksum it was written with").stored
+        try move(row, to: .held)
+        if let rid = row.rid { try returnLater(of: rid, after: seq) }
+        if let group = row.group { try refreshReadiness(ofGroup: group) }
+    }
+
+    /// What was handed to the network after a mutation that did not get through goes back behind it: it must not overtake.
+    /// Key and payload stay frozen, so a copy that did arrive is recognised.
+    func returnLater(of rid: Int64, after seq: Int64) throws(StoreError) {
+        let later = try database.all(
+            """
+            SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 1 ORDER BY seq
+            """, .int(rid), .int(seq)
+        ) { row throws(StoreError) in OutboxRow(row) }
+        for row in later {
+            try move(row, to: .pending)
+            if let group = row.group { try refreshReadiness(ofGroup: group) }
+        }
+    }
+
+    /// The stored content of a mutation; `nil` when its row is damaged or gone.
+    func content(_ seq: Int64) throws(StoreError) -> MutationContent? {
+        try payload(seq)?.content
+    }
+
+    /// - Returns: `nil` when the row is damaged or gone.
+    func payload(_ seq: Int64) throws(StoreError) -> Payload? {
+        try database.first(
+            """
+            SELECT * FROM payload WHERE seq = ?
+            """, .int(seq)
+        ) { row throws(StoreError) in Payload.isSound(row, at: 0) ? Payload(row, at: 0) : nil } ?? nil
+    }
+}

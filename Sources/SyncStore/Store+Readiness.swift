@@ -1,0 +1,129 @@
+import SyncCore
+
+// Which mutations may go now is kept up to date with each change, instead of being found out when a batch is made. So
+// claiming costs as much as it takes, whatever waits in front of it: a million rows behind a conflict are not looked at.
+//
+// Invariant: a pending mutation is ready if and only if it is not delayed and nothing of its record is before it. Before it
+// means: an older mutation that is pending, in flight, conflicted, failed or held. For an atomic list that must hold for all
+// of its members at once, where other members do not count, and its oldest waiting member alone is marked ready for all.
+
+extension Store {
+    /// The oldest mutation of a record that later ones wait behind.
+    func firstBlocking(of rid: Int64) throws(StoreError) -> OutboxRow? {
+        try database.first(
+            """
+            SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state <> 3 ORDER BY seq LIMIT 1
+            """, .int(rid)
+        ) { row throws(StoreError) in OutboxRow(row) }
+    }
+
+    /// To be called when something of the record was settled, sent back or became due.
+    func refreshReadiness(ofRecord rid: Int64) throws(StoreError) {
+        guard let head = try firstBlocking(of: rid), head.state == .pending else { return }
+        if let group = head.group {
+            try refreshReadiness(ofGroup: group)
+        } else {
+            try setReady(head.seq, head.nextAge == nil, was: head.isReady)
+        }
+    }
+
+    func refreshReadiness(ofGroup seqs: ClosedRange<Int64>) throws(StoreError) {
+        let members = try groupMembers(seqs)
+        let waiting = members.filter { $0.state == .pending }
+        guard let speaker = waiting.first else { return }
+        var isReady = !members.contains { $0.state.blocksItsRecord } && !waiting.contains { $0.nextAge != nil }
+        if isReady {
+            for member in waiting {
+                guard let rid = member.rid, try lastBlocking(of: rid, before: seqs.lowerBound) != nil else { continue }
+                isReady = false
+                break
+            }
+        }
+        for member in waiting { try setReady(member.seq, isReady && member.seq == speaker.seq, was: member.isReady) }
+    }
+
+    func groupMembers(_ seqs: ClosedRange<Int64>) throws(StoreError) -> [OutboxRow] {
+        try database.all(
+            """
+            SELECT * FROM mutation WHERE seq BETWEEN ? AND ? ORDER BY seq
+            """, .int(seqs.lowerBound), .int(seqs.upperBound)
+        ) { row throws(StoreError) in OutboxRow(row) }
+    }
+
+    /// The youngest mutation of the record before `seq` that blocks.
+    func lastBlocking(of rid: Int64, before seq: Int64) throws(StoreError) -> Int64? {
+        try database.number(
+            """
+            SELECT seq FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state <> 3 ORDER BY seq DESC LIMIT 1
+            """, .int(rid), .int(seq))
+    }
+
+    private func setReady(_ seq: Int64, _ isReady: Bool, was: Bool) throws(StoreError) {
+        guard isReady != was else { return }
+        try database.run("UPDATE mutation SET ready = ? WHERE seq = ?", .bool(isReady), .int(seq))
+    }
+
+    // MARK: - Delays
+
+    /// Lets everything go on whose time has come: delayed mutations, and those that were parked because they failed alone.
+    func wakeDue() throws(StoreError) {
+        let due = try database.all(
+            """
+            SELECT * FROM mutation WHERE next_age IS NOT NULL AND next_age <= ? ORDER BY next_age
+            """, .int(age)
+        ) { row throws(StoreError) in OutboxRow(row) }
+        for row in due {
+            var row = row
+            row.nextAge = nil
+            if row.state == .failed { row.attempts = 0 }
+            // Nothing of its record is before an event.
+            row.isReady = row.rid == nil && row.group == nil
+            try move(row, to: .pending)
+            if row.state == .failed, let rid = row.rid { try restatus(rid) }
+        }
+        for row in due {
+            if let group = row.group { try refreshReadiness(ofGroup: group) }
+            if let rid = row.rid { try refreshReadiness(ofRecord: rid) }
+        }
+    }
+
+    // MARK: - Priority inheritance
+
+    /// A more urgent mutation lends its priority to all that must go before it: older ones of its record, what it depends
+    /// on, its parents' creates; to the atomic lists that these are in, and so on. So the order of a record is kept by
+    /// taking mutations by priority and then by `seq`.
+    func raisePriorities(before row: OutboxRow, _ intent: EnqueueIntent) throws(StoreError) {
+        guard row.priority != .bulk else { return }
+        var work: [(rid: Int64, before: Int64)] = []
+        if let rid = row.rid { work.append((rid, row.seq)) }
+        for key in intent.mutation.dependsOn {
+            guard let seq = try seq(of: key), let parent = try outboxRow(seq) else { continue }
+            try raise(parent, to: row.priority, &work)
+        }
+        for (field, entity) in intent.rules.refs {
+            guard let id = intent.mutation.data[field]?.text, let eid = names.entities[entity],
+                let rid = try database.number("SELECT rid FROM record WHERE eid = ? AND id = ?", .int(eid), .text(id))
+            else { continue }
+            work.append((rid, row.seq))
+        }
+        while let next = work.popLast() {
+            let slower = try database.all(
+                """
+                SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state = 0 AND priority > ? ORDER BY seq
+                """, .int(next.rid), .int(next.before), .int(row.priority.rawValue)
+            ) { row throws(StoreError) in OutboxRow(row) }
+            for older in slower { try raise(older, to: row.priority, &work) }
+        }
+    }
+
+    private func raise(
+        _ row: OutboxRow, to priority: Priority, _ work: inout [(rid: Int64, before: Int64)]
+    ) throws(StoreError) {
+        for member in try row.group.map(groupMembers) ?? [row] where member.state == .pending && member.priority > priority {
+            try database.run(
+                "UPDATE mutation SET priority = ? WHERE seq = ?", .int(priority.rawValue), .int(member.seq))
+            ledger.move(from: member.ledgerGroup, to: priority)
+            if let rid = member.rid { work.append((rid, member.seq)) }
+        }
+    }
+}

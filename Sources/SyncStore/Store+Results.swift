@@ -1,0 +1,234 @@
+package import SyncCore
+
+extension Store {
+    /// Records the hub's verdicts. Invariant: state, base, view, status, counters, clock and journal change together.
+    ///
+    /// Results for mutations that are not in flight are counted and ignored: a late or repeated answer changes nothing.
+    ///
+    /// - Parameter next: Claims the following batch in the same transaction.
+    package func applyResults(
+        _ results: [PushResult], next: BatchLimits?, at now: Moment
+    ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            var pass = ResultsPass()
+            for result in results { try apply(result, &pass) }
+            try settleEvents(pass.doneEvents)
+            for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
+            try finish(pass.records)
+            for group in pass.groups { try refreshReadiness(ofGroup: group) }
+            var batch: Batch?
+            if let next { batch = try claimNext(next) }
+            pass.summary.retryAt = try retryAt(now)
+            return (pass.summary, batch)
+        }
+    }
+
+    private func apply(_ result: PushResult, _ pass: inout ResultsPass) throws(StoreError) {
+        guard let row = try inFlightRow(result.key) else {
+            pass.summary.unknown += 1
+            return
+        }
+        if let rid = row.rid { try touch(rid, &pass.records) }
+        if let group = row.group { pass.groups.insert(group) }
+        switch result.verdict {
+        case .accepted(let version, let serverID, let record, _):
+            try accept(row, version: version, serverID: serverID, record: record, &pass)
+        case .duplicate(.accepted, let current):
+            try done(row, &pass)
+            if let rid = row.rid {
+                try install(current, on: rid, &pass.records, absentIsGone: true)
+                pass.records[rid]?.needsFold = true
+            }
+        case .duplicate(.rejected, let current):
+            let problem = Problem(
+                "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
+            try reject(row, problem, current: current, &pass)
+        case .duplicate(.conflict, let current):
+            try conflict(row, fields: [], current: current, &pass)
+        case .conflict(let fields, let current):
+            try conflict(row, fields: fields, current: current, &pass)
+        case .rejected(let problem, let current):
+            try reject(row, problem, current: current, &pass)
+        case .retry(let problem, let after):
+            try sendBack(row, problem, after: after, &pass)
+        }
+    }
+
+    private func inFlightRow(_ key: MutationKey) throws(StoreError) -> OutboxRow? {
+        guard let seq = UUIDv7.carried(in: key.text) else { return nil }
+        return try database.first(
+            "SELECT m.*, p.key FROM mutation m JOIN payload p ON p.seq = m.seq WHERE m.seq = ? AND m.state = 1", .int(seq)
+        ) { row throws(StoreError) in
+            row.text(OutboxRow.columnCount) == key.text ? OutboxRow(row) : nil
+        } ?? nil
+    }
+
+    // MARK: - Verdicts
+
+    private func accept(
+        _ row: OutboxRow, version: Int64, serverID: String?, record: HubRecord?, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        guard let rid = row.rid, var touched = pass.records[rid] else { return try done(row, &pass) }
+        if let serverID { touched.row.serverID = serverID }
+        if let record {
+            if record.version > touched.row.baseVersion {
+                touched.row.setBase(record.data.json, version: record.version, at: now.wall)
+                touched.source = .remote
+                observe(record.hlc)
+            }
+            touched.needsFold = true
+        } else {
+            try acceptAsComputed(row, version: version, &touched)
+        }
+        pass.records[rid] = touched
+        try done(row, &pass)
+    }
+
+    /// Nothing but this mutation changed the record at the hub, so the hub's new document is ours to compute.
+    private func acceptAsComputed(
+        _ row: OutboxRow, version: Int64, _ touched: inout TouchedRecords.Touched
+    ) throws(StoreError) {
+        guard let payload = try payload(row.seq), let content = payload.content else {
+            // The row is damaged, and the hub has what was sent: only the hub can tell what that makes.
+            return try refetch(&touched)
+        }
+        let base = touched.row.base
+        if content.action == .delete {
+            // Version 0: the hub had nothing to delete and keeps no trace of it.
+            if version >= touched.row.baseVersion || version == 0 {
+                touched.row.setBase(nil, version: max(version, touched.row.baseVersion), at: now.wall)
+            }
+            touched.needsFold = true
+            return
+        }
+        // A base of this version or a newer one came by a pull already and contains the mutation.
+        guard version > touched.row.baseVersion else { return touched.needsFold = true }
+        let computed: String?
+        if base == nil, content.unset.isEmpty, content.operations.isEmpty, content.action == .create {
+            computed = payload.data
+        } else {
+            let object = base.flatMap { StoredJSON.read($0)?.object }
+            guard base == nil || object != nil else { return try refetch(&touched) }
+            computed = Fold.apply(content, to: object)?.json
+        }
+        // An update of a record that we do not have: the next pull brings it whole.
+        guard let computed else { return touched.needsFold = true }
+        // When it was the first of the fold, it moves from the fold into the base, and their sum stays the same.
+        let wasFirst = try firstBlocking(of: touched.row.rid)?.seq == row.seq && !touched.needsFold
+        let document = touched.row.document
+        touched.row.setBase(computed, version: version, at: now.wall)
+        if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
+    }
+
+    private func done(_ row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
+        pass.summary.done += 1
+        var row = row
+        row.problem = nil
+        if row.rid == nil { pass.doneEvents.append(row) } else { try settle(row, as: .done) }
+    }
+
+    /// The same as ``settle(_:as:keptFor:)``, in as few statements as there are gaps.
+    private func settleEvents(_ rows: [OutboxRow]) throws(StoreError) {
+        for (eid, rows) in Dictionary(grouping: rows, by: \.eid) {
+            let pruneAge = pruneAge(eid: eid)
+            for run in Self.runs(of: rows.map(\.seq)) {
+                try database.run(
+                    "UPDATE mutation SET state = 6, prune_age = ?, problem = NULL WHERE seq BETWEEN ? AND ?",
+                    .int(pruneAge), .int(run.lowerBound), .int(run.upperBound))
+            }
+        }
+        for row in rows { ledger.move(from: row.ledgerGroup, to: .done) }
+        if !rows.isEmpty { journal.add(.mutation(.done), rows.map(\.seq)) }
+    }
+
+    private func conflict(
+        _ row: OutboxRow, fields: [String], current: HubState, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        var row = row
+        row.problem =
+            Problem(
+                "conflict", status: 409, detail: "the hub has other values in: \(fields.joined(separator: ", "))",
+                members: ["fields": JSON.list(fields), "current": current.json]
+            ).stored
+        try move(row, to: .conflicted)
+        let entity = names.entity(row.eid)
+        if !pass.summary.conflicted.contains(entity) { pass.summary.conflicted.append(entity) }
+        guard let rid = row.rid else { return }
+        try install(current, on: rid, &pass.records)
+        pass.records[rid]?.needsFold = true
+        pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq)
+    }
+
+    private func reject(
+        _ row: OutboxRow, _ problem: Problem, current: HubState?, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        let isKept = options.ablations.contains(.rollbackSkipped)
+        if isKept, let rid = row.rid, let content = try content(row.seq), let touched = pass.records[rid] {
+            let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+            pass.records[rid]?.row.setBase(
+                Fold.apply(content, to: object)?.json, version: touched.row.baseVersion, at: now.wall)
+        }
+        var row = row
+        row.problem = problem.stored
+        try move(row, to: .rejected)
+        pass.summary.rejected += 1
+        guard let rid = row.rid else { return }
+        if let current, !isKept { try install(current, on: rid, &pass.records) }
+        pass.records[rid]?.needsFold = true
+        try rejectFollowers(of: row, &pass)
+    }
+
+    private func sendBack(
+        _ row: OutboxRow, _ problem: Problem?, after: Duration?, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        var row = row
+        row.problem = problem?.stored
+        row.retries += 1
+        if !Self.uncounted.contains(problem?.code ?? "") { row.attempts += 1 }
+        if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
+        guard row.attempts < Int64(Limits.attempts) else {
+            row.nextAge = age + Self.parkedFor.milliseconds
+            return try move(row, to: .failed)
+        }
+        pass.summary.retried += 1
+        // What waits for an older mutation of its record anyway needs no wait of its own.
+        if problem?.code == "blocked-by-earlier", let rid = row.rid, try lastBlocking(of: rid, before: row.seq) != nil {
+            row.nextAge = nil
+        } else {
+            row.nextAge = age + RetryDelay.after(row.retries, asked: after, using: &random).milliseconds
+        }
+        try move(row, to: .pending)
+    }
+
+    /// Answers that are about something else than this mutation do not count towards parking it.
+    static let uncounted: Set<String> = [
+        "busy", "dependency-missing", "blocked-by-earlier", "blob-missing", "not-attempted",
+    ]
+    /// A parked mutation is tried again after this, unless somebody decides earlier.
+    static let parkedFor: Duration = .seconds(86_400)
+
+    // MARK: - Followers of a rejected create
+
+    /// A record that the hub refuses to create takes with it what was to be done with it, up to its next creation. An
+    /// atomic list falls as a whole.
+    private func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
+        var work = try followers(of: row, in: pass.records)
+        while let next = work.popLast() {
+            for var member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
+                guard try outboxRow(member.seq)?.state == .pending else { continue }
+                member.problem =
+                    Problem(
+                        "parent-rejected", status: 422,
+                        detail: "the hub refused to create what this was to change: mutation \(row.seq)"
+                    ).stored
+                try move(member, to: .rejected)
+                pass.summary.rejected += 1
+                guard let rid = member.rid else { continue }
+                try touch(rid, &pass.records)
+                pass.records[rid]?.needsFold = true
+                work += try followers(of: member, in: pass.records)
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+package import SyncCore
+
+/// One transaction of the store and all that must go back with it.
+struct Transaction {
+    var now: Moment
+    var saved: Saved
+    /// Measured once, see `usedBytes()`.
+    var usedBytes: Int64?
+    /// Something else than new events was written.
+    var hasChanges = false
+    /// Why it can no longer be committed: an operation without a savepoint failed in the middle.
+    var spoiled: StoreError?
+
+    struct Saved {
+        var ledger: Ledger
+        var names: Names
+        var clock: HybridClock
+        var boot: Int64?
+        var replica: ReplicaID
+        var ages: AgeClock
+        var journal: JournalStage
+        var opening: StoreOpening
+    }
+}
+
+extension Store {
+    /// Joins the following operations into one transaction, until ``commit()``. Each of them still stands or falls alone.
+    package func begin(at now: Moment) throws(StoreError) {
+        precondition(transaction == nil, "transactions do not nest")
+        try database.run("BEGIN IMMEDIATE")
+        transaction = Transaction(now: now, saved: saved)
+    }
+
+    /// - Throws: `.unknownOutcome` when the medium failed; anything else means that nothing was committed.
+    package func commit() throws(StoreError) {
+        guard let open = transaction else { preconditionFailure("no transaction to commit") }
+        do throws(StoreError) {
+            if let spoiled = open.spoiled { throw spoiled }
+            try flush(at: open.now)
+            try gate?(.before)
+        } catch {
+            rollback()
+            throw error
+        }
+        do throws(StoreError) {
+            try database.run("COMMIT")
+        } catch {
+            rollback()
+            // A full disk shows while the pages are written, before the commit is. Any other failure may have come after.
+            if error.code == .diskFull { throw error }
+            throw StoreError(.unknownOutcome, doing: "commit", detail: error.description, result: error.result)
+        }
+        transaction = nil
+        journal = JournalStage()
+        try gate?(.after)
+    }
+
+    package func rollback() {
+        guard let open = transaction else { return }
+        // SQLite has rolled back by itself after some errors, and then this fails as it should.
+        if database.isInTransaction { try? database.execute("ROLLBACK") }
+        restore(open.saved)
+        transaction = nil
+    }
+
+    /// One operation: a transaction of its own, or a part of the open one.
+    ///
+    /// - Parameter refusesFirst: The operation throws `.refused` only before its first write, so it needs no savepoint.
+    func transact<Value>(
+        at now: Moment, refusesFirst: Bool = false, _ body: () throws(StoreError) -> Value
+    ) throws(StoreError) -> Value {
+        if transaction != nil { return try join(refusesFirst: refusesFirst, body) }
+        try begin(at: now)
+        let value: Value
+        do throws(StoreError) {
+            value = try body()
+        } catch {
+            rollback()
+            throw error
+        }
+        try commit()
+        return value
+    }
+
+    private func join<Value>(refusesFirst: Bool, _ body: () throws(StoreError) -> Value) throws(StoreError) -> Value {
+        if let spoiled = transaction?.spoiled { throw spoiled }
+        if refusesFirst {
+            do throws(StoreError) {
+                return try body()
+            } catch {
+                if error.problem == nil { transaction?.spoiled = error }
+                throw error
+            }
+        }
+        let before = saved
+        try database.run("SAVEPOINT operation")
+        do throws(StoreError) {
+            let value = try body()
+            try database.run("RELEASE operation")
+            return value
+        } catch {
+            do throws(StoreError) {
+                try database.run("ROLLBACK TO operation")
+                try database.run("RELEASE operation")
+            } catch let second {
+                transaction?.spoiled = second
+            }
+            restore(before)
+            throw error
+        }
+    }
+
+    /// The time of the open transaction: all that happens in it happens at one moment.
+    var now: Moment {
+        guard let transaction else { preconditionFailure("no transaction") }
+        return transaction.now
+    }
+
+    var age: Int64 { ages.age(at: now) }
+
+    /// Writes the numbers and the journal, if anything but new events was written.
+    private func flush(at now: Moment) throws(StoreError) {
+        if ledger.unabsorbed >= Store.unabsorbedMax { try absorb() }
+        guard transaction?.hasChanges == true || !journal.isEmpty else { return }
+        try absorb()
+        ledger[.clock] = Int64(bitPattern: clock.last.milliseconds << 16 | UInt64(clock.last.counter))
+        ledger[.nextEvent] = try journal.save(to: database, firstID: ledger[.nextEvent], age: age, at: now.wall)
+        try ledger.save(to: database)
+    }
+
+    private var saved: Transaction.Saved {
+        Transaction.Saved(
+            ledger: ledger, names: names, clock: clock, boot: boot, replica: replica, ages: ages, journal: journal,
+            opening: opening)
+    }
+
+    private func restore(_ saved: Transaction.Saved) {
+        ledger = saved.ledger
+        names = saved.names
+        clock = saved.clock
+        boot = saved.boot
+        replica = saved.replica
+        ages = saved.ages
+        journal = saved.journal
+        opening = saved.opening
+    }
+}

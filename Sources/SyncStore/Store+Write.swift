@@ -1,0 +1,106 @@
+import SyncCore
+
+extension Store {
+    /// Appends a new event and nothing else.
+    func takeIn(_ intent: EnqueueIntent) throws(StoreError) -> Enqueued {
+        var payload = intent.payload
+        try complete(&payload, intent)
+        try payload.insert(into: database)
+        count(payload)
+        return answer(intent, payload, record: nil)
+    }
+
+    /// Writes the outbox row, the view and the status.
+    func write(_ intent: EnqueueIntent) throws(StoreError) -> Enqueued {
+        try prepareForChange()
+        try drop(intent.dropped)
+        var payload = intent.payload
+        try complete(&payload, intent)
+        var record = intent.record
+        if record == nil, !intent.isEvent {
+            record = MirrorRow(
+                rid: ledger.take(.nextRecord), eid: payload.eid, id: payload.recordID.text, at: now.wall)
+        }
+        if let merged = try mergeIntoSent(intent, payload, record) { return merged }
+        try payload.insert(into: database)
+        var row = OutboxRow(
+            seq: payload.seq, priority: intent.priority, eid: payload.eid, aid: payload.aid, rid: record?.rid)
+        row.group = intent.group?.seqs
+        row.ttlAge = payload.ttlAge
+        let hasOthers = record.map { $0.status != .synced } ?? false
+        var waitsBehind = false
+        if hasOthers, let record { waitsBehind = try firstBlocking(of: record.rid) != nil }
+        // An atomic list is judged as a whole when its last member is in.
+        row.isReady = intent.group == nil && !waitsBehind
+        try row.insert(into: database)
+        count(payload)
+        ledger[.absorbedSeq] = payload.seq
+        journal.add(.mutation(.pending), payload.seq)
+        if waitsBehind || payload.depends != nil || !intent.rules.refs.isEmpty {
+            try raisePriorities(before: row, intent)
+        }
+        guard var record else { return answer(intent, payload, record: nil) }
+        record.setView(intent.document)
+        if record.status == .synced { record.status = .pending }
+        record.goneAge = nil
+        record.updatedMS = now.wall.milliseconds
+        try record.save(to: database)
+        journal.add(.record(record.isDeleted ? .delete : .upsert, .local), record.rid)
+        let keys = hasOthers ? try openKeys(of: record.rid) : [MutationKey(trusted: payload.key)]
+        return answer(intent, payload, record: record, pending: keys)
+    }
+
+    private func complete(_ payload: inout Payload, _ intent: EnqueueIntent) throws(StoreError) {
+        let mutation = intent.mutation
+        payload.eid = try names.entity(mutation.entity, in: database)
+        payload.aid = try names.app(intent.requester.app, in: database)
+        payload.bid = try currentBoot()
+        payload.seq = ledger.take(.nextSeq)
+        payload.key = UUIDv7.make(at: now.wall, carrying: payload.seq, using: &random)
+        payload.gid = intent.group.map { $0.id ?? payload.key }
+        payload.hlc = clock.tick(now: now.wall).description
+        payload.clock = clockTrust
+        payload.bootMS = now.instant.nanoseconds / 1_000_000
+        payload.createdMS = now.wall.milliseconds
+        if intent.priority != .critical, let ttl = mutation.ttl ?? intent.rules.ttl {
+            payload.ttlAge = age.saturatingAdd(max(0, ttl.milliseconds))
+        }
+    }
+
+    private func count(_ payload: Payload) {
+        ledger.add(
+            1, to: Ledger.Group(aid: payload.aid, eid: payload.eid, priority: payload.priority, state: .pending))
+        ledger[.enqueued] += 1
+    }
+
+    private func answer(
+        _ intent: EnqueueIntent, _ payload: Payload, record: MirrorRow?, pending: [MutationKey] = []
+    ) -> Enqueued {
+        let name = RecordName(intent.mutation.entity, payload.recordID)
+        return Enqueued(
+            key: MutationKey(trusted: payload.key), seq: payload.seq, state: .pending,
+            record: record.map { RecordSnapshot($0, name, pending: pending) }, recordName: name, isRepeat: false,
+            durability: intent.mutation.durability ?? intent.rules.durability)
+    }
+
+    private func currentBoot() throws(StoreError) -> Int64 {
+        if let boot { return boot }
+        let text = SQLValue.text(options.bootID)
+        try database.run("INSERT INTO boot (name) VALUES (?) ON CONFLICT DO NOTHING", text)
+        let found = try database.number("SELECT bid FROM boot WHERE name = ?", text) ?? 0
+        boot = found
+        return found
+    }
+
+    func openKeys(of rid: Int64) throws(StoreError) -> [MutationKey] { try reads.openKeys(of: rid) }
+}
+
+extension RecordSnapshot {
+    init(_ row: MirrorRow, _ name: RecordName, pending: [MutationKey]) {
+        self.init(
+            name: name, serverID: row.serverID, version: max(0, row.baseVersion), status: row.status, isDeleted: row.isDeleted,
+            view: row.document, base: row.base, syncedAt: row.syncedMS.map { Timestamp(milliseconds: $0) },
+            updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
+            etag: "W/\"\(row.baseVersion).\(row.rev)\"")
+    }
+}

@@ -1,0 +1,63 @@
+package import SyncCore
+
+/// The agent's durable memory: outbox and mirror in one SQLite file.
+///
+/// Synchronous and single-threaded; ``StoreWriter`` gives it a thread. Each operation is one transaction, or joins the one
+/// that is open (``begin(at:)``), and leaves nothing behind when it throws. A store may be thrown away at any moment, as a
+/// crash would, and another one opened on the same ``Database``.
+package final class Store {
+    package let database: Database
+    package let options: StoreOptions
+    /// Where to stop taking work; may change at any time.
+    package var capacity: StoreCapacity
+    /// What was found at the start.
+    package internal(set) var opening = StoreOpening()
+    /// May change at any time; what is enqueued later follows it.
+    package var rules: RuleBook
+    /// Free bytes of the file system, as last measured; `nil` means unknown.
+    package var freeBytes: Int64?
+    /// How far the wall clock is trusted now; stored with each mutation.
+    package var clockTrust: ClockTrust = .synced
+    /// Called before and after each commit; for tests.
+    package var gate: ((CommitStage) throws(StoreError) -> Void)?
+
+    package internal(set) var replica: ReplicaID
+    var ages: AgeClock
+    var clock: HybridClock
+    var random: SeededRandom
+    var ledger: Ledger
+    var names: Names
+    /// Row of this boot in the table `boot`; `nil` until it is needed.
+    var boot: Int64?
+    var journal = JournalStage()
+    var transaction: Transaction?
+    /// Records whose base is damaged, to be fetched again.
+    var damagedRecords: Set<Int64> = []
+    /// Where the slow sweeps of housekeeping go on.
+    var sweep = HousekeepingSweep()
+
+    /// Opens or makes the schema in `database`, brings it up to date, and takes up where the last life ended.
+    ///
+    /// - Throws: `.foreignFile`, `.newerSchema`, `.notADatabase`: the file was not touched. `.lostDatabase`: the marker
+    ///   speaks of a database and this one is new. `.corrupt`: SQLite's check failed. `.notDurable`.
+    package init(_ database: Database, _ options: StoreOptions, at now: Moment) throws(StoreError) {
+        self.database = database
+        self.options = options
+        self.rules = options.rules
+        self.capacity = options.capacity
+        let start = try OpeningSequence(database: database, options: options, now: now).run()
+        self.replica = start.replica
+        self.ages = start.ages
+        self.clock = start.clock
+        self.ledger = start.ledger
+        self.names = start.names
+        self.opening = start.opening
+        self.random = start.random
+        try takeUp(at: now)
+    }
+
+    /// The highest `seq` that was given out.
+    package var lastSeq: Int64 { ledger[.nextSeq] - 1 }
+
+    package var reads: StoreReads { StoreReads(database: database) }
+}

@@ -1,0 +1,75 @@
+package import SyncCore
+
+/// What a store is told when it is opened.
+package struct StoreOptions: Sendable {
+    /// Node of the clock stamps.
+    package var device: DeviceID
+    /// The kernel's boot id: times of `Moment.instant` compare only within one.
+    package var bootID: String
+    package var rules: RuleBook
+    package var capacity: StoreCapacity
+    /// For keys, replica ids and jitter. Drawn from the system in production.
+    package var seed: UInt64
+    /// What is known from outside the database about its past.
+    package var marker: StoreMarker?
+    package var ablations: Ablations
+
+    package init(
+        device: DeviceID, bootID: String, rules: RuleBook = RuleBook(), capacity: StoreCapacity = StoreCapacity(),
+        seed: UInt64, marker: StoreMarker? = nil, ablations: Ablations = .none
+    ) {
+        self.device = device
+        self.bootID = bootID
+        self.rules = rules
+        self.capacity = capacity
+        self.seed = seed
+        self.marker = marker
+        self.ablations = ablations
+    }
+}
+
+/// Where the store stops taking work. The last tenth of each is reserved for critical mutations.
+package struct StoreCapacity: Hashable, Sendable {
+    /// Open mutations.
+    package var mutations = 100_000
+    /// Bytes of the database and its WAL, free pages not counted.
+    package var bytes: Int64 = 512_000_000
+    /// Bytes that must stay free on the file system.
+    package var minFree: Int64 = 64_000_000
+
+    package init() {}
+}
+
+/// What the shell keeps beside the database (`identity.json`), so that a lost or an older database is noticed.
+package struct StoreMarker: Hashable, Sendable {
+    package var replica: ReplicaID
+    /// The highest `seq` that was ever acknowledged to an app, as far as it was written down.
+    package var acknowledged: Int64
+
+    package init(replica: ReplicaID, acknowledged: Int64) {
+        self.replica = replica
+        self.acknowledged = acknowledged
+    }
+}
+
+/// What was found when the store was opened.
+package struct StoreOpening: Hashable, Sendable {
+    /// The database was made now.
+    package var isNew = false
+    /// It was not closed in good order the last time.
+    package var wasUnclean = false
+    /// The database was too large to be checked before the first answer: run ``StoreReads/check()`` soon.
+    package var needsCheck = false
+    /// Acknowledged mutations that are missing at the end. The store has taken a new replica id then.
+    package var lostTail: Int64 = 0
+
+    package init() {}
+}
+
+/// A place where a test can stop the store, as a crash or a failing disk would.
+package enum CommitStage: Sendable {
+    /// Nothing is committed yet; an error thrown here undoes the transaction.
+    case before
+    /// The transaction is on the medium, and nobody knows yet.
+    case after
+}

@@ -1,0 +1,159 @@
+package import SyncCore
+
+/// Everything that can be read, on the writing connection or on a reader's own.
+///
+/// A mutation without its narrow row is new and pending (`Store+Intake.swift`); every query here allows for that.
+package struct StoreReads {
+    let database: Database
+
+    // MARK: - Mutations
+
+    /// - Parameter now: To tell by the present wall clock when the next attempt is due.
+    package func mutation(_ key: MutationKey, at now: Moment) throws(StoreError) -> MutationSnapshot? {
+        guard let seq = UUIDv7.carried(in: key.text) else { return nil }
+        let ages = try ages(at: now)
+        let found = try database.first(
+            """
+            SELECT p.*, m.*, e.name, a.name, i.key FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
+            JOIN entity e ON e.eid = p.eid JOIN app a ON a.aid = p.aid LEFT JOIN payload i ON i.seq = m.into_seq
+            WHERE p.seq = ?
+            """, .int(seq)
+        ) { row throws(StoreError) in MutationSnapshot(row, ages, at: now) }
+        return found?.key == key ? found : nil
+    }
+
+    /// What the journal still tells about a mutation, oldest first; its states and when it took them on.
+    package func history(of key: MutationKey) throws(StoreError) -> [MutationHistory] {
+        guard let seq = UUIDv7.carried(in: key.text) else { return [] }
+        var history: [MutationHistory] = []
+        try database.each(
+            "SELECT at_ms, code, items FROM event WHERE kind = 0 AND low <= ? AND high >= ? ORDER BY n", .int(seq), .int(seq)
+        ) { row throws(StoreError) in
+            guard let state = MutationState(rawValue: Int(clamping: row.int(1))), ItemList.items(row.text(2)).contains(seq)
+            else { return }
+            history.append(MutationHistory(at: Timestamp(milliseconds: row.int(0)), state: state))
+        }
+        // Of a new event the journal tells nothing yet: its row does.
+        let taken = try database.number(
+            "SELECT created_ms FROM payload WHERE seq = ? AND NOT EXISTS (SELECT 1 FROM mutation WHERE seq = payload.seq)",
+            .int(seq))
+        if let taken { history.append(MutationHistory(at: Timestamp(milliseconds: taken), state: .pending)) }
+        return history
+    }
+
+    /// In the order of `seq`. What matches only after long searching ends in `.tooSlow` on a reader.
+    package func mutations(_ query: MutationQuery, at now: Moment) throws(StoreError) -> [MutationSnapshot] {
+        let ages = try ages(at: now)
+        var sql = """
+            SELECT p.*, m.*, e.name, a.name, i.key FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
+            JOIN entity e ON e.eid = p.eid JOIN app a ON a.aid = p.aid LEFT JOIN payload i ON i.seq = m.into_seq
+            WHERE p.seq > ?
+            """
+        var values: [SQLValue] = [.int(max(query.after, try firstPossible(query.states) - 1))]
+        if !query.states.isEmpty {
+            let states = query.states.map { String($0.rawValue) }.sorted().joined(separator: ", ")
+            sql += " AND coalesce(m.state, 0) IN (\(states))"
+            if query.states.isSubset(of: [.conflicted, .rejected, .failed, .held]) {
+                sql += " AND p.seq IN (SELECT seq FROM mutation WHERE state BETWEEN 2 AND 5)"
+            }
+        }
+        if let entity = query.entity {
+            sql += " AND e.name = ?"
+            values.append(.text(entity.text))
+        }
+        if let id = query.recordID {
+            sql += " AND coalesce(p.id, p.key) = ?"
+            values.append(.text(id.text))
+        }
+        if let app = query.app {
+            sql += " AND a.name = ?"
+            values.append(.text(app.text))
+        }
+        sql += " ORDER BY p.seq LIMIT ?"
+        values.append(.int(min(max(1, query.limit), 1_000)))
+        let statement = try database.prepare(sql)
+        defer { statement.finalize() }
+        try statement.bind(values)
+        var found: [MutationSnapshot] = []
+        while try statement.step() { found.append(MutationSnapshot(statement, ages, at: now)) }
+        return found
+    }
+
+    /// Before this there are only settled mutations, and a week of them may be many.
+    private func firstPossible(_ states: Set<MutationState>) throws(StoreError) -> Int64 {
+        guard !states.isEmpty, states.isSubset(of: [.pending, .inFlight, .failed, .held]) else { return 1 }
+        return try counter(.ackedSeq) + 1
+    }
+
+    // MARK: - Records
+
+    /// - Returns: `nil` when the record was never known here, or nothing of it is left.
+    package func record(_ name: RecordName) throws(StoreError) -> RecordSnapshot? {
+        let eid = try database.number("SELECT eid FROM entity WHERE name = ?", .text(name.entity.text))
+        guard let eid, let row = try MirrorRow.find(database, eid: eid, id: name.id.text), row.isKnown else { return nil }
+        return try snapshot(row, name)
+    }
+
+    func snapshot(_ row: MirrorRow, _ name: RecordName) throws(StoreError) -> RecordSnapshot {
+        var snapshot = RecordSnapshot(row, name, pending: row.status == .synced ? [] : try openKeys(of: row.rid))
+        if row.isDamaged {
+            // Rather nothing than something that was never sent.
+            snapshot.status = .error
+            snapshot.base = nil
+            snapshot.view = nil
+        }
+        return snapshot
+    }
+
+    /// Oldest first, at most 100: enough to see what is going on, and bounded whatever an app does.
+    func openKeys(of rid: Int64) throws(StoreError) -> [MutationKey] {
+        try database.all(
+            """
+            SELECT p.key FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 ORDER BY m.seq LIMIT 100
+            """, .int(rid)
+        ) { row throws(StoreError) in MutationKey(trusted: row.text(0)) }
+    }
+
+    // MARK: - Numbers
+
+    func counter(_ number: Ledger.Number) throws(StoreError) -> Int64 {
+        try database.number("SELECT n FROM counter WHERE name = ?", .text(number.name)) ?? number.initial
+    }
+
+    func ages(at now: Moment) throws(StoreError) -> AgeClock? {
+        try MetaTable(database).text("age").flatMap { AgeClock($0) }
+    }
+
+    /// SQLite's own check of the whole file.
+    ///
+    /// - Returns: What it complains about; empty when all is well.
+    package func check() throws(StoreError) -> [String] {
+        let complaints = try database.all("PRAGMA quick_check") { row throws(StoreError) in row.text(0) }
+        return complaints == ["ok"] ? [] : complaints
+    }
+}
+
+extension MutationSnapshot {
+    /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key of the newer mutation.
+    init(_ row: Statement, _ ages: AgeClock?, at now: Moment) {
+        let payload = Payload(row, at: 0)
+        let isNew = row.isNull(Payload.columnCount)
+        let outbox =
+            isNew
+            ? OutboxRow(seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: nil)
+            : OutboxRow(row, at: Payload.columnCount)
+        let names = Payload.columnCount + OutboxRow.columnCount
+        self.init(
+            seq: payload.seq, key: MutationKey(trusted: payload.key),
+            record: RecordName(EntityName(trusted: row.text(names)), payload.recordID), action: payload.action,
+            state: outbox.state, priority: outbox.priority, app: AppName(trusted: row.text(names + 1)),
+            uid: UInt32(clamping: payload.uid), author: payload.author, data: payload.data, unset: payload.unset,
+            operations: payload.operations, dependsOn: payload.depends, group: payload.gid.map { GroupID(trusted: $0) },
+            baseVersion: payload.baseVersion, createdAt: Timestamp(milliseconds: payload.createdMS), isSent: outbox.isSent,
+            firstSentAt: outbox.firstSentMS.map { Timestamp(milliseconds: $0) }, attempts: Int(clamping: outbox.attempts),
+            nextAttempt: outbox.nextAge.flatMap { age in ages?.wall(of: age, at: now) },
+            problem: Problem.read(stored: outbox.problem), into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
+            supersedes: payload.supersedes.map { MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))
+    }
+}

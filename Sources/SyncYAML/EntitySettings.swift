@@ -1,0 +1,149 @@
+package import SyncCore
+
+/// The keys `entities` and `strict_entities`, the same for agent and hub: an entity must mean one thing on both sides.
+package enum EntitySettings {
+    /// Rules by entity. What contradicts another entity is looked at by ``checkReferences(_:_:_:)`` afterwards.
+    package static var entities: Format<[EntityName: EntityRules]> {
+        .dictionary(of: rules, names: .identifier(), text: \.text)
+    }
+
+    /// Reads a file that holds only entities, as `agenthub serve --entities FILE` takes it: the keys `entities` and
+    /// `strict_entities`. Such a file may also lie in an agent's `conf.d`.
+    package static func readEntities(file path: String) throws(ConfigurationErrors) -> RuleBook {
+        try readEntities(.read(path))
+    }
+
+    package static func readEntities(_ file: ConfigurationFile) throws(ConfigurationErrors) -> RuleBook {
+        let bytes: [UInt8]
+        switch file.contents {
+        case .success(let read): bytes = read
+        case .failure(let error): throw ConfigurationErrors([error])
+        }
+        let document = YAMLDocument(bytes, file: file.name)
+        var reading = Reading(isWhole: true)
+        let rules = document.root.flatMap { book.read($0, &reading) }
+        let errors = document.errors + reading.errors
+        guard let rules, errors.isEmpty else { throw ConfigurationErrors(errors) }
+        return rules
+    }
+
+    /// What entities say about each other. `root` is the mapping that has the key `entities`.
+    package static func checkReferences(_ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
+        func report(_ name: EntityName, _ field: String, _ problem: String, _ expected: String) {
+            let place = root.deepest(["entities", name.text, "refs", field]).position
+            let key = "entities." + keyText(name.text) + ".refs." + keyText(field)
+            reading.report(place, below: key, problem: problem, expected: expected)
+        }
+        for (name, rules) in book.entities.sorted(by: { $0.key < $1.key }) {
+            for (field, parent) in rules.refs.sorted(by: { $0.key < $1.key }) {
+                guard let kind = book[parent]?.kind else {
+                    report(name, field, "refers to \(parent)", "a configured entity, because strict_entities is true")
+                    continue
+                }
+                if kind == .event {
+                    report(name, field, "refers to \(parent), an event, which is not kept", "a record or a reference")
+                }
+            }
+        }
+        if let circle = circle(book),
+            let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key
+        {
+            let path = circle.map(\.text).joined(separator: " -> ")
+            report(circle[0], field, "makes a circle: \(path)", "parents that are not below their children")
+        }
+    }
+
+    /// Parents go to the hub before their children, so no entity may be above itself. A record that refers to another
+    /// one of its own entity (a tree) is fine.
+    ///
+    /// - Returns: A circle that starts and ends with the same name.
+    private static func circle(_ book: RuleBook) -> [EntityName]? {
+        var parents = book.entities.mapValues { Set($0.refs.values) }
+        for name in parents.keys { parents[name]?.remove(name) }
+        // Who has no parent left cannot be part of a circle, nor can it hold up its children.
+        var wasRemoved = true
+        while wasRemoved {
+            let roots = parents.filter { $0.value.allSatisfy { parents[$0] == nil } }.keys
+            for root in roots { parents[root] = nil }
+            wasRemoved = !roots.isEmpty
+        }
+        // All that are left have a parent that is left, so going up must come back to a name that was passed.
+        var path: [EntityName] = []
+        var next = parents.keys.min()
+        while let name = next {
+            if let start = path.firstIndex(of: name) { return path[start...] + [name] }
+            path.append(name)
+            next = parents[name]?.filter { parents[$0] != nil }.min()
+        }
+        return nil
+    }
+
+    private static var book: Format<RuleBook> {
+        .mapping(
+            RuleBook(), [.key("entities", \.entities, entities), .key("strict_entities", \.isStrict, .boolean)],
+            check: checkReferences)
+    }
+
+    private static var rules: Format<EntityRules> {
+        .mapping(
+            EntityRules(),
+            [
+                .key("kind", \.kind, .word),
+                .key("refs", \.refs, .dictionary(of: .identifier(), names: fieldName, text: { $0 })),
+                .key("priority", \.priority, .priority),
+                .key("strategy", \.strategy, .word),
+                .key("fields", \.fields, .dictionary(of: .word, names: fieldName, text: { $0 })),
+                .key("on_deleted", \.onDeleted, .word),
+                // Not less than 7 days: so long the agent can give a hub that was restored from a backup what it had
+                // acknowledged and then forgot.
+                .optional("retention", \.retention, .duration(.days(7)...(.days(3_650)))),
+                .optional("ttl", \.ttl, .duration(.seconds(1)...(.days(3_650)))),
+                .key("when_full", \.whenFull, .word),
+                .key("durability", \.durability, .word),
+            ], check: checkRules)
+    }
+
+    /// Values that say nothing or the opposite for this kind of entity. Silence would let somebody believe in them.
+    private static func checkRules(_ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
+        func refuse(_ key: String, _ expected: String) {
+            reading.inside(key: key) { $0.refuse(node.deepest([key]), expected: expected) }
+        }
+        if rules.kind != .record {
+            let why = rules.kind == .event ? "events are never merged" : "reference data is never changed here"
+            if rules.strategy != .fields { refuse("strategy", "it only for a record: " + why) }
+            if !rules.fields.isEmpty { refuse("fields", "it only for a record: " + why) }
+            if rules.onDeleted != .deleteWins { refuse("on_deleted", "it only for a record: " + why) }
+        }
+        if rules.kind == .reference {
+            let expected = "no such key for reference data, which has no mutations"
+            if rules.ttl != nil { refuse("ttl", expected) }
+            if rules.retention != nil { refuse("retention", expected) }
+        }
+        if rules.kind != .event {
+            if rules.whenFull == .dropOldest { refuse("when_full", "reject: only events may be dropped") }
+            if rules.durability == .relaxed { refuse("durability", "flash: only events may be relaxed") }
+        }
+        if rules.kind == .record, rules.strategy != .fields, !rules.fields.isEmpty {
+            refuse("fields", "it only with strategy: fields, which is \(rules.strategy.rawValue)")
+        }
+        if rules.priority == .critical {
+            if rules.ttl != nil { refuse("ttl", "no such key with priority: critical, which never expires") }
+            if rules.kind == .event, rules.whenFull == .dropOldest {
+                refuse("when_full", "reject with priority: critical, which is never dropped")
+            }
+        }
+    }
+
+    /// A member of a document: any text that a key can be.
+    private static var fieldName: Format<String> {
+        .text(expected: "a field name", parse: { $0 }, write: { .string($0) })
+    }
+}
+
+extension Format where Value == Priority {
+    package static var priority: Format { .word(Priority.allCases.map { ($0.name, $0) }) }
+}
+
+extension Duration {
+    package static func days(_ count: Int64) -> Duration { .seconds(count * 86_400) }
+}

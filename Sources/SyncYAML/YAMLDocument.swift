@@ -1,0 +1,228 @@
+/// A YAML file, read strictly into nodes that know their place.
+///
+/// YAML is a large language, and most of what went wrong with it comes from its corners. So only the plain part is
+/// taken: one document of mappings, lists and scalars. Anchors, aliases (and with them merge keys and the billion
+/// laughs), tags, directives, a second document, keys that are not text and keys given twice are refused with their
+/// place.
+package struct YAMLDocument: Sendable {
+    /// Room for thousands of entities; more is a mistake of whoever generates the file.
+    package static let maxBytes = 1_000_000
+    /// The deepest place that a configuration has is 4.
+    static let maxDepth = 16
+    static let maxNodes = 50_000
+
+    /// `nil` when the syntax is broken. A file of nothing but comments is an empty mapping.
+    package private(set) var root: YAMLNode?
+    package private(set) var errors: [ConfigurationError] = []
+    /// The file looks like what a power cut leaves behind: no byte at all, blocks of NUL, or an end in the middle of a
+    /// quotation or bracket.
+    package private(set) var looksCut = false
+
+    package init(_ bytes: [UInt8], file: String) {
+        let start = YAMLPosition(file: file, line: 1, column: 1)
+        if bytes.isEmpty {
+            looksCut = true
+            errors = [ConfigurationError(at: start, problem: "the file is empty")]
+            return
+        }
+        guard bytes.count <= YAMLDocument.maxBytes else {
+            let problem = "the file has \(bytes.count) bytes"
+            errors = [ConfigurationError(at: start, problem: problem, expected: "at most \(YAMLDocument.maxBytes)")]
+            return
+        }
+        let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes[3...] : bytes[...]
+        let scan = YAMLTextScan(text, file: file)
+        if let refused = scan.error {
+            looksCut = scan.foundNUL
+            errors = [refused]
+            return
+        }
+        var builder = YAMLTreeBuilder(text, file: file)
+        do {
+            root = try builder.document() ?? YAMLNode(position: start, content: .mapping([]))
+        } catch {
+            looksCut = error.offset >= scan.lastVisible
+            errors.append(error.error)
+            // At the end of a last line without an end libyaml points at a line that does not exist.
+            if error.error.line > scan.end.line {
+                errors[0].line = scan.end.line
+                errors[0].column = scan.end.column
+            }
+        }
+        errors = builder.errors + errors
+    }
+}
+
+/// What libyaml should never see: it takes a NUL for the end, and counts lines by separators that no editor shows.
+private struct YAMLTextScan {
+    private(set) var error: ConfigurationError?
+    private(set) var foundNUL = false
+    /// Unicode characters up to the last one that is no white space.
+    private(set) var lastVisible = 0
+    /// The place after the last character.
+    private(set) var end: YAMLPosition
+
+    init(_ bytes: ArraySlice<UInt8>, file: String) {
+        var position = YAMLPosition(file: file, line: 1, column: 1)
+        end = position
+        defer { end = position }
+        var decoder = UTF8()
+        var iterator = bytes.makeIterator()
+        var count = 0
+        var afterReturn = false
+        while true {
+            let scalar: Unicode.Scalar
+            switch decoder.decode(&iterator) {
+            case .emptyInput: return
+            case .error:
+                error = ConfigurationError(at: position, problem: "not UTF-8")
+                return
+            case .scalarValue(let value): scalar = value
+            }
+            count += 1
+            switch scalar.value {
+            case 0x0A where afterReturn: break
+            case 0x0A, 0x0D:
+                position.line += 1
+                position.column = 1
+            case 0x09, 0x20: position.column += 1
+            case 0:
+                foundNUL = true
+                error = ConfigurationError(at: position, problem: "a NUL byte; the file is damaged")
+                return
+            case 0x01..<0x20, 0x7F...0x9F, 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF:
+                let name = "U+" + String(scalar.value, radix: 16, uppercase: true)
+                error = ConfigurationError(at: position, problem: "the invisible character " + name)
+                return
+            default:
+                position.column += 1
+                lastVisible = count
+            }
+            afterReturn = scalar.value == 0x0D
+        }
+    }
+}
+
+/// Builds the tree from events. What is merely not allowed is noted and the reading goes on, so that one run names all
+/// of it; broken syntax and passed limits end it.
+private struct YAMLTreeBuilder: ~Copyable {
+    private(set) var errors: [ConfigurationError] = []
+    private var events: YAMLEvents
+    private var nodes = 0
+
+    init(_ text: ArraySlice<UInt8>, file: String) {
+        events = YAMLEvents(text, file: file)
+    }
+
+    /// - Returns: `nil` when there is no document.
+    mutating func document() throws(YAMLEvents.SyntaxError) -> YAMLNode? {
+        var root: YAMLNode?
+        var documents = 0
+        while true {
+            let event = try events.next()
+            switch event.kind {
+            case .streamEnd: return root
+            case .documentStart(let hasDirectives):
+                documents += 1
+                if documents > 1 {
+                    refuse(event, "a second document", expected: "one document in a file")
+                    return root
+                }
+                if hasDirectives { refuse(event, "a directive", expected: "a file without % lines") }
+            case .streamStart, .documentEnd: break
+            default: root = try node(event, depth: 1)
+            }
+        }
+    }
+
+    private mutating func node(_ event: YAMLEvents.Event, depth: Int) throws(YAMLEvents.SyntaxError) -> YAMLNode {
+        nodes += 1
+        if depth > YAMLDocument.maxDepth { throw tooMuch(event, "nested deeper than \(YAMLDocument.maxDepth) levels") }
+        if nodes > YAMLDocument.maxNodes { throw tooMuch(event, "more than \(YAMLDocument.maxNodes) values") }
+        var node = YAMLNode(position: event.position, content: .refused)
+        switch event.kind {
+        case .scalar(let text, let isPlain): node.content = .scalar(text, isPlain: isPlain)
+        case .sequenceStart: node.content = .sequence(try elements(depth: depth))
+        case .mappingStart: node.content = .mapping(try members(depth: depth))
+        case .alias: refuse(event, "an alias (*)", expected: "the value written out")
+        case .streamStart, .streamEnd, .documentStart, .documentEnd, .sequenceEnd, .mappingEnd:
+            // libyaml gives these only at their own places.
+            throw tooMuch(event, "unexpected structure")
+        }
+        if event.hasAnchor { refuse(event, "an anchor (&)", expected: "a value without one") }
+        if event.hasTag {
+            refuse(event, "a tag (!)", expected: "a value without one")
+            node.content = .refused
+        }
+        return node
+    }
+
+    private mutating func elements(depth: Int) throws(YAMLEvents.SyntaxError) -> [YAMLNode] {
+        var elements: [YAMLNode] = []
+        while true {
+            let event = try events.next()
+            if case .sequenceEnd = event.kind { return elements }
+            elements.append(try node(event, depth: depth + 1))
+        }
+    }
+
+    private mutating func members(depth: Int) throws(YAMLEvents.SyntaxError) -> [YAMLMember] {
+        var members: [YAMLMember] = []
+        var places: [[UInt8]: Int] = [:]
+        while true {
+            let event = try events.next()
+            if case .mappingEnd = event.kind { return members }
+            let keyNode = try node(event, depth: depth + 1)
+            let value = try node(try events.next(), depth: depth + 1)
+            guard let key = key(keyNode) else { continue }
+            if let line = places[Array(key.utf8)] {
+                let problem = "the key \(keyText(key)) is given twice"
+                errors.append(
+                    ConfigurationError(at: keyNode.position, problem: problem, expected: "it only in line \(line)"))
+                continue
+            }
+            places[Array(key.utf8)] = keyNode.position.line
+            members.append(YAMLMember(key: key, position: keyNode.position, value: value))
+        }
+    }
+
+    /// The text of a key, or `nil` when it cannot be one, which is noted.
+    private mutating func key(_ node: YAMLNode) -> String? {
+        let problem: String
+        switch node.content {
+        case .refused: return nil
+        case .scalar(let text, let isPlain):
+            if isPlain, text == "<<" {
+                problem = "a merge key (<<)"
+            } else if text.isEmpty {
+                problem = "a value without a key"
+            } else if text.utf8.count > 256 || text.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 })
+            {
+                problem = "the key \(printable(text, limit: 40))"
+            } else {
+                return text
+            }
+        case .sequence, .mapping: problem = node.shown + " as a key"
+        }
+        errors.append(
+            ConfigurationError(at: node.position, problem: problem, expected: "a key of at most 256 bytes in one line"))
+        return nil
+    }
+
+    private mutating func refuse(_ event: YAMLEvents.Event, _ problem: String, expected: String) {
+        errors.append(ConfigurationError(at: event.position, problem: problem, expected: expected))
+    }
+
+    private func tooMuch(_ event: YAMLEvents.Event, _ problem: String) -> YAMLEvents.SyntaxError {
+        YAMLEvents.SyntaxError(error: ConfigurationError(at: event.position, problem: problem), offset: 0)
+    }
+}
+
+/// A key as one part of a dotted path: quoted when it has characters that would make the path ambiguous.
+package func keyText(_ key: String) -> String {
+    let isSimple = key.utf8.allSatisfy { byte in
+        (byte >= 97 && byte <= 122) || (byte >= 65 && byte <= 90) || (byte >= 48 && byte <= 57) || byte == 95
+            || byte == 45
+    }
+    return isSimple && !key.isEmpty ? key : "\"" + printable(key, limit: 100) + "\""
+}

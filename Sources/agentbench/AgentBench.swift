@@ -1,0 +1,17 @@
+import ArgumentParser
+import LocalAPI
+
+/// `agentbench`: measures the product beside its floor, in one run.
+///
+/// A floor is the least that the work can cost on this machine: the same rows in plain SQLite, the same bytes sent by a
+/// C loop. A figure is the ratio to it, because a rate alone says more about the machine than about the agent. Floor
+/// and agent take turns, several rounds, on the same file system, and the median of the rounds' ratios counts.
+@main
+struct AgentBench: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agentbench",
+        abstract:
+            "Measures the agent beside its floor: what the same work costs in plain C and SQLite, in the same run.",
+        version: ProductVersion.text,
+        subcommands: [EnqueueCommand.self, DrainCommand.self])
+}

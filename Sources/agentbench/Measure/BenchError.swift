@@ -1,0 +1,22 @@
+import CBenchFloors
+
+/// Why a measurement could not be made. Shown to whoever started it.
+struct BenchError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension bench_failure {
+    var message: String {
+        withUnsafeBytes(of: text) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    }
+}
+
+/// Calls into C: throws the sentence that the call left when it returns other than 0.
+func checked(_ doing: String, _ call: (UnsafeMutablePointer<bench_failure>) -> Int32) throws {
+    var failure = bench_failure()
+    if call(&failure) != 0 { throw BenchError("\(doing): \(failure.message)") }
+}

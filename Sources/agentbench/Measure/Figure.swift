@@ -1,0 +1,62 @@
+/// One line of the result: what the agent needs, what the floor needs, and the ratio that was promised.
+struct Figure {
+    enum Unit: String {
+        case microseconds = "µs"
+        case perSecond = "/s"
+        case bytes = "B"
+
+        /// For JSON: the word of the unit, as it stands at the end of a name.
+        var suffix: String {
+            switch self {
+            case .microseconds: "us"
+            case .perSecond: "per_s"
+            case .bytes: "bytes"
+            }
+        }
+    }
+
+    enum Goal {
+        case atMost(Double)
+        case atLeast(Double)
+    }
+
+    struct Round {
+        var floor: Double
+        var agent: Double
+        var ratio: Double { floor > 0 ? agent / floor : 0 }
+    }
+
+    let id: String
+    let title: String
+    let unit: Unit
+    /// What the floor is.
+    let floor: String
+    /// `nil`: shown for orientation, nothing was promised.
+    let goal: Goal?
+    private(set) var rounds: [Round] = []
+
+    init(id: String, title: String, unit: Unit, floor: String, goal: Goal?) {
+        self.id = id
+        self.title = title
+        self.unit = unit
+        self.floor = floor
+        self.goal = goal
+    }
+
+    mutating func add(floor: Double, agent: Double) {
+        rounds.append(Round(floor: floor, agent: agent))
+    }
+
+    var floorMedian: Double { median(rounds.map(\.floor)) }
+    var agentMedian: Double { median(rounds.map(\.agent)) }
+    /// The median of the rounds' ratios, not the ratio of the medians: the two sides of a round met the same disk.
+    var ratio: Double { median(rounds.map(\.ratio)) }
+
+    var isMet: Bool? {
+        switch goal {
+        case .atMost(let limit): ratio <= limit
+        case .atLeast(let limit): ratio >= limit
+        case nil: nil
+        }
+    }
+}

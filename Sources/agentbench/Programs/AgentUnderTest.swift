@@ -1,0 +1,100 @@
+import CBenchFloors
+import Glibc
+import LocalAPI
+import SyncCore
+
+/// The real `agentd`, started for a measurement with a state folder of its own.
+final class AgentUnderTest {
+    /// A port of the loopback address where nobody listens: the agent finds itself offline at once.
+    static let noHub = "http://127.0.0.1:9"
+
+    let socketPath: String
+    private let pid: pid_t
+    private let log: String
+
+    /// Starts the agent and waits until it says that it is ready.
+    ///
+    /// - Parameter program: `nil`: `agentd` next to this program.
+    /// - Parameter token: The hub's token for the device `bench`.
+    init(program: String?, in folder: String, hubURL: String, token: String = "none", producers: Producers) throws {
+        socketPath = "\(folder)/agent.sock"
+        log = "\(folder)/log"
+        try write(token + "\n", to: "\(folder)/token")
+        let configuration = "\(folder)/agentd.yaml"
+        try write(
+            AgentUnderTest.configuration(folder: folder, socket: socketPath, hubURL: hubURL, producers: producers),
+            to: configuration)
+
+        let notify = "\(folder)/notify.sock"
+        var readiness: Int32 = -1
+        try checked("agentd") { bench_notify_open(notify, &readiness, $0) }
+        defer { close(readiness) }
+        let program = try program ?? neighbour("agentd")
+        pid = try start([program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"], log: log)
+        do {
+            let child = pid
+            try checked("agentd") { bench_notify_wait(readiness, child, 30_000, $0) }
+        } catch {
+            _ = bench_stop(pid, SIGKILL, 0)
+            throw BenchError("\(error)\n\(tail(of: log))")
+        }
+    }
+
+    /// CPU that the agent has used since its start, in nanoseconds, all threads.
+    var cpu: UInt64 { bench_process_cpu(pid) }
+
+    /// One request to the agent.
+    ///
+    /// - Throws: When there is no answer, or one that is not 2xx.
+    @discardableResult
+    func call(_ method: String, _ target: String, body: String? = nil, timeout: Duration = .seconds(30)) throws
+        -> String
+    {
+        var status: Int32 = 0
+        var answer = [CChar](repeating: 0, count: 256 << 10)
+        try checked("\(method) \(target)") {
+            bench_call(
+                socketPath, method, target, body, Int32(timeout.components.seconds * 1_000), &status, &answer,
+                answer.count, $0)
+        }
+        let text = String(decoding: answer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        guard (200..<300).contains(status) else { throw BenchError("\(method) \(target): \(status) \(text)") }
+        return text
+    }
+
+    /// The outbox as the agent counts it.
+    func outbox() throws -> StatusDocument.Outbox {
+        let text = try call("GET", "/v1/status")
+        // What is no JSON is no status either.
+        guard let json = try? JSONReader.read(text), let status = StatusDocument(json) else {
+            throw BenchError("this is no status of an agent: \(text.prefix(200))")
+        }
+        return status.outbox
+    }
+
+    func stop() {
+        _ = bench_stop(pid, SIGTERM, 20_000)
+    }
+
+    private static func configuration(folder: String, socket: String, hubURL: String, producers: Producers) -> String {
+        // One app with one rate for all: what is measured is the agent, not its limits.
+        let rules = ([geteuid()] + producers.users).map { user in
+            "  - { user: \"\(user)\", role: \(user == geteuid() ? "admin" : "enqueue"), app: bench, rate: 100000 }"
+        }
+        return """
+            hub:
+              url: \(hubURL)
+              device: bench
+              token_file: \(folder)/token
+            socket: { path: \(socket), mode: "0600" }
+            access:
+            \(rules.joined(separator: "\n"))
+            store: { path: \(folder)/state, max_size: 16GB, max_mutations: 10000000 }
+            entities:
+              \(BenchEntity.event.name): { kind: event }
+              \(BenchEntity.record.name): { kind: record }
+            log: { level: warning }
+
+            """
+    }
+}

@@ -1,0 +1,56 @@
+import CBenchFloors
+import Glibc
+
+/// The real `agenthub`, started for a measurement.
+final class HubUnderTest {
+    let port: UInt16
+    private let pid: pid_t
+    private let output: Int32
+
+    /// Makes a token for each device, starts the hub on a free port and waits for the line that names its address.
+    init(program: String?, in folder: String, devices: [String], tokens: inout [String: String]) throws {
+        let program = try program ?? neighbour("agenthub")
+        let log = "\(folder)/log"
+        for device in devices {
+            tokens[device] = try HubUnderTest.token(program, device: device, folder: folder, log: log)
+        }
+        var descriptor: Int32 = -1
+        pid = try start([program, "serve", "--data", folder, "--listen", "127.0.0.1:0"], log: log, output: &descriptor)
+        output = descriptor
+        do {
+            let line = try readLine(descriptor, of: pid, doing: "agenthub")
+            guard let port = HubUnderTest.port(in: line) else {
+                throw BenchError("agenthub: no address in \"\(line)\"")
+            }
+            self.port = port
+        } catch {
+            _ = bench_stop(pid, SIGKILL, 0)
+            throw BenchError("\(error)\n\(tail(of: log))")
+        }
+    }
+
+    /// CPU that the hub has used since its start, in nanoseconds.
+    var cpu: UInt64 { bench_process_cpu(pid) }
+
+    func stop() {
+        _ = bench_stop(pid, SIGTERM, 20_000)
+        close(output)
+    }
+
+    private static func token(_ program: String, device: String, folder: String, log: String) throws -> String {
+        var descriptor: Int32 = -1
+        let pid = try start([program, "token", "add", device, "--data", folder], log: log, output: &descriptor)
+        defer {
+            _ = bench_stop(pid, 0, 10_000)
+            close(descriptor)
+        }
+        return try readLine(descriptor, of: pid, doing: "agenthub token add")
+    }
+
+    /// The number behind the last colon that digits follow: `listening on http://127.0.0.1:8443`.
+    static func port(in line: String) -> UInt16? {
+        line.split(separator: ":").dropFirst().reversed().lazy
+            .compactMap { part in UInt16(part.prefix { $0.isASCII && $0.isNumber }) }
+            .first
+    }
+}

@@ -1,0 +1,25 @@
+import CBenchFloors
+import FoundationEssentials
+import Glibc
+
+/// Where the measurement was made: figures mean nothing without it.
+struct Machine {
+    let processor: String
+    let cores: Int
+    let kernel: String
+    let sqlite: String
+
+    init() {
+        let info =
+            FileManager.default.contents(atPath: "/proc/cpuinfo").map { String(decoding: $0, as: UTF8.self) } ?? ""
+        processor =
+            info.split(separator: "\n").first { $0.hasPrefix("model name") || $0.hasPrefix("Model") }
+            .flatMap { $0.split(separator: ":", maxSplits: 1).last.map { String($0.drop { $0 == " " }) } }
+            ?? "unknown processor"
+        cores = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+        kernel =
+            FileManager.default.contents(atPath: "/proc/sys/kernel/osrelease")
+            .map { String(decoding: $0.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self) } ?? "unknown"
+        sqlite = String(cString: bench_sqlite_version())
+    }
+}

@@ -1,0 +1,34 @@
+/// Numbers as people read them.
+extension Double {
+    /// Rounded to that many decimals, none of them left out, thousands apart: `12,345.60`.
+    func fixed(_ decimals: Int) -> String {
+        guard isFinite, magnitude < 1e15 else { return "\(self)" }
+        let scale = (0..<decimals).reduce(1.0) { scale, _ in scale * 10 }
+        let scaled = Int64((magnitude * scale).rounded())
+        let whole = scaled / Int64(scale)
+        let fraction = scaled % Int64(scale)
+        let sign = self < 0 && scaled != 0 ? "-" : ""
+        guard decimals > 0 else { return sign + grouped(whole) }
+        let digits = String(fraction)
+        return sign + grouped(whole) + "." + String(repeating: "0", count: decimals - digits.utf8.count) + digits
+    }
+
+    /// Three digits that matter, more when the number is large: `0.0123`, `1.23`, `12.3`, `1,234`.
+    var short: String {
+        switch magnitude {
+        case 100...: fixed(0)
+        case 10...: fixed(1)
+        case 1...: fixed(2)
+        case 0: "0"
+        default: fixed(4)
+        }
+    }
+
+    private func grouped(_ value: Int64) -> String {
+        let digits = Array(String(value))
+        return digits.indices.reduce(into: "") { text, index in
+            if index > 0, (digits.count - index).isMultiple(of: 3) { text.append(",") }
+            text.append(digits[index])
+        }
+    }
+}

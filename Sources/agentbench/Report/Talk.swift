@@ -1,0 +1,10 @@
+import Glibc
+
+/// Progress and remarks, on standard error: results alone are on standard output.
+enum Talk {
+    static func say(_ text: String) {
+        let line = Array((text + "\n").utf8)
+        // A closed standard error only costs the remark.
+        _ = write(STDERR_FILENO, line, line.count)
+    }
+}

@@ -1,0 +1,56 @@
+import Agent
+import ArgumentParser
+import Glibc
+import SyncYAML
+
+/// `agentd --config FILE`: the daemon. Stays in the foreground, logs to standard error, tells systemd how it is.
+@main
+struct AgentCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agentd", abstract: "Keeps what apps ask for, and brings it to the hub when it should.",
+        discussion: """
+            Exit status: 0 stopped as asked, 64 wrong usage, 70 a fault of its own, 73 the state folder cannot be used, \
+            75 another agentd holds the state folder, 78 the configuration is not accepted.
+            """,
+        version: "agentd \(AgentVersion.current)")
+
+    @Option(help: "The configuration file; `conf.d/*.yaml` beside it is laid over it.")
+    var config = "/etc/agentd/agentd.yaml"
+
+    @Flag(help: "Read the configuration, say what is wrong with it, and exit.")
+    var check = false
+
+    mutating func run() throws {
+        if check {
+            do throws(ConfigurationErrors) {
+                _ = try ConfigurationLoader.load(main: config, accounts: SystemAccounts.accounts)
+                print("\(config): the configuration is good")
+            } catch {
+                Say.error("\(error)")
+                throw ExitCode(78)
+            }
+            return
+        }
+        let status = Daemon.run(config: config)
+        if status != 0 { throw ExitCode(status) }
+    }
+
+    /// Wrong usage exits with 64 and one line, as sysexits(3) and all our programs have it.
+    static func main() {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch {
+            exit(withError: error)
+        }
+    }
+}
+
+/// One line on standard error.
+enum Say {
+    static func error(_ text: String) {
+        var line = "agentd: " + text + "\n"
+        // When standard error is closed there is nobody left to tell.
+        line.withUTF8 { bytes in _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count) }
+    }
+}

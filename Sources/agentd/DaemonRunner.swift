@@ -1,0 +1,261 @@
+import Agent
+import Glibc
+import Logging
+import NIOCore
+import NIOPosix
+import SyncCore
+import SyncHTTP
+import SyncLinux
+import SyncStore
+import SyncYAML
+import Synchronization
+
+/// One run of the agent, from the open state folder to the exit status.
+final class DaemonRunner {
+    private let loaded: LoadedConfiguration
+    private let state: StateDirectory
+    private let log: Logger
+    private let notifier: ReadinessNotifier?
+    private let group: MultiThreadedEventLoopGroup
+    private let executor: LoopExecutor
+    private let transport: CurlTransport
+    private let writer: StoreWriter
+    private let reader: StoreReader
+    private let agent: Agent
+    private let opening: StoreOpening
+    private let identity: IdentityFile
+
+    init(
+        _ loaded: LoadedConfiguration, config: String, state: StateDirectory, log: Logger, _ notifier: ReadinessNotifier?
+    ) throws {
+        self.loaded = loaded
+        self.state = state
+        self.log = log
+        self.notifier = notifier
+        let configuration = loaded.configuration
+        let machine = MachineIdentity(calls: LinuxFileCalls())
+        let bootID = try machine.bootID()
+        let device = try configuration.hub.device ?? Self.derivedDevice(machine)
+        let clocks = SystemClocks()
+        let seed = systemRandomSeed()
+        log.info("starting", metadata: ["version": "\(AgentVersion.current)", "device": "\(device)", "seed": "\(seed)"])
+
+        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let loop = group.next()
+        executor = LoopExecutor(loop)
+        transport = try CurlTransport()
+        let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
+        let box = AgentBox()
+        identity = IdentityFile(stateFolder: state.path)
+        let marker = try identity.read()
+        let path = state.path + "/agent.db"
+        let options = StoreOptions(
+            device: device, bootID: bootID, rules: configuration.rules, capacity: configuration.storeCapacity, seed: seed,
+            marker: marker)
+        writer = StoreWriter(
+            time: clocks, deliver: deliver,
+            incident: { incident in loop.execute { box.agent?.assumeIsolated { $0.note(incident) } } },
+            open: { now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
+        opening = try writer.start()
+        reader = StoreReader(path: path, time: clocks, deliver: deliver)
+        let credentials = HubCredentials(configuration.hub)
+        let kept = LastGoodFile(beside: state.path)
+        let environment = AgentEnvironment(
+            transport: transport, compressor: ZlibCompressor(), time: clocks, bootID: bootID, seed: seed,
+            token: { try credentials.token() },
+            // A question that cannot be answered is answered with "unknown"; the disk itself will object if it is full.
+            freeBytes: { (try? state.freeSpace())?.freeBytes },
+            accounts: SystemAccounts.accounts, configurationFiles: { ConfigurationLoader.files(main: config) },
+            keepLastGood: { configuration in
+                do throws(LinuxError) {
+                    try kept.keep(configuration)
+                } catch {
+                    log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
+                }
+            }, log: log)
+        agent = Agent(
+            .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
+            executor: executor)
+        box.agent = agent
+        if marker == nil || opening.isNew || opening.lostTail > 0 { try keepIdentity() }
+    }
+
+    private static func derivedDevice(_ machine: MachineIdentity) throws -> DeviceID {
+        let id = try machine.machineID()
+        guard let device = DeviceID.derived(fromMachineID: id) else {
+            throw LinuxError(.malformed, doing: "derive the device id", path: "/etc/machine-id", expected: "32 hexadecimal digits, or hub.device in the configuration")
+        }
+        return device
+    }
+
+    /// - Returns: The exit status.
+    func run(damage: ConfigurationErrors?) -> Int32 {
+        let ended = EndSignal()
+        let (agent, log, notifier) = (agent, log, notifier)
+        let signals: SignalSource
+        let server: HTTPServer
+        do {
+            signals = try SignalSource { signal in
+                switch signal {
+                case .terminate, .interrupt: ended.fire()
+                case .hangUp: Self.reload(agent, log, notifier)
+                }
+            }
+            let endpoint = try Self.endpoint(loaded.configuration.socket)
+            server = try wait { [group] in try await agent.listen(on: endpoint, group: group) }
+        } catch {
+            Say.error("\(error)")
+            close()
+            return 73
+        }
+        let opening = opening
+        executor.loop.execute {
+            agent.assumeIsolated { agent in
+                agent.note(opening)
+                if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
+                agent.start()
+            }
+        }
+        if damage == nil { keepLastGood() }
+        // A service manager that does not listen is no reason not to serve.
+        try? notifier?.send(.ready, .status("serving \(server.address)"))
+        log.notice("serving", metadata: ["socket": "\(server.address)"])
+        ended.wait()
+
+        log.notice("stopping")
+        try? notifier?.send(.stopping)
+        executor.loop.execute { agent.assumeIsolated { $0.wind() } }
+        wait { await server.stop(within: .seconds(5)) }
+        signals.close()
+        close()
+        return 0
+    }
+
+    private func close() {
+        transport.close()
+        reader.close()
+        do throws(StoreError) {
+            // What it acknowledged last is read before the end, and written down beside the database.
+            try keepIdentity()
+            try writer.close()
+        } catch {
+            log.error("the store was not closed in good order", metadata: ["error": "\(error)"])
+        }
+        try? group.syncShutdownGracefully()
+        state.close()
+    }
+
+    /// Writes down which database this is and how far it has come.
+    private func keepIdentity() throws(StoreError) {
+        let answer = Mutex<Result<StoreMarker, StoreError>?>(nil)
+        let done = EndSignal()
+        writer.run { store, now throws(StoreError) in
+            let facts = try store.reads.facts(at: now)
+            return StoreMarker(replica: facts.replica, acknowledged: facts.lastSeq)
+        } completion: { result in
+            answer.withLock { $0 = result }
+            done.fire()
+        }
+        done.wait()
+        guard let marker = try answer.withLock({ $0 })?.get() else { return }
+        do throws(LinuxError) {
+            try identity.write(marker)
+        } catch {
+            log.error("the identity file was not written", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func keepLastGood() {
+        do throws(LinuxError) {
+            try LastGoodFile(beside: state.path).keep(loaded.configuration)
+        } catch {
+            log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private static func endpoint(_ socket: AgentConfiguration.Socket) throws(HTTPServerError) -> HTTPEndpoint {
+        let environment = ["LISTEN_PID", "LISTEN_FDS"].reduce(into: [String: String]()) { result, name in
+            result[name] = getenv(name).map { String(cString: $0) }
+        }
+        let inherited = try HTTPEndpoint.activated(environment: environment, processID: getpid())
+        return inherited.first ?? .unix(path: socket.path, mode: socket.mode, group: socket.group?.id)
+    }
+
+    private static func reload(_ agent: Agent, _ log: Logger, _ notifier: ReadinessNotifier?) {
+        try? notifier?.send(.reloading)
+        agent.executor.loop.execute {
+            agent.assumeIsolated { agent in
+                // What is wrong is in the log and in status already; the old configuration stays.
+                _ = try? agent.reload()
+            }
+            try? notifier?.send(.ready)
+        }
+    }
+
+    /// Runs async work from this thread, which is none of the runtime's.
+    private func wait<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
+        let answer = Mutex<Result<Value, any Error>?>(nil)
+        let done = EndSignal()
+        Task(executorPreference: executor) {
+            do {
+                let value = try await work()
+                answer.withLock { $0 = .success(value) }
+            } catch {
+                answer.withLock { $0 = .failure(error) }
+            }
+            done.fire()
+        }
+        done.wait()
+        guard let result = answer.withLock({ $0 }) else { preconditionFailure("the work ended without a result") }
+        return try result.get()
+    }
+
+    private func wait(_ work: @escaping @Sendable () async -> Void) {
+        let done = EndSignal()
+        Task(executorPreference: executor) {
+            await work()
+            done.fire()
+        }
+        done.wait()
+    }
+}
+
+/// The store's thread may speak before the agent exists.
+private final class AgentBox: @unchecked Sendable {
+    // Written once on the starting thread, before the loop runs anything of ours; read on the loop only.
+    var agent: Agent?
+}
+
+/// Blocks one thread until another says so. A pipe of the process with itself: `sem_wait` without its pitfalls.
+final class EndSignal: @unchecked Sendable {
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+    private var hasFired = false
+
+    init() {
+        mutex = .allocate(capacity: 1)
+        condition = .allocate(capacity: 1)
+        pthread_mutex_init(mutex, nil)
+        pthread_cond_init(condition, nil)
+    }
+
+    deinit {
+        pthread_cond_destroy(condition)
+        pthread_mutex_destroy(mutex)
+        condition.deallocate()
+        mutex.deallocate()
+    }
+
+    func fire() {
+        pthread_mutex_lock(mutex)
+        hasFired = true
+        pthread_cond_broadcast(condition)
+        pthread_mutex_unlock(mutex)
+    }
+
+    func wait() {
+        pthread_mutex_lock(mutex)
+        while !hasFired { pthread_cond_wait(condition, mutex) }
+        pthread_mutex_unlock(mutex)
+    }
+}

@@ -1,0 +1,32 @@
+import Agent
+import Glibc
+import SyncLinux
+
+/// The bearer token: from the configured file, else from the systemd credential `hub-token`.
+struct HubCredentials: Sendable {
+    private let path: String?
+    private let isOptional: Bool
+    private let secrets = SecretFiles.ofThisProcess()
+
+    init(_ hub: AgentConfiguration.Hub) {
+        let credential = getenv("CREDENTIALS_DIRECTORY").map { String(cString: $0) + "/hub-token" }
+        path = hub.tokenFile ?? credential
+        // A client certificate is a credential as well.
+        isOptional = hub.clientCertificateFile != nil && hub.tokenFile == nil
+    }
+
+    /// - Throws: `LinuxError` that says what is wrong with the file, without a byte of its content.
+    func token() throws(LinuxError) -> String? {
+        guard let path else {
+            if isOptional { return nil }
+            throw LinuxError(
+                .missing, doing: "read the hub token", expected: "hub.token_file in the configuration, or the credential hub-token")
+        }
+        do throws(LinuxError) {
+            return try secrets.readToken(path)
+        } catch {
+            if isOptional, error.code == .missing { return nil }
+            throw error
+        }
+    }
+}

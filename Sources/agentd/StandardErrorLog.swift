@@ -1,0 +1,102 @@
+import Agent
+import Glibc
+import Logging
+import SyncCore
+import Synchronization
+
+/// One line a message on standard error, as text or as JSON. Never blocks the agent: a line that standard error does not
+/// take at once is dropped, and the next one that passes says how many were.
+struct StandardErrorLog: LogHandler {
+    var metadata: Logger.Metadata = [:]
+    var logLevel: Logger.Level = .trace
+    private let format: AgentConfiguration.Log.Style
+
+    init(label: String, format: AgentConfiguration.Log.Style) {
+        self.format = format
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
+        let line =
+            switch format {
+            case .text: text(event.level, "\(event.message)", all)
+            case .json: json(event.level, "\(event.message)", all)
+            }
+        LogSink.write(line)
+    }
+
+    /// journald adds the time; a number in angle brackets is the priority it reads (sd-daemon(3)).
+    private func text(
+        _ level: Logger.Level, _ message: String, _ metadata: [(key: String, value: Logger.Metadata.Value)]
+    ) -> String {
+        let fields = metadata.map { " \($0.key)=\(Self.quoted(Printable.text("\($0.value)")))" }.joined()
+        return (LogSink.isJournal ? "<\(level.priority)>" : "\(Self.now()) \(level) ") + Printable.text(message) + fields + "\n"
+    }
+
+    private func json(
+        _ level: Logger.Level, _ message: String, _ metadata: [(key: String, value: Logger.Metadata.Value)]
+    ) -> String {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("time", Self.now())
+            writer.member("level", level.rawValue)
+            writer.member("message", message)
+            for (name, value) in metadata {
+                writer.name(JSONString(name))
+                writer.string(Printable.text("\(value)"))
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self) + "\n"
+    }
+
+    private static func now() -> String { SystemTime.wall().description }
+
+    private static func quoted(_ text: String) -> String {
+        let isPlain = !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "=") }
+        return isPlain ? text : JSON.string(text).json
+    }
+}
+
+private enum SystemTime {
+    static func wall() -> Timestamp {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        return Timestamp(milliseconds: Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000)
+    }
+}
+
+/// Standard error, written without waiting for whoever reads it.
+private enum LogSink {
+    static let isJournal = getenv("JOURNAL_STREAM") != nil
+
+    static func write(_ line: String) {
+        var waiting = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
+        guard poll(&waiting, 1, 0) == 1, waiting.revents & Int16(POLLOUT) != 0 else { return _ = dropped.add(1, ordering: .relaxed) }
+        var text = line
+        let missed = dropped.exchange(0, ordering: .relaxed)
+        if missed > 0 { text = "agentd: \(missed) log lines were dropped\n" + line }
+        // A pipe that polls writable takes at least PIPE_BUF bytes; a line is shorter. What fails is lost, as it must be.
+        text.withUTF8 { bytes in _ = Glibc.write(STDERR_FILENO, bytes.baseAddress, min(bytes.count, Int(PIPE_BUF))) }
+    }
+
+    private static let dropped = Atomic(0)
+}
+
+extension Logger.Level {
+    /// syslog(3).
+    fileprivate var priority: Int {
+        switch self {
+        case .trace, .debug: 7
+        case .info: 6
+        case .notice: 5
+        case .warning: 4
+        case .error: 3
+        case .critical: 2
+        }
+    }
+}

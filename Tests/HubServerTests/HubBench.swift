@@ -1,0 +1,126 @@
+import HubServer
+import SyncCore
+
+/// A hub in memory with a clock that the test moves, and requests as a device makes them.
+final class HubBench {
+    let hub: Hub
+    var now = Timestamp(milliseconds: 1_795_208_400_000)  // 2026-11-20T21:00:00Z
+
+    init(
+        rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil,
+        ablations: Ablations = .none, seed: UInt64 = 1, place: Hub.Place = .memory
+    ) throws {
+        var settings = Hub.Settings(rules: rules, tokens: tokens, compressor: compressor)
+        settings.ablations = ablations
+        hub = try Hub(place, settings: settings, random: SeededRandom(seed: seed))
+    }
+
+    // MARK: Requests
+
+    func send(
+        _ method: String, _ target: String, _ body: JSON? = nil, device: DeviceID = .one, replica: ReplicaID? = "r-1",
+        headers extra: [(String, String)] = []
+    ) -> HubResponse {
+        var headers: HTTPHeaders = [:]
+        HubRequestHeaders(device: device, replica: replica).write(to: &headers)
+        for (name, value) in extra { headers[name] = value }
+        return hub.handle(HubRequest(method, target, headers: headers, body: body?.bytes ?? []), at: now)
+    }
+
+    func push(
+        _ mutations: [Sent], acked: Int64 = 0, maxSent: Int64? = nil, device: DeviceID = .one, replica: ReplicaID? = "r-1"
+    ) -> HubResponse {
+        var body: JSONObject = ["acked_seq": .int(acked), "mutations": .array(mutations.map { .object($0.json) })]
+        if let maxSent { body["max_sent_seq"] = .int(maxSent) }
+        return send("POST", "/v1/sync/push", .object(body), device: device, replica: replica)
+    }
+
+    /// Pushes and reads the verdicts with the agent's own reader.
+    func verdicts(_ mutations: [Sent], device: DeviceID = .one, replica: ReplicaID? = "r-1") throws -> [PushResult] {
+        let response = push(mutations, device: device, replica: replica)
+        guard response.status == 200 else { throw Unexpected(response) }
+        return try PushMessages.readResponse(response.body).results
+    }
+
+    func verdict(_ mutation: Sent, device: DeviceID = .one) throws -> PushResult.Verdict {
+        try verdicts([mutation], device: device)[0].verdict
+    }
+
+    func pull(
+        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one
+    ) throws -> PullResponse {
+        let request = PullRequest(
+            streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: maxBytes, maxSentSeq: 0)
+        let body = try JSONReader.read(PullMessages.request(request))
+        let response = send("POST", "/v1/sync/pull", body, device: device)
+        guard response.status == 200 else { throw Unexpected(response) }
+        return try PullMessages.readResponse(response.body)
+    }
+
+    /// Follows the feed of one entity to its end.
+    func follow(_ entity: EntityName, from cursor: String? = nil, limit: Int = 500) throws -> (pages: [StreamPage], cursor: String?) {
+        var pages: [StreamPage] = []
+        var cursor = cursor
+        while true {
+            guard let page = try pull([(entity, cursor)], limit: limit).pages.first else { return (pages, cursor) }
+            pages.append(page)
+            cursor = page.cursor
+            if !page.hasMore { return (pages, cursor) }
+            if pages.count > 10_000 { throw Unexpected(HubResponse(status: 0)) }
+        }
+    }
+
+    /// What the hub holds of a record, as any device sees it.
+    func data(_ entity: EntityName, _ id: RecordID) throws -> JSONObject? {
+        let pages = try follow(entity).pages
+        return pages.flatMap(\.records).last { $0.id == id }?.record.data
+    }
+
+    struct Unexpected: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ response: HubResponse) {
+            description = "\(response.status) \(String(decoding: response.body, as: UTF8.self))"
+        }
+    }
+}
+
+/// A mutation as a device sends it; everything that a test does not care about has a plain value.
+struct Sent {
+    var json: JSONObject
+
+    init(
+        _ key: String, seq: Int64 = 1, _ action: MutationAction, _ entity: String = "audits", id: String = "a-1",
+        data: JSON? = nil, unset: [String] = [], ops: [JSON] = [], base: Int64 = 0, hlc: String? = nil, ms: UInt64 = 100,
+        node: String = "0000000a", clock: String? = nil, dependsOn: [String] = [], group: String? = nil
+    ) {
+        json = [
+            "seq": .int(seq), "idempotency_key": .string(key), "entity": .string(entity), "record_id": .string(id),
+            "action": .string(action.rawValue), "base_version": .int(base),
+            "hlc": .string(hlc ?? HybridTime(milliseconds: ms, counter: 0, node: node).description),
+            "client_updated_at": "2026-11-20T21:04:05.120Z",
+        ]
+        if let data { json["data"] = data }
+        if !unset.isEmpty { json["unset"] = .list(unset) }
+        if !ops.isEmpty { json["ops"] = .array(ops) }
+        if let clock { json["clock"] = .string(clock) }
+        if !dependsOn.isEmpty { json["depends_on"] = .list(dependsOn) }
+        if let group { json["group"] = .string(group) }
+    }
+
+    /// The same with one member changed or taken away.
+    func with(_ name: String, _ value: JSON?) -> Sent {
+        var copy = self
+        copy.json[name] = value
+        return copy
+    }
+}
+
+extension DeviceID {
+    static var one: DeviceID { DeviceID(trusted: "gw-1") }
+    static var two: DeviceID { DeviceID(trusted: "gw-2") }
+}
+
+extension Identifier: ExpressibleByStringLiteral {
+    package init(stringLiteral value: String) { self.init(trusted: value) }
+}

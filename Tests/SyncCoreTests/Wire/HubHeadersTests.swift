@@ -1,0 +1,77 @@
+import SyncCore
+import Testing
+
+@Suite("Headers of the protocol")
+struct HubHeadersTests {
+    static let now = Timestamp(milliseconds: 1_795_208_400_000)  // Fri, 20 Nov 2026 21:00:00 GMT
+
+    @Test("What a hub writes is what an agent reads")
+    func roundTrip() {
+        let sent = HubHeaders(
+            time: Self.now, epoch: "7f3a", head: 90_211, deviceSeq: 412, config: 43, retryAfter: .milliseconds(1_500))
+        var headers: HTTPHeaders = [:]
+        sent.write(to: &headers)
+        var read = HubHeaders(reading: headers, now: Timestamp(milliseconds: 0))
+        #expect(read.retryAfter == .seconds(2))  // Whole seconds, never earlier than meant.
+        read.retryAfter = sent.retryAfter
+        #expect(read == sent)
+        #expect(headers["sync-time"] == "1795208400000")
+    }
+
+    @Test("What an agent writes is what a hub reads; the version also under its literal name")
+    func requestRoundTrip() {
+        let sent = HubRequestHeaders(
+            device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42)
+        var headers: HTTPHeaders = [:]
+        sent.write(to: &headers)
+        #expect(HubRequestHeaders(reading: headers) == sent)
+        #expect(HubRequestHeaders(reading: ["sync_version": "1"]).version == "1")
+        #expect(HubRequestHeaders(reading: []).version == nil)
+    }
+
+    @Test(
+        "A value that is not as agreed reads as missing",
+        arguments: ["", " ", "-1", "+1", "1.5", "0x5", "99999999999999999999", "9007199254740993", "12abc", "１２"])
+    func nonsense(_ value: String) {
+        let read = HubHeaders(
+            reading: [
+                ("Sync-Time", value), ("Sync-Head", value), ("Sync-Device-Seq", value), ("Sync-Config", value),
+                ("Sync-Epoch", value + "\u{7}"), ("Retry-After", value == "99999999999999999999" ? "x" : value),
+            ].reduce(into: HTTPHeaders([])) { $0.append($1.0, $1.1) }, now: Self.now)
+        #expect(read.time == nil && read.head == nil && read.deviceSeq == nil && read.config == nil && read.epoch == nil)
+        #expect(read.retryAfter == nil || value == "9007199254740993")
+    }
+
+    struct Wait: Sendable {
+        let text: String
+        let seconds: Int?
+    }
+
+    @Test(
+        "Retry-After is seconds or a date; garbage is none",
+        arguments: [
+            Wait(text: "0", seconds: 0), Wait(text: "120", seconds: 120), Wait(text: "99999999999", seconds: 3_155_760_000),
+            Wait(text: "99999999999999999999999", seconds: 3_155_760_000),
+            Wait(text: "Fri, 20 Nov 2026 21:02:00 GMT", seconds: 120), Wait(text: "Friday, 20-Nov-26 21:02:00 GMT", seconds: 120),
+            Wait(text: "Fri Nov 20 21:02:00 2026", seconds: 120), Wait(text: "Fri Nov  6 21:02:00 2026", seconds: 0),
+            Wait(text: "Thu, 01 Jan 1970 00:00:00 GMT", seconds: 0),
+            Wait(text: "-5", seconds: nil), Wait(text: "soon", seconds: nil), Wait(text: "", seconds: nil),
+            Wait(text: "1.5", seconds: nil), Wait(text: "Fri, 31 Feb 2026 21:02:00 GMT", seconds: nil),
+            Wait(text: "Fri, 20 Nov 2026 25:02:00 GMT", seconds: nil), Wait(text: "Fri, 20 Nov 2026 21:02:00 CET", seconds: nil),
+            Wait(text: "Fri, 20 Nov 999999999999999999999 21:02:00 GMT", seconds: nil), Wait(text: ",,,", seconds: nil),
+        ])
+    func retryAfter(_ example: Wait) {
+        #expect(HubHeaders.retryAfter(example.text, sentAt: Self.now) == example.seconds.map { .seconds($0) })
+    }
+
+    @Test("A date is measured against the sender's own clock, since ours may be in 1970")
+    func senderClock() {
+        let date = "Fri, 20 Nov 2026 21:02:00 GMT"
+        let wrong = Timestamp(milliseconds: 0)
+        let bySync = HubHeaders(reading: [("Retry-After", date), ("Sync-Time", "1795208460000")], now: wrong)
+        #expect(bySync.retryAfter == .seconds(60))
+        let byDate = HubHeaders(reading: [("Retry-After", date), ("Date", "Fri, 20 Nov 2026 21:01:30 GMT")], now: wrong)
+        #expect(byDate.retryAfter == .seconds(30))
+        #expect(HubHeaders(reading: [("Retry-After", date)], now: Self.now).retryAfter == .seconds(120))
+    }
+}

@@ -1,0 +1,69 @@
+# What the build needs from the system. Sourced by deploy/quickstart and deploy/test.
+# shellcheck shell=bash
+
+# Headers of the libraries that the agent links, and what fetches the Swift packages.
+debian_packages=(
+    libsqlite3-dev libcurl4-openssl-dev libssl-dev zlib1g-dev libyaml-dev
+    ca-certificates git
+)
+
+# The oldest toolchain that can read Package.swift and build the sources.
+swift_version_needed=6.2
+
+missing_packages() {
+    local package
+    for package in "${debian_packages[@]}"; do
+        dpkg-query --show --showformat='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+            printf '%s\n' "$package"
+    done
+}
+
+# Runs a command as root: directly, or with sudo.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "This needs root, and there is no sudo: $*" >&2
+        return 1
+    fi
+}
+
+# Installs the packages that are missing, and only those. Says what it does in one line; the details go to a log.
+#
+#   install_packages LOG
+install_packages() {
+    local log=$1 missing
+    if ! command -v dpkg-query >/dev/null; then
+        echo "not a Debian system: ${debian_packages[*]} or what they are called here must be installed"
+        return 0
+    fi
+    mapfile -t missing < <(missing_packages)
+    if [ "${#missing[@]}" -eq 0 ]; then
+        echo "all ${#debian_packages[@]} Debian packages are there"
+        return 0
+    fi
+    echo "installing ${missing[*]}"
+    if ! { as_root apt-get update && as_root env DEBIAN_FRONTEND=noninteractive apt-get install \
+        --yes --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        echo "Could not install them. Do it by hand: apt-get install ${missing[*]}" >&2
+        return 1
+    fi
+}
+
+# Prints the toolchain's version, or says how to get one.
+require_swift() {
+    local version
+    if ! command -v swift >/dev/null; then
+        echo "There is no swift on the PATH. Install Swift $swift_version_needed or newer: https://www.swift.org/install/linux/" >&2
+        return 1
+    fi
+    version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9.]*\).*/\1/p' | head -n 1)
+    if [ "$(printf '%s\n' "$swift_version_needed" "${version:-0}" | sort -V | head -n 1)" != "$swift_version_needed" ]; then
+        echo "Swift ${version:-of an unknown version} is too old: $swift_version_needed or newer is needed." >&2
+        return 1
+    fi
+    echo "Swift $version"
+}
