@@ -2,7 +2,7 @@ import SyncCore
 
 // The requests of devices: what is read, asked of the store, and answered.
 extension Hub {
-    func hello(_ request: HubRequest, _ caller: Caller, at now: Timestamp) throws(Refusal) -> HubResponse {
+    func hello(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
         let hello = try reading { () throws(Problem) in try HelloMessages.readRequest(body) }
         let replica = hello.replica ?? caller.replica
@@ -17,11 +17,11 @@ extension Hub {
         return HubResponse(json: HelloMessages.response(response))
     }
 
-    func push(_ request: HubRequest, _ caller: Caller, at now: Timestamp) throws(Refusal) -> HubResponse {
+    func push(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
         let push = try reading { () throws(Problem) in try PushMessages.readRequest(body) }
         guard let replica = caller.replica else {
-            throw Refusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
+            throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
         }
         return try querying { () throws(DatabaseError) in
             let device = caller.device
@@ -64,7 +64,7 @@ extension Hub {
             members: ["max_seq": .int(maxSeq)])
     }
 
-    func pull(_ request: HubRequest) throws(Refusal) -> HubResponse {
+    func pull(_ request: HubRequest) throws(HubRefusal) -> HubResponse {
         let body = request.method == "GET" ? [] : try body(of: request)
         let pull = try reading { () throws(Problem) in
             request.method == "GET" ? try PullMessages.readQuery(request.query) : try PullMessages.readRequest(body)
@@ -74,14 +74,14 @@ extension Hub {
         }
     }
 
-    func snapshot(_ request: HubRequest) throws(Refusal) -> HubResponse {
+    func snapshot(_ request: HubRequest) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
         return try querying { () throws(DatabaseError) in
             HubResponse(json: SnapshotMessages.response(try feed.answer(wanted)))
         }
     }
 
-    func known(_ request: HubRequest, _ caller: Caller) throws(Refusal) -> HubResponse {
+    func known(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
         let keys = try reading { () throws(Problem) in try KnownMessages.readRequest(body) }
         return try querying { () throws(DatabaseError) in

@@ -32,6 +32,8 @@ package final class Hub {
     }
 
     package var settings: Settings
+    /// Told why a request was answered 503: the answer itself does not say.
+    package var report: ((HubError) -> Void)?
     private let place: Place
     private var random: SeededRandom
     private(set) var store: HubStore
@@ -104,6 +106,7 @@ package final class Hub {
             try store.database.execute("RELEASE request")
             return response
         } catch {
+            report?(HubError(error))
             try store.database.execute("ROLLBACK TO request; RELEASE request")
             state = before
             return finish(HubResponse(Hub.unavailable(error)), nil, at: now)
@@ -111,9 +114,9 @@ package final class Hub {
     }
 
     private func answer(_ request: HubRequest, at now: Timestamp) throws(DatabaseError) -> HubResponse {
-        var caller: Caller?
+        var caller: HubGate.Caller?
         let response: HubResponse
-        do throws(Refusal) {
+        do throws(HubRefusal) {
             response = try respond(request, &caller, at: now)
         } catch {
             response = try error.answer()
@@ -122,23 +125,23 @@ package final class Hub {
     }
 
     private func respond(
-        _ request: HubRequest, _ caller: inout Caller?, at now: Timestamp
-    ) throws(Refusal) -> HubResponse {
-        guard let endpoint = Endpoint.find(request.path) else { throw Refusal(Hub.notFound) }
+        _ request: HubRequest, _ caller: inout HubGate.Caller?, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        guard let endpoint = Endpoint.find(request.path) else { throw HubRefusal(Hub.notFound) }
         guard endpoint.methods.contains(request.method) else {
             var response = HubResponse(Hub.wrongMethod)
             response.headers["Allow"] = endpoint.methods.joined(separator: ", ")
-            throw Refusal(response)
+            throw HubRefusal(response)
         }
         guard endpoint.isForDevices else { return open(endpoint, request) }
-        let proved = try self.caller(of: request)
+        let proved = try HubGate(tokens: settings.tokens).caller(request.headers, certificate: request.certificateDevice)
         caller = proved
         return try serve(endpoint, request, proved, at: now)
     }
 
     private func serve(
-        _ endpoint: Endpoint, _ request: HubRequest, _ caller: Caller, at now: Timestamp
-    ) throws(Refusal) -> HubResponse {
+        _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
         switch endpoint {
         case .hello: try hello(request, caller, at: now)
         case .pull: try pull(request)
@@ -149,82 +152,35 @@ package final class Hub {
         }
     }
 
-    // MARK: Credentials
-
-    /// Who asks, as far as it is proved.
-    struct Caller {
-        var device: DeviceID
-        var replica: ReplicaID?
-    }
-
-    /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
-    private func caller(of request: HubRequest) throws(Refusal) -> Caller {
-        let headers = HubRequestHeaders(reading: request.headers)
-        guard headers.version.flatMap({ Int($0) }) == HubHeader.currentVersion else {
-            throw Refusal(
-                Problem(
-                    "unsupported-sync-version", status: 400,
-                    detail: headers.version == nil ? "Sync-Version is missing" : "this hub does not speak that Sync-Version",
-                    members: ["supported": .array(HubHeader.supportedVersions.map { .int($0) })]))
-        }
-        let device = try credential(of: request) ?? headers.device
-        guard let device else { throw Refusal(Hub.unauthenticated("Sync-Device is missing")) }
-        // A credential speaks for one device; the header can only repeat it.
-        if let named = request.headers[HubHeader.device], named != device.text {
-            throw Refusal(Hub.unauthenticated("the credential belongs to another device"))
-        }
-        return Caller(device: device, replica: headers.replica)
-    }
-
-    /// - Returns: `nil` when this hub asks for none and none was shown.
-    private func credential(of request: HubRequest) throws(Refusal) -> DeviceID? {
-        guard let tokens = settings.tokens else { return request.certificateDevice }
-        if let device = request.certificateDevice, tokens.isBlocked(device) { throw Refusal(Hub.blocked) }
-        guard let header = request.headers["Authorization"] else {
-            if let device = request.certificateDevice { return device }
-            throw Refusal(Hub.unauthenticated("a bearer token is missing"))
-        }
-        let parts = header.split(separator: " ")
-        guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])) else {
-            throw Refusal(Hub.unauthenticated("the token is not known here"))
-        }
-        if entry.revokedAt != nil { throw Refusal(Hub.blocked) }
-        if let device = request.certificateDevice, device != entry.device {
-            throw Refusal(Hub.unauthenticated("certificate and token belong to different devices"))
-        }
-        return entry.device
-    }
-
     // MARK: Bodies and headers
 
     /// The request's body without its content coding.
-    func body(of request: HubRequest) throws(Refusal) -> [UInt8] {
+    func body(of request: HubRequest) throws(HubRefusal) -> [UInt8] {
         let coding = request.headers["Content-Encoding"] ?? "identity"
         if asciiCaseEqual(coding, "identity") {
-            guard request.body.count <= Limits.hubRequestBytes else { throw Refusal(Hub.bodyTooLarge) }
+            guard request.body.count <= Limits.hubRequestBytes else { throw HubRefusal(Hub.bodyTooLarge) }
             return request.body
         }
         guard asciiCaseEqual(coding, "gzip"), let compressor = settings.compressor else {
             var response = HubResponse(
                 Problem("encoding-unsupported", status: 415, detail: "this hub cannot read Content-Encoding: \(coding.prefix(32))"))
             response.headers["Accept-Encoding"] = settings.compressor == nil ? "identity" : "gzip, identity"
-            throw Refusal(response)
+            throw HubRefusal(response)
         }
         let inflated = compressor.gunzip(
             request.body, maxBytes: Limits.hubRequestBytes, maxRatio: Limits.inflateRatio)
         // Not 413, even for a bomb: a mutation that was damaged on its way must not be given up as too large. An agent sends
         // the same once more as it is, and hears then what is wrong with it.
         guard let inflated else {
-            throw Refusal(
+            throw HubRefusal(
                 Problem("malformed", status: 400, detail: "the body is not whole, valid gzip, or inflates beyond all measure"))
         }
         return inflated
     }
 
     /// Adds what every answer carries. Strangers learn the time and the version, not how much happens here.
-    private func finish(_ response: HubResponse, _ caller: Caller?, at now: Timestamp) -> HubResponse {
-        var response = response
-        var headers = HubHeaders(time: now)
+    private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) -> HubResponse {
+        var headers = HubHeaders()
         if let caller {
             headers.epoch = state.epoch
             headers.head = state.head
@@ -233,6 +189,12 @@ package final class Hub {
                 headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0
             }
         }
+        return Hub.finish(response, headers, at: now)
+    }
+
+    static func finish(_ response: HubResponse, _ headers: HubHeaders = HubHeaders(), at now: Timestamp) -> HubResponse {
+        var (response, headers) = (response, headers)
+        headers.time = now
         let retryAfter = response.headers[HubHeader.retryAfter]
         headers.write(to: &response.headers)
         response.headers[HubHeader.retryAfter] = retryAfter
@@ -280,6 +242,7 @@ package final class Hub {
     /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
     /// cache may be wrong, is given up as well.
     private func abandon(_ error: DatabaseError) {
+        report?(HubError(error))
         do throws(DatabaseError) {
             if !isDown, store.database.isInTransaction { try store.database.execute("ROLLBACK") }
         } catch {
@@ -315,6 +278,13 @@ package final class Hub {
         hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
     }
 
+    /// Writes the log of the database back into its file: less to do for the next start, and a copy of the one file is whole
+    /// then. Nothing is lost without it.
+    package func checkpoint() {
+        // A reader in another process may hold it up, which only means later.
+        _ = try? store.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
     /// Replaces what the database holds by a copy made earlier.
     func install(_ copy: [UInt8]) throws(DatabaseError) {
         store.database.forgetStatements()
@@ -326,37 +296,19 @@ package final class Hub {
 // MARK: Refusals
 
 extension Hub {
-    /// What ends a request early: an answer, or a database that fails.
-    struct Refusal: Error {
-        private let outcome: Result<HubResponse, DatabaseError>
-
-        init(_ response: HubResponse) { outcome = .success(response) }
-        init(_ problem: Problem) { outcome = .success(HubResponse(problem)) }
-        init(_ error: DatabaseError) { outcome = .failure(error) }
-
-        func answer() throws(DatabaseError) -> HubResponse { try outcome.get() }
-    }
-
     /// Runs a step of an endpoint; its errors end the request.
-    func reading<T>(_ body: () throws(Problem) -> T) throws(Refusal) -> T {
-        do throws(Problem) { return try body() } catch { throw Refusal(error) }
+    func reading<T>(_ body: () throws(Problem) -> T) throws(HubRefusal) -> T {
+        do throws(Problem) { return try body() } catch { throw HubRefusal(error) }
     }
 
-    func querying<T>(_ body: () throws(DatabaseError) -> T) throws(Refusal) -> T {
-        do throws(DatabaseError) { return try body() } catch { throw Refusal(error) }
+    func querying<T>(_ body: () throws(DatabaseError) -> T) throws(HubRefusal) -> T {
+        do throws(DatabaseError) { return try body() } catch { throw HubRefusal(error) }
     }
 
     static let notFound = Problem("not-found", status: 404, detail: "there is nothing at this path")
     static let wrongMethod = Problem("method-not-allowed", status: 405, detail: "this path takes another method")
     static let bodyTooLarge = Problem(
         "too-large", status: 413, detail: "a request may have at most \(Limits.hubRequestBytes) bytes, inflated")
-    static let blocked = Problem("device-blocked", status: 403, detail: "this device was shut out by an operator")
-
-    static func unauthenticated(_ detail: String) -> HubResponse {
-        var response = HubResponse(Problem("auth", status: 401, detail: detail))
-        response.headers["WWW-Authenticate"] = "Bearer"
-        return response
-    }
 
     /// The detail of the failure stays here; a device can only wait.
     private static func unavailable(_ error: DatabaseError) -> Problem {

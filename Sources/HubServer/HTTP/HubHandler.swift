@@ -1,0 +1,127 @@
+import Logging
+import NIOCore
+import NIOPosix
+import SyncCore
+import SyncHTTP
+
+/// Between HTTP and the hub's thread: admits, reads the body, hands over, compresses the answer.
+final class HubHandler: HTTPHandler {
+    private let worker: HubWorker
+    private let environment: HubService.Environment
+    #if ABLATIONS
+        private let faults = HubFaults.fromEnvironment()
+    #endif
+
+    /// Answers above this are compressed for whoever asks; below it gzip rarely saves a packet.
+    private static let compressOver = 1_024
+
+    init(worker: HubWorker, environment: HubService.Environment) {
+        self.worker = worker
+        self.environment = environment
+    }
+
+    func admit(_ head: RequestHead) -> HTTPAdmission {
+        let request = HubRequest(head)
+        let endpoint = Endpoint.find(request.path)
+        #if ABLATIONS
+            if let faults, let refused = faults.instead(of: endpoint) { return .answering(refused) }
+        #endif
+        // Strangers are turned away before their body is read, and cost neither memory nor a turn of the hub.
+        if endpoint?.isForDevices == true {
+            do throws(HubRefusal) {
+                _ = try HubGate(tokens: environment.tokens()).caller(request.headers, certificate: request.certificateDevice)
+            } catch {
+                if let response = try? error.answer() { return .answering(Hub.finish(response, at: environment.time.now().wall)) }
+            }
+        }
+        let declared = head.contentLength ?? Limits.hubRequestBytes
+        switch worker.place(rank: endpoint?.rank ?? 2, bytes: min(declared, Limits.hubRequestBytes)) {
+        case .none(let seconds): return .answering(overloaded(seconds))
+        case .slot(let slot):
+            let loop = MultiThreadedEventLoopGroup.currentEventLoop
+            return .collect(limit: Limits.hubRequestBytes) { [self] exchange, body in
+                var whole = request
+                whole.body = body
+                let job = HubWorker.Job(request: whole, slot: slot) { [self] response in
+                    // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
+                    guard let loop else { return send(response, to: request, exchange) }
+                    loop.execute { self.send(response, to: request, exchange) }
+                }
+                worker.submit(job)
+            }
+        }
+    }
+
+    private func send(_ response: HubResponse, to request: HubRequest, _ exchange: HTTPExchange) {
+        var response = response
+        environment.log.debug(
+            "answered",
+            metadata: [
+                "method": "\(request.method)", "path": "\(request.path)", "status": "\(response.status)",
+                "device": "\(request.headers[HubHeader.device] ?? "")", "session": "\(request.headers[HubHeader.session] ?? "")",
+            ])
+        if response.body.count > HubHandler.compressOver, HubHandler.acceptsGzip(request.headers["Accept-Encoding"]),
+            let smaller = environment.compressor?.gzip(response.body)
+        {
+            response.body = smaller
+            response.headers["Content-Encoding"] = "gzip"
+        }
+        if response.body.count > HubHandler.compressOver { response.headers["Vary"] = "Accept-Encoding" }
+        #if ABLATIONS
+            if let faults, faults.spoil(response, exchange) { return }
+        #endif
+        exchange.respond(response)
+    }
+
+    private func overloaded(_ seconds: Int) -> HubResponse {
+        let problem = Problem("overloaded", status: 503, detail: "too much is being asked at the moment", retryAfter: seconds)
+        return Hub.finish(HubResponse(problem), at: environment.time.now().wall)
+    }
+
+    /// RFC 9110, 12.5.3, as far as it concerns one coding: named without a weight of zero.
+    static func acceptsGzip(_ header: String?) -> Bool {
+        for part in (header ?? "").split(separator: ",") {
+            let words = part.split(separator: ";").map { $0.trimmingSpaces }
+            guard let name = words.first, asciiCaseEqual(name, "gzip") || name == "*" else { continue }
+            let weight = words.dropFirst().first { $0.hasPrefix("q=") || $0.hasPrefix("Q=") }?.dropFirst(2)
+            return weight.map { (Double($0) ?? 0) > 0 } ?? true
+        }
+        return false
+    }
+
+    @Sendable static func problemBody(_ problem: HTTPProblem) -> [UInt8] {
+        Problem(problem.code, status: problem.status, detail: problem.detail).json(prefix: Problem.hubPrefix).bytes
+    }
+}
+
+extension HTTPAdmission {
+    /// Answers without having read the body.
+    fileprivate static func answering(_ response: HubResponse) -> HTTPAdmission {
+        .stream(limit: Limits.hubRequestBytes) { $0.respond(response) }
+    }
+}
+
+extension HTTPExchange {
+    func respond(_ response: HubResponse) {
+        respond(
+            status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, body: response.body)
+    }
+}
+
+extension HubRequest {
+    /// The head alone; only the fields that mean something here.
+    init(_ head: RequestHead) {
+        var headers: HTTPHeaders = [:]
+        for name in HubRequest.headerNames {
+            if let value = head.header(name) { headers[name] = value }
+        }
+        var subject: DeviceID?
+        if case .remote(_, _, let name?) = head.peer { subject = DeviceID(name) }
+        self.init(head.method.rawValue, head.target, headers: headers, certificateDevice: subject)
+    }
+
+    private static let headerNames = [
+        "Authorization", "Accept-Encoding", "Content-Encoding", HubHeader.version, HubHeader.versionUnderscored,
+        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config,
+    ]
+}

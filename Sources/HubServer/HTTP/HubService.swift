@@ -1,0 +1,118 @@
+package import Logging
+import NIOCore
+import NIOPosix
+package import SyncCore
+import SyncHTTP
+
+/// A hub that can be reached: HTTP/1.1 over TCP or TLS around a ``Hub``.
+package final class HubService: Sendable {
+    package struct Options: Sendable {
+        package var host: String
+        /// 0 lets the kernel choose.
+        package var port: Int
+        package var tls: HubTLS?
+        /// Threads that read and write sockets; the database has one of its own.
+        package var threads = 2
+        package var connections = 1_024
+
+        package init(host: String, port: Int, tls: HubTLS? = nil) {
+            self.host = host
+            self.port = port
+            self.tls = tls
+        }
+    }
+
+    /// What the outside hands in.
+    package struct Environment: Sendable {
+        package var time: any TimeSource
+        package var seed: UInt64
+        /// The present tokens; asked at each request, so it should know without reading a file whether they changed.
+        package var tokens: @Sendable () -> TokenBook?
+        /// Shrinks answers; `nil` sends them as they are.
+        package var compressor: (any Compressor)?
+        package var log: Logger
+
+        package init(
+            time: any TimeSource, seed: UInt64, tokens: @escaping @Sendable () -> TokenBook?,
+            compressor: (any Compressor)?, log: Logger
+        ) {
+            self.time = time
+            self.seed = seed
+            self.tokens = tokens
+            self.compressor = compressor
+            self.log = log
+        }
+    }
+
+    /// As bound: `127.0.0.1:43210`.
+    package let address: String
+    package let port: Int
+    private let server: HTTPServer
+    private let worker: HubWorker
+    private let group: MultiThreadedEventLoopGroup
+    private let ownGroup: MultiThreadedEventLoopGroup
+
+    /// Listens and serves. The hub belongs to the service from now on.
+    ///
+    /// - Throws: `.cannotListen` or `.badCertificate`. Nothing runs then.
+    package static func start(
+        _ hub: sending Hub, _ options: Options, _ environment: Environment
+    ) async throws(HubError) -> HubService {
+        let tls = try options.tls.map { (files) throws(HubError) in try files.context() }
+        let log = environment.log
+        hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
+        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let worker = HubWorker(
+            hub, on: ownGroup.next(), time: environment.time, seed: environment.seed, tokens: environment.tokens)
+        let handler = HubHandler(worker: worker, environment: environment)
+        var configuration = HTTPServerConfiguration(
+            endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)
+        configuration.limits.connections = options.connections
+        // Devices keep their connection for a minute between two requests of a cycle.
+        configuration.limits.idleTime = .seconds(75)
+        configuration.refused = { problem, peer in
+            log.debug("refused", metadata: ["status": "\(problem.status)", "detail": "\(problem.detail)", "peer": "\(peer)"])
+        }
+        if let tls {
+            configuration.configureTLS = { try $0.pipeline.syncOperations.addHandler(tls.handler()) }
+            configuration.tlsSubject = { HubTLS.device(of: $0)?.text }
+        }
+        do {
+            let server = try await HTTPServer.start(configuration, on: group, handler: handler)
+            worker.start()
+            return HubService(server, worker, group, ownGroup)
+        } catch {
+            // Closing groups that do nothing cannot fail in a way that matters beside the first error.
+            try? await group.shutdownGracefully()
+            try? await ownGroup.shutdownGracefully()
+            throw HubError(.cannotListen, doing: error.doing, detail: error.detail)
+        }
+    }
+
+    private init(
+        _ server: HTTPServer, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup, _ ownGroup: MultiThreadedEventLoopGroup
+    ) {
+        self.server = server
+        self.worker = worker
+        self.group = group
+        self.ownGroup = ownGroup
+        switch server.address {
+        case .tcp(let host, let port):
+            address = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+            self.port = port
+        case .unix(let path):
+            address = path
+            port = 0
+        }
+    }
+
+    /// Takes no new connection, lets running requests end for at most `grace`, and closes the database's file in good order.
+    package func stop(within grace: Duration) async {
+        await server.stop(within: grace)
+        // Neither can fail: nothing else closes these loops.
+        try? await worker.stop().get()
+        try? await group.shutdownGracefully()
+        try? await ownGroup.shutdownGracefully()
+    }
+}

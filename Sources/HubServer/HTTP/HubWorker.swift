@@ -1,0 +1,148 @@
+import NIOCore
+import SyncCore
+import Synchronization
+
+/// Owns the hub on one thread, and gives it what waits in as few transactions as possible.
+///
+/// Requests that arrive while a commit runs wait in the inbox and share the next one: with many devices an fsync serves
+/// many pushes, with one it costs nothing, and no timer is needed. Pushes go first, and reads come after the answers of the
+/// writes have left.
+final class HubWorker: @unchecked Sendable {
+    // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
+    let loop: any EventLoop
+    private let hub: Hub
+    private let time: any TimeSource
+    private let tokens: @Sendable () -> TokenBook?
+    private var housekeeping: RepeatedTask?
+    private var tidying: Scheduled<Void>?
+
+    private let inbox = Mutex(Inbox())
+    private let admission: Mutex<Admission>
+
+    private struct Inbox {
+        var writes: [Job] = []
+        var reads: [Job] = []
+        /// A turn of the loop is on its way that will look here.
+        var isAwaited = false
+    }
+
+    struct Job: Sendable {
+        var request: HubRequest
+        var slot: Slot
+        /// Called on the worker's loop, after the commit.
+        var answer: @Sendable (HubResponse) -> Void
+    }
+
+    /// Most requests of one transaction: the first of them must not wait for ever for the last.
+    private static let writesMax = 64
+    private static let readsMax = 16
+    private static let housekeepingPeriod = TimeAmount.hours(24)
+    /// Quiet time after which the log of the database is written back.
+    private static let quietTime = TimeAmount.seconds(10)
+
+    init(
+        _ hub: sending Hub, on loop: any EventLoop, time: any TimeSource, seed: UInt64, tokens: @escaping @Sendable () -> TokenBook?
+    ) {
+        self.hub = hub
+        self.loop = loop
+        self.time = time
+        self.tokens = tokens
+        admission = Mutex(Admission(random: SeededRandom(seed: seed)))
+    }
+
+    // MARK: From any thread
+
+    /// The place of one request among those that are being served. Gives it back when the last reference is gone, however the
+    /// request ended: a client that leaves in the middle of its body must not cost a place for ever.
+    final class Slot: Sendable {
+        private let worker: HubWorker
+        private let bytes: Int
+
+        fileprivate init(_ worker: HubWorker, bytes: Int) {
+            self.worker = worker
+            self.bytes = bytes
+        }
+
+        deinit { worker.admission.withLock { $0.release(bytes: bytes) } }
+    }
+
+    enum Place {
+        case slot(Slot)
+        case none(seconds: Int)
+    }
+
+    func place(rank: Int, bytes: Int) -> Place {
+        switch admission.withLock({ $0.take(rank: rank, bytes: bytes) }) {
+        case .admitted: .slot(Slot(self, bytes: bytes))
+        case .refused(let seconds): .none(seconds: seconds)
+        }
+    }
+
+    func submit(_ job: Job) {
+        let isFirst = inbox.withLock { inbox in
+            if job.request.writes { inbox.writes.append(job) } else { inbox.reads.append(job) }
+            let isFirst = !inbox.isAwaited
+            inbox.isAwaited = true
+            return isFirst
+        }
+        if isFirst { loop.execute { self.turn() } }
+    }
+
+    /// Begins the daily work.
+    func start() {
+        loop.execute {
+            self.housekeeping = self.loop.scheduleRepeatedTask(
+                initialDelay: .minutes(1), delay: HubWorker.housekeepingPeriod
+            ) { _ in self.housekeep() }
+        }
+    }
+
+    /// Ends after what is in the inbox, and leaves one whole file.
+    func stop() -> EventLoopFuture<Void> {
+        loop.submit {
+            self.turn()
+            self.housekeeping?.cancel()
+            self.tidying?.cancel()
+            self.hub.checkpoint()
+        }
+    }
+
+    // MARK: On the loop
+
+    private func turn() {
+        loop.assertInEventLoop()
+        let (writes, reads) = inbox.withLock { inbox in
+            let writes = Array(inbox.writes.prefix(HubWorker.writesMax))
+            let reads = Array(inbox.reads.prefix(HubWorker.readsMax))
+            inbox.writes.removeFirst(writes.count)
+            inbox.reads.removeFirst(reads.count)
+            inbox.isAwaited = !inbox.writes.isEmpty || !inbox.reads.isEmpty
+            if inbox.isAwaited { loop.execute { self.turn() } }
+            return (writes, reads)
+        }
+        guard !writes.isEmpty || !reads.isEmpty else { return }
+        let start = NIODeadline.now()
+        hub.settings.tokens = tokens()
+        serve(writes)
+        serve(reads)
+        let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
+        admission.withLock { $0.served(writes.count + reads.count, in: elapsed) }
+        if !writes.isEmpty { tidyLater() }
+    }
+
+    private func serve(_ jobs: [Job]) {
+        if jobs.isEmpty { return }
+        let responses = hub.handle(jobs.map(\.request), at: time.now().wall)
+        for (job, response) in zip(jobs, responses) { job.answer(response) }
+    }
+
+    private func tidyLater() {
+        tidying?.cancel()
+        tidying = loop.scheduleTask(in: HubWorker.quietTime) { self.hub.checkpoint() }
+    }
+
+    private func housekeep() {
+        // What failed is reported by the hub, and tried again tomorrow.
+        _ = try? hub.housekeep(at: time.now().wall)
+    }
+}

@@ -1,0 +1,78 @@
+package import SyncCore
+
+/// Decides who asks, from the head of a request alone: the HTTP server asks before it reads a body, the hub before it acts.
+package struct HubGate: Sendable {
+    /// Who asks, as far as it is proved.
+    package struct Caller: Sendable, Hashable {
+        package var device: DeviceID
+        package var replica: ReplicaID?
+    }
+
+    /// `nil` asks for no credential.
+    package var tokens: TokenBook?
+
+    package init(tokens: TokenBook?) {
+        self.tokens = tokens
+    }
+
+    /// - Parameter certificate: The device that a verified client certificate names.
+    /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
+    func caller(_ headers: HTTPHeaders, certificate: DeviceID?) throws(HubRefusal) -> Caller {
+        let said = HubRequestHeaders(reading: headers)
+        guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion else {
+            throw HubRefusal(
+                Problem(
+                    "unsupported-sync-version", status: 400,
+                    detail: said.version == nil ? "Sync-Version is missing" : "this hub does not speak that Sync-Version",
+                    members: ["supported": .array(HubHeader.supportedVersions.map { .int($0) })]))
+        }
+        guard let device = try credential(headers, certificate) ?? said.device else {
+            throw HubGate.unauthenticated("Sync-Device is missing")
+        }
+        // A credential speaks for one device; the header can only repeat it.
+        if let named = headers[HubHeader.device], named != device.text {
+            throw HubGate.unauthenticated("the credential belongs to another device")
+        }
+        return Caller(device: device, replica: said.replica)
+    }
+
+    /// - Returns: `nil` when no credential is asked for and none was shown.
+    private func credential(_ headers: HTTPHeaders, _ certificate: DeviceID?) throws(HubRefusal) -> DeviceID? {
+        guard let tokens else { return certificate }
+        if let certificate, tokens.isBlocked(certificate) { throw HubGate.blocked }
+        guard let header = headers["Authorization"] else {
+            if let certificate { return certificate }
+            throw HubGate.unauthenticated("a bearer token is missing")
+        }
+        let parts = header.split(separator: " ")
+        guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])) else {
+            throw HubGate.unauthenticated("the token is not known here")
+        }
+        if entry.revokedAt != nil { throw HubGate.blocked }
+        if let certificate, certificate != entry.device {
+            throw HubGate.unauthenticated("certificate and token belong to different devices")
+        }
+        return entry.device
+    }
+
+    private static var blocked: HubRefusal {
+        HubRefusal(Problem("device-blocked", status: 403, detail: "this device was shut out by an operator"))
+    }
+
+    private static func unauthenticated(_ detail: String) -> HubRefusal {
+        var response = HubResponse(Problem("auth", status: 401, detail: detail))
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return HubRefusal(response)
+    }
+}
+
+/// What ends a request early: an answer, or a database that fails.
+struct HubRefusal: Error {
+    private let outcome: Result<HubResponse, DatabaseError>
+
+    init(_ response: HubResponse) { outcome = .success(response) }
+    init(_ problem: Problem) { outcome = .success(HubResponse(problem)) }
+    init(_ error: DatabaseError) { outcome = .failure(error) }
+
+    func answer() throws(DatabaseError) -> HubResponse { try outcome.get() }
+}
