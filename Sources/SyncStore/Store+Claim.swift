@@ -99,6 +99,9 @@ struct ClaimRow {
     var outbox: OutboxRow
     var isSound: Bool
 
+    /// The same for all members of an atomic list.
+    var unit: Int64 { outbox.group?.lowerBound ?? outbox.seq }
+
     /// - Parameter row: `payload.*`, then `mutation.*`.
     init(_ row: Statement) {
         payload = Payload(row, at: 0)
@@ -138,9 +141,9 @@ struct ClaimSelection {
             let candidate: ClaimRow
             if let follower = followers.last, next.map({ Self.isBefore(follower, $0) }) ?? true {
                 candidate = followers.removeLast()
-            } else if let ready = next {
-                candidate = ready
-                next = nil
+            } else if let first = next {
+                candidate = first
+                next = try ready.step() ? ClaimRow(ready) : nil
             } else {
                 return
             }
@@ -152,7 +155,6 @@ struct ClaimSelection {
             } else {
                 damaged += unsound.map(\.outbox.seq)
             }
-            if next == nil { next = try ready.step() ? ClaimRow(ready) : nil }
         }
     }
 
@@ -161,7 +163,7 @@ struct ClaimSelection {
         var chosen = ClaimSelection(limits: limits)
         var rest = rows[...]
         while let first = rest.first {
-            let unit = rest.prefix { $0.outbox.seq == first.outbox.seq || (first.outbox.group != nil && $0.outbox.group == first.outbox.group) }
+            let unit = rest.prefix { $0.unit == first.unit }
             guard chosen.fits(Array(unit)) else { break }
             chosen.taken += unit
             chosen.bytes += unit.reduce(0) { $0 + $1.payload.contentBytes }
@@ -176,7 +178,7 @@ struct ClaimSelection {
     }
 
     private static func isBefore(_ left: ClaimRow, _ right: ClaimRow) -> Bool {
-        (left.outbox.priority, left.outbox.seq) < (right.outbox.priority, right.outbox.seq)
+        (left.outbox.priority, left.unit) < (right.outbox.priority, right.unit)
     }
 
     /// A mutation alone, or with all waiting members of its atomic list.
@@ -213,7 +215,7 @@ struct ClaimSelection {
             row.outbox.priority <= limits.leastPriority, !takenSeqs.contains(row.outbox.seq)
         else { return }
         if let group = row.outbox.group, try !isFree(group, in: store) { return }
-        guard !followers.contains(where: { $0.outbox.seq == row.outbox.seq }) else { return }
+        guard !followers.contains(where: { $0.unit == row.unit }) else { return }
         let place = followers.firstIndex { Self.isBefore($0, row) } ?? followers.endIndex
         followers.insert(row, at: place)
     }
