@@ -73,6 +73,7 @@ extension SyncEngine {
             if isOtherHistory(hello.epoch) { return epochChanged(to: hello.epoch, at: moment, &effects) }
             if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
             sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
+            pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
             greetedAt = moment.instant
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
@@ -89,7 +90,7 @@ extension SyncEngine {
             if gone.count < response.errors.count { cycle?.missedStreams = true }
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }
-            advance(to: .applyingPull(next(response, asked), restart: gone))
+            advance(to: .applyingPull(next(response), restart: gone))
             effects.append(.store(.applyPull(response)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)
@@ -143,9 +144,9 @@ extension SyncEngine {
         if stuck >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
     }
 
-    /// The streams to ask again at once: those with more to come.
-    private func next(_ response: PullResponse, _ asked: [StreamPosition]) -> [StreamPosition] {
-        response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
+    /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.
+    private func next(_ response: PullResponse) -> [StreamPosition] {
+        (cycle?.unasked ?? []) + response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
     }
 
     // MARK: Answers of the store
@@ -290,8 +291,11 @@ extension SyncEngine {
     }
 
     mutating func pull(_ streams: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
+        // The hub takes so many in one request and no more; the others are asked for with the next page.
+        cycle?.unasked = Array(streams.dropFirst(PullMessages.streamsMax))
+        let streams = Array(streams.prefix(PullMessages.streamsMax))
         let request = PullRequest(
-            streams: streams, limit: Limits.pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
+            streams: streams, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
         send(.pull, PullMessages.request(request), at: moment, &effects) { .pulling(streams, call: $0) }
     }
 

@@ -49,6 +49,8 @@ package struct SyncEngine: Sendable {
     var lastCallID: UInt64 = 0
     var hasStarted = false
     var sizer = BatchSizer()
+    /// Records and deletions that we ask for in one page.
+    var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
@@ -78,6 +80,7 @@ package struct SyncEngine: Sendable {
         package var step: Step
         package var outcome: CycleOutcome
         var pages = 0
+        var unasked: [StreamPosition] = []
         /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
         var pulledHead: Int64?
         /// A stream answered with an error of its own: the pull is not the whole news.

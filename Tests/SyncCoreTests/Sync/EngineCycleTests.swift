@@ -149,6 +149,28 @@ struct EngineCycleTests {
         #expect(rig.asked == "claim")
     }
 
+    @Test("More streams than one request may name are asked for one request after the other")
+    func manyStreams() throws {
+        var rig = Rig()
+        rig.start()
+        rig.wake()
+        rig.greet()
+        rig.stored(.batch(nil, retryAt: nil))
+        let entities = (0..<600).map { EntityName(trusted: "e-\($0)") }
+        rig.stored(.streams(entities.map { Rig.position($0) }))
+        var asked: [String] = []
+        while let call = rig.call {
+            let streams = try JSONReader.read(call.body).object?["streams"]?.array ?? []
+            #expect(streams.count <= PullMessages.streamsMax)
+            asked += streams.compactMap { $0.object?["entity"]?.text }
+            rig.answer(Rig.pull())
+            rig.stored(.pullApplied(PullSummary()))
+        }
+        #expect(asked == entities.map(\.text))
+        #expect(rig.asked == "claim")
+        #expect(rig.engine.isCaughtUp)
+    }
+
     @Test("After 20 pages local changes get their turn, and the rest follows in the next cycle, at once")
     func pageLimit() {
         var rig = Rig()
@@ -433,12 +455,12 @@ struct EngineCycleTests {
         #expect(rig.asked == "housekeep")
     }
 
-    @Test("The hub's limits bound the batches")
-    func hubLimits() {
+    @Test("The hub's limits bound the batches and the pages")
+    func hubLimits() throws {
         var rig = Rig()
         rig.start()
         rig.wake()
-        let hello = #"{"device_id":"gw","epoch":"7f3a","head":1,"limits":{"push_mutations":7,"push_bytes":200000}}"#
+        let hello = #"{"device_id":"gw","epoch":"7f3a","head":1,"limits":{"push_mutations":7,"push_bytes":200000,"pull_records":3}}"#
         rig.answer(Rig.ok(Array(hello.utf8)))
         guard case .loadInFlight(let limits)? = rig.command else {
             Issue.record("loadInFlight was expected")
@@ -446,6 +468,9 @@ struct EngineCycleTests {
         }
         #expect(limits.mutations == 7)
         #expect(limits.bytes == 200_000)
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        #expect(try JSONReader.read(try #require(rig.call).body).object?["limit"] == 3)
     }
 
     @Test("Answers of the hub tell its clock")
