@@ -240,6 +240,20 @@ import Testing
         #expect(agent.asked.map { $0.request.headers["Last-Event-ID"] } == [nil, "41"])
     }
 
+    @Test("A stream that brings no news but is cut at once is asked for ever more slowly, up to eight seconds")
+    func slowsDown() async throws {
+        let reset = String(decoding: EventStream.reset(id: 9), as: UTF8.self)
+        let agent = FakeAgent(
+            .init(pieces: [reset]), .init(pieces: [reset]), .init(pieces: []), .init(pieces: [start(9)]), .init(pieces: []),
+            .init(pieces: []), .init(pieces: [event(10)]))
+        let pauses = Mutex<[Duration]>([])
+        try await client(agent).watch(
+            EventQuery(), after: "1", pause: { duration in pauses.withLock { $0.append(duration) } },
+            onEvent: { $0.type == "reset" })
+        #expect(pauses.withLock { $0 } == [500, 1_000, 2_000, 4_000, 8_000, 8_000].map { Duration.milliseconds($0) })
+        #expect(agent.asked.last?.request.headers["Last-Event-ID"] == "9")
+    }
+
     @Test("A watch that never began fails at once; one that is refused later fails then")
     func watchFails() async {
         let never = await #expect(throws: AgentError.self) {

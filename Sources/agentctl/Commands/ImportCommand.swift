@@ -71,8 +71,11 @@ struct ImportCommand: AgentCommand {
             var text = "\(PlainText.count(outcome.accepted)) accepted"
             if outcome.repeated > 0 { text += " (\(PlainText.count(outcome.repeated)) were there already)" }
             text += ", \(PlainText.count(failed)) failed"
-            if !outcome.isComplete { text += "; the stream was cut, the lines after these were not taken" }
             Output.line(text)
+            if !outcome.isComplete {
+                let again = keyPrefix == nil ? "" : "; run it again with the same --key-prefix"
+                Output.note("the stream was cut: lines without an answer were not taken" + again)
+            }
         }
         return failed == 0 && outcome.isComplete ? 0 : 1
     }
