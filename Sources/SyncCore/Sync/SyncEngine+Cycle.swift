@@ -9,6 +9,7 @@ extension SyncEngine {
         cycle = Cycle(
             session: session, began: moment.instant, scope: request?.scope ?? .all, step: .loadingInFlight,
             outcome: CycleOutcome(session: session))
+        cycle?.isRequested = request != nil
         timer.began(request?.scope ?? .all, now: moment.instant)
         request = nil
         retryAt = nil
@@ -283,9 +284,10 @@ extension SyncEngine {
         effects.append(.store(.loadStreams))
     }
 
-    /// A pull is spared when the hub said within the last minute that it has nothing newer than we do.
+    /// A pull is spared when the hub said within the last minute that it has nothing newer than we do, and nobody asked
+    /// for the news: who asks for a sync wants to see what others wrote just now.
     private func needsPull(at moment: Moment) -> Bool {
-        if cycle?.scope == .pull || cycle?.scope == .full { return true }
+        if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
         return headSeenAt.duration(to: moment.instant) >= min(settings.timer.pullInterval, .seconds(60))
     }

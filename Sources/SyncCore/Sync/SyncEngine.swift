@@ -79,6 +79,8 @@ package struct SyncEngine: Sendable {
         package var scope: SyncRequest.Scope
         package var step: Step
         package var outcome: CycleOutcome
+        /// An operator or an app wanted it.
+        var isRequested = false
         var pages = 0
         var unasked: [StreamPosition] = []
         /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
