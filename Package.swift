@@ -98,7 +98,10 @@ let package = Package(
             name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncCore", logging],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
-            name: "AgentTests", dependencies: ["Agent", "HubServer", "SyncLinux", "SyncYAML", "SyncCore"],
+            name: "AgentTests",
+            dependencies: [
+                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioPosix, logging,
+            ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
         .testTarget(name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI"], swiftSettings: strict),

@@ -69,7 +69,7 @@ package actor Agent {
         var random = SeededRandom(seed: environment.seed)
         // The real one comes with the store's first answer.
         let replica = ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))
-        engine = SyncEngine(settings: configuration.engineSettings, replica: replica, random: random)
+        engine = SyncEngine(settings: configuration.engineSettings(spread: environment.spread), replica: replica, random: random)
         gate = AccessGate(rules: configuration.access)
         events = EventStreams(reader: parts.reader, executor: executor)
     }

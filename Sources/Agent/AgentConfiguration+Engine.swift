@@ -1,10 +1,12 @@
+import LocalAPI
 package import SyncCore
 package import SyncStore
 
 extension AgentConfiguration {
     /// What of the configuration the engine decides by.
-    package var engineSettings: SyncEngine.Settings {
+    package func engineSettings(spread: Duration) -> SyncEngine.Settings {
         var settings = SyncEngine.Settings()
+        settings.spread = spread
         settings.timer.debounce = sync.debounce
         // Whoever waits longer between two changes still wants them sent together; the ceiling keeps the ratio.
         settings.timer.debounceMax = max(sync.debounce * 5, .seconds(1))
@@ -28,7 +30,7 @@ extension AgentConfiguration {
 }
 
 package enum AgentVersion {
-    package static let current = "0.1.0"
+    package static let current = ProductVersion.text
 
     #if arch(x86_64)
         package static let platform = "linux/amd64"

@@ -20,6 +20,8 @@ package struct AgentEnvironment: Sendable {
     /// to stop.
     package var keepLastGood: @Sendable (AgentConfiguration) -> Void
     package var log: Logger
+    /// The first contact after a start or a gap is drawn from this long.
+    package var spread: Duration = .seconds(5)
 
     package init(
         transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource, bootID: String, seed: UInt64,

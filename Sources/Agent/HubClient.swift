@@ -9,7 +9,7 @@ package final class HubClient: Sendable {
         package var device: DeviceID
         package var tls: TLSIdentity
         package var compressOver: Int
-        /// `agentd/1.0.0`.
+        /// `agentd/` and the version.
         package var userAgent: String
 
         package init(baseURL: String, device: DeviceID, tls: TLSIdentity, compressOver: Int, userAgent: String) {

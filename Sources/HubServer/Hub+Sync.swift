@@ -13,7 +13,8 @@ extension Hub {
         }
         let response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
-            capabilities: settings.compressor == nil ? ["groups"] : ["gzip", "groups"], spread: settings.spread)
+            capabilities: settings.compressor == nil ? ["groups"] : ["gzip", "groups"], limits: settings.limits,
+            spread: settings.spread)
         return HubResponse(json: HelloMessages.response(response))
     }
 

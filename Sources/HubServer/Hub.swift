@@ -22,6 +22,8 @@ package final class Hub {
         package var compressor: (any Compressor)?
         /// Told to agents: how long to spread out after the hub was away. About fleet size / capacity.
         package var spread: Duration = .seconds(30)
+        /// Told to agents. What this hub itself refuses is larger and fixed (``Limits``).
+        package var limits = HelloResponse.Announced()
         package var ablations: Ablations = .none
 
         package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {

@@ -30,7 +30,8 @@ final class ConnectionRegistry: Sendable {
         state.withLock { state in
             guard !state.isStopping else { return nil }
             let refusal = excess(of: peer, state)
-            // A refused connection costs a descriptor, too, until its answer is sent: as many as there are places, no more.
+            // A refused connection costs a descriptor, too, until its answer is sent: as many as there are places, no
+            // more.
             if refusal != nil, state.connections.count - state.admitted >= limits.connections { return nil }
             let connection = make(refusal)
             state.connections[ObjectIdentifier(connection)] = connection
@@ -71,7 +72,8 @@ final class ConnectionRegistry: Sendable {
             guard state.byUser[local.uid, default: 0] >= limits.connectionsPerUser else { return nil }
             return .busy("too many connections of this user are open")
         case .remote(let address, _, _):
-            guard let most = limits.connectionsPerAddress, state.byAddress[address, default: 0] >= most else { return nil }
+            let count = state.byAddress[address, default: 0]
+            guard let most = limits.connectionsPerAddress, count >= most else { return nil }
             return .busy("too many connections from this address are open")
         case .unknown:
             return nil

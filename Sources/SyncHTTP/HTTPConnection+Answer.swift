@@ -14,7 +14,7 @@ extension HTTPConnection {
 
     func respond(_ number: UInt64, status: Int, headers: [(String, String)], body: [UInt8]) {
         guard isCurrent(number) else { return }
-        guard case .pending = answer else { preconditionFailure("a whole answer after the beginning of a streamed one") }
+        guard case .pending = answer else { preconditionFailure("a whole answer after the beginning of another") }
         write(status: status, headers: headers, body: body)
         finishAnswer()
     }
@@ -46,6 +46,8 @@ extension HTTPConnection {
     func begin(_ number: UInt64, status: Int, headers: [(String, String)], length: Int?) {
         guard isCurrent(number) else { return }
         guard case .pending = answer else { preconditionFailure("an answer was begun twice") }
+        // An answer that is a success while the body still is to come means that the body is wanted.
+        if status < 400 { sendContinueIfDue() }
         let framing: AnswerFraming =
             if Self.isBodyless(status) || request?.method == .head {
                 .bodyless

@@ -77,7 +77,8 @@ extension HTTPConnection {
             failInput(.headTooLarge, bodyFailure: .malformed)
         case .body, .complete, .draining, .closed:
             failInput(
-                HTTPProblem(.malformed, status: 400, "Chunk extensions or trailers are too long."), bodyFailure: .malformed)
+                HTTPProblem(.malformed, status: 400, "Chunk extensions or trailers are too long."),
+                bodyFailure: .malformed)
         }
     }
 
@@ -180,9 +181,9 @@ extension HTTPConnection {
         return left <= Self.discardLimit
     }
 
-    private func sendContinueIfDue() {
-        // Not when the body is already on its way.
-        guard continueIsDue else { return }
+    /// An interim answer is possible before the answer only. A body that is on its way already needs none.
+    func sendContinueIfDue() {
+        guard continueIsDue, case .pending = answer else { return }
         continueIsDue = false
         if !holdsBytes { AnswerWriter.proceed(into: &out) }
     }
@@ -219,8 +220,8 @@ extension HTTPConnection {
 
     /// The client's side of the current request, or of the connection between requests, cannot go on.
     ///
-    /// A whole answer that has not begun is replaced by `problem`. A streaming handler that has begun to answer is told, and
-    /// ends its answer itself.
+    /// A whole answer that has not begun is replaced by `problem`. A streaming handler that has begun to answer is
+    /// told, and ends its answer itself.
     func failInput(_ problem: HTTPProblem, bodyFailure failure: HTTPExchange.BodyFailure) {
         server.refused(problem, peer)
         keepsConnection = false
@@ -256,10 +257,8 @@ extension HTTPConnection {
         }
     }
 
-    /// The server stops: a running exchange may end, nothing is begun.
-    func stop() {
-        isStopping = true
-        keepsConnection = false
+    /// The server has begun to stop, which running exchanges see for themselves when they end.
+    func closeIfIdle() {
         if case .head = input { closeWhenSent() }
     }
 

@@ -2,9 +2,9 @@ import NIOCore
 
 /// When something must have happened on a connection.
 ///
-/// A request moves its deadlines several times, a timer per move would cost more than the rest of the request. So there is
-/// one timer, and a deadline that moves away only changes a number: the timer fires at its old time, sees that nothing is
-/// due, and is set again. A connection that was used causes at most one wake-up per idle time.
+/// A request moves its deadlines several times, a timer per move would cost more than the rest of the request. So
+/// there is one timer, and a deadline that moves away only changes a number: the timer fires at its old time, sees
+/// that nothing is due, and is set again. A connection that was used causes at most one wake-up per idle time.
 struct Deadlines {
     /// For bytes from the client; what they are needed for is told by the connection's state.
     var read: NIODeadline?
@@ -52,7 +52,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
         }
     }
 
-    /// Something was sent: in a while, see whether the client has taken it.
+    /// Something waits to be sent: in a while, see whether the client has taken of it.
     func watchWriting() {
         guard deadlines.write == nil else { return }
         deadlines.write = .now() + TimeAmount(server.limits.writeStallTime)
@@ -81,6 +81,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
     }
 
     private func setTimer() {
+        if case .closed = input { return }
         let due: NIODeadline
         switch (deadlines.read, deadlines.write) {
         case (let read?, let write?): due = min(read, write)
@@ -100,10 +101,12 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
             close()
         case .head:
             failInput(
-                HTTPProblem(.timeout, status: 408, "The request's head did not arrive in time."), bodyFailure: .timedOut)
+                HTTPProblem(.timeout, status: 408, "The request's head did not arrive in time."),
+                bodyFailure: .timedOut)
         case .body:
             failInput(
-                HTTPProblem(.timeout, status: 408, "The request's body did not arrive in time."), bodyFailure: .timedOut)
+                HTTPProblem(.timeout, status: 408, "The request's body did not arrive in time."),
+                bodyFailure: .timedOut)
         case .draining:
             // The answer may take its time as long as the client takes it, which is the other deadline's matter.
             if channelBacklog > 0 { setReadDeadline(after: server.limits.lingerTime) } else { close() }

@@ -8,15 +8,16 @@ import Synchronization
 ///
 ///     socket (TLS) -> HTTPConnection -> NIO's request decoder -> DecodedParts -> back to the HTTPConnection
 ///
-/// **One thing at a time.** Bytes come in through `channelRead` and wait in `held`; ``pump()`` gives the decoder a piece
-/// (``RequestFraming``), the decoder's events are noted (`decoded…`), and only when it has returned they are acted upon, so
-/// the decoder is never re-entered. Bytes are given out only while ``wantsBytes`` says so; while bytes are held, nothing
-/// is read from the socket, and the kernel holds the client back. What can pile up is one read (64 KiB), but for a client
-/// that has closed its side: NIO then reads all that the kernel has, which the receive buffer bounds.
+/// **One thing at a time.** Bytes come in through `channelRead` and wait in `held`; ``pump()`` gives the decoder a
+/// piece (``RequestFraming``), the decoder's events are noted (`decoded…`), and only when it has returned they are
+/// acted upon, so the decoder is never re-entered. Bytes are given out only while ``wantsBytes`` says so; while bytes
+/// are held, nothing is read from the socket, and the kernel holds the client back. What can pile up is one read (64
+/// KiB), but for a client that has closed its side: NIO then reads all that the kernel has, which the receive buffer
+/// bounds.
 ///
 /// **Who may call.** Everything belongs to the channel's loop except the atomics and constants, which is what
-/// `@unchecked Sendable` stands for. ``HTTPExchange`` comes in through ``onLoop(_:)`` with the number of its request, so
-/// that late calls are recognised.
+/// `@unchecked Sendable` stands for. ``HTTPExchange`` comes in through ``onLoop(_:)`` with the number of its request,
+/// so that late calls are recognised.
 final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -54,8 +55,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     /// The rest of a body that is read only to keep the connection.
     static let discardLimit = 64 << 10
-    /// Bytes of answers that may wait here before no further request is begun and streams are told to wait. NIO's own mark
-    /// for a channel that is not writable is the same.
+    /// Bytes of answers that may wait here before no further request is begun and streams are told to wait. NIO's own
+    /// mark for a channel that is not writable is the same.
     static let answerBacklog = 64 << 10
 
     let loop: any EventLoop
@@ -65,7 +66,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     private let currentExchange = Atomic<UInt64>(0)
     private let bytesOnTheWay = Atomic(0)
-    private let bytesInChannel = Atomic(0)
+    let bytesInChannel = Atomic(0)
 
     // Everything from here on belongs to the loop.
     var peer: HTTPPeer
@@ -74,12 +75,12 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     var answer = Answer.none { didSet { publishExchange() } }
 
     // Bytes that have come and were not given to the decoder.
-    private var held = ByteBuffer()
-    private var isPumping = false
+    var held = ByteBuffer()
+    private(set) var isPumping = false
     /// Between `channelRead` and `channelReadComplete`, where the flush is.
-    private var isReading = false
+    private(set) var isReading = false
     /// The channel asked for a read that is held back.
-    private var readIsDue = false
+    var readIsDue = false
     /// The client has closed its side; what it sent before may still be in `held`.
     var inputHasEnded = false
 
@@ -107,10 +108,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     // The answer's bytes.
     var out = ByteBuffer()
-    private var flushIsDue = false
+    var flushIsDue = false
 
     var deadlines = Deadlines()
-    var isStopping = false
 
     init(server: ServerContext, loop: any EventLoop, peer: HTTPPeer, refusal: HTTPProblem?) {
         self.server = server
@@ -120,6 +120,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     // MARK: From any thread
+
+    /// The server stops: what runs may end, nothing is begun.
+    var isStopping: Bool { server.isStopping.load(ordering: .relaxed) }
 
     /// The number of the exchange that can still reach its client; 0 for none.
     var openExchange: UInt64 { currentExchange.load(ordering: .acquiring) }
@@ -234,6 +237,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     // MARK: Bytes in
 
+    /// Whether bytes wait that came and were not looked at.
+    var holdsBytes: Bool { held.readableBytes > 0 }
+
     /// Whether the next byte may be looked at.
     private var wantsBytes: Bool {
         switch input {
@@ -291,83 +297,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         if !isReading { flush() }
     }
 
-    /// Whether bytes wait that belong behind the current request.
-    var holdsBytes: Bool { held.readableBytes > 0 }
-
-    // MARK: Bytes out
-
-    /// Bytes that the kernel has not taken.
-    var channelBacklog: Int {
-        // It throws when the channel is closed, and then nothing waits any more.
-        (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
-    }
-
-    /// Whether a streaming handler should write on. More than this makes the channel unwritable, and tell us when it is
-    /// writable again.
-    var hasRoom: Bool { out.readableBytes + channelBacklog <= Self.answerBacklog }
-
-    /// Sends what was written, at the end of this turn of the loop if it is not being done already.
-    func flushSoon() {
-        guard !isPumping, !isReading, !flushIsDue else { return }
-        flushIsDue = true
-        loop.execute {
-            self.flushIsDue = false
-            self.flush()
-        }
-    }
-
-    func flush() {
-        guard let context, out.readableBytes > 0 else { return }
-        // Taken out first: the flush may call back to say that there is room again, and who hears it writes at once.
-        var bytes = ByteBuffer()
-        swap(&bytes, &out)
-        deadlines.bytesWritten += bytes.readableBytes
-        context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
-        // Reuses the memory if the kernel took everything, and does not keep that of a large answer.
-        if out.readableBytes == 0, bytes.capacity <= Self.answerBacklog {
-            bytes.clear()
-            swap(&bytes, &out)
-        }
-        watchWriting()
-        if !writableActions.isEmpty, hasRoom { runWritableActions() }
-        // Asked for by streams only, and it is not for nothing.
-        if case .streaming = answer { bytesInChannel.store(channelBacklog, ordering: .relaxed) }
-    }
-
-    /// Closes when everything written is sent, or the client does not take it.
-    func closeWhenSent() {
-        guard let context, !isClosed else { return }
-        input = .draining
-        held = ByteBuffer()
-        deadlines.read = nil
-        let sent = loop.makePromise(of: Void.self)
-        context.writeAndFlush(wrapOutboundOut(out), promise: sent)
-        out = ByteBuffer()
-        watchWriting()
-        sent.futureResult.assumeIsolated().whenComplete { _ in self.close() }
-    }
-
-    /// Closes our side when everything written is sent, and throws away what comes until the client has closed its own.
-    func linger() {
-        guard let context, !isClosed else { return }
-        // With both sides closed NIO would not wait for what is still to be sent.
-        guard !inputHasEnded else { return closeWhenSent() }
-        input = .draining
-        held = ByteBuffer()
-        flush()
-        context.close(mode: .output, promise: nil)
-        setReadDeadline(after: server.limits.lingerTime)
-        if readIsDue {
-            readIsDue = false
-            context.read()
-        }
-    }
-
-    func close() {
-        context?.close(mode: .all, promise: nil)
-    }
-
-    private var isClosed: Bool {
+    var isClosed: Bool {
         if case .closed = input { true } else { false }
     }
 

@@ -3,12 +3,14 @@ import Synchronization
 
 /// One request and its answer, in the hands of the handler.
 ///
-/// The answer is either whole (``respond(status:headers:body:)``, ``refuse(_:)``) or streamed (``begin(status:headers:length:)``,
-/// ``write(_:)``…, ``end()``), now or later, from any thread: a call from elsewhere hops to the loop once. Calls of one
-/// exchange belong to one thread or actor at a time, or their order is undefined.
+/// The answer is either whole (``respond(status:headers:body:)``, ``refuse(_:)``) or streamed
+/// (``begin(status:headers:length:)``, ``write(_:)``…, ``end()``), now or later, from any thread: a call from
+/// elsewhere hops to the loop once. Calls of one exchange belong to one thread or actor at a time, or their order is
+/// undefined.
 ///
 /// - Completing an exchange twice is a mistake of ours and stops the process.
-/// - After the client left, or the server itself ended the exchange (body too large, timeout, stop), all calls do nothing.
+/// - After the client left, or the server itself ended the exchange (body too large, timeout, stop), all calls do
+///   nothing.
 /// - An exchange that is dropped without an answer is answered 500, or cut off when its answer had begun.
 package final class HTTPExchange: Sendable {
     package let request: RequestHead
@@ -47,8 +49,8 @@ package final class HTTPExchange: Sendable {
 
     // MARK: A streamed answer
 
-    /// Sends the head. With `length`, exactly that many bytes must follow; without, the body is chunked (HTTP/1.1) or ends
-    /// with the connection (HTTP/1.0).
+    /// Sends the head. With `length`, exactly that many bytes must follow; without, the body is chunked (HTTP/1.1) or
+    /// ends with the connection (HTTP/1.0).
     package func begin(status: Int, headers: [(String, String)] = [], length: Int? = nil) {
         connection.onLoop { [number] in $0.begin(number, status: status, headers: headers, length: length) }
     }
@@ -97,7 +99,7 @@ package final class HTTPExchange: Sendable {
 
     /// What ``readBody(_:)`` delivers. Nothing comes after `end` or `failed`.
     package enum BodyPart: Sendable {
-        /// Never empty; at most 64 KiB, but for the last one of a client that has closed its side.
+        /// Never empty; at most 64 KiB.
         case bytes([UInt8])
         case end
         case failed(BodyFailure)
@@ -114,10 +116,12 @@ package final class HTTPExchange: Sendable {
         case malformed
     }
 
-    /// Asks for the next piece of the body (``HTTPAdmission/stream(limit:then:)``): one call, one delivery, on the loop.
+    /// Asks for the next piece of the body (``HTTPAdmission/stream(limit:then:)``): one call, one delivery, on the
+    /// loop.
     ///
-    /// Between a delivery and the next call nothing is read from the socket beyond what was already on its way, so a slow
-    /// consumer slows the client down. One call may be outstanding at a time. It may be made from within `deliver`.
+    /// Between a delivery and the next call nothing is read from the socket beyond what was already on its way, so a
+    /// slow consumer slows the client down. One call may be outstanding at a time. It may be made from within
+    /// `deliver`.
     package func readBody(_ deliver: @escaping @Sendable (BodyPart) -> Void) {
         connection.onLoop { [number] in $0.readBody(number, deliver) }
     }

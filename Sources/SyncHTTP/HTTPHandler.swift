@@ -14,8 +14,8 @@ package enum HTTPAdmission {
     /// A body of more than `limit` bytes is answered 413: at once, and without `100 Continue`, when it was declared; as
     /// soon as it is noticed otherwise. A body that does not arrive whole never reaches `then`.
     case collect(limit: Int, then: (HTTPExchange, [UInt8]) -> Void)
-    /// Call `then` on the loop now; it reads the body through ``HTTPExchange/readBody(_:)`` at its own pace, and may answer
-    /// while the body still arrives. `limit` is as above, `nil` means none.
+    /// Call `then` on the loop now; it reads the body through ``HTTPExchange/readBody(_:)`` at its own pace, and may
+    /// answer while the body still arrives. `limit` is as above, `nil` means none.
     case stream(limit: Int?, then: (HTTPExchange) -> Void)
     /// Answer with this problem. A small rest of the request is read and thrown away to keep the connection; a large or
     /// unknown one, or one that waits for `100 Continue`, costs the client its connection.

@@ -2,8 +2,8 @@
 package enum HTTPPeer: Sendable, Hashable {
     /// The other end of a Unix socket.
     case local(LocalPeer)
-    /// The other end of a TCP connection. `tlsSubject` is what ``HTTPServerConfiguration/tlsSubject`` made of the client's
-    /// certificate, `nil` without one.
+    /// The other end of a TCP connection. `tlsSubject` is what ``HTTPServerConfiguration/tlsSubject`` made of the
+    /// client's certificate, `nil` without one.
     case remote(address: String, port: Int, tlsSubject: String?)
     /// The kernel did not say. Treat it as nobody.
     case unknown

@@ -2,6 +2,7 @@ import Glibc
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 
 /// An HTTP/1.1 server: the agent's on its Unix socket, the hub's on TCP.
 ///
@@ -23,8 +24,8 @@ package final class HTTPServer: Sendable {
 
     /// Connections that the kernel finishes for us before we accept them.
     static let backlog = 128
-    /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is not
-    /// being read can make us hold: the kernel's part and, when it closes its side, ours.
+    /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is
+    /// not being read can make us hold: the kernel's part and, when it closes its side, ours.
     private static let receiveBuffer = 256 << 10
 
     /// Binds and listens. Connections are spread over the loops of `group`.
@@ -93,12 +94,13 @@ package final class HTTPServer: Sendable {
         self.context = context
     }
 
-    /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges end
-    /// (their answers carry `Connection: close`), and cuts off what still runs after `grace`.
+    /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges
+    /// end (their answers carry `Connection: close`), and cuts off what still runs after `grace`.
     ///
     /// Returns when the last connection is closed. Further calls wait with the first.
     package func stop(within grace: Duration) async {
         let loop = listener.eventLoop
+        context.isStopping.store(true, ordering: .relaxed)
         // First the name, then the socket: in between, a client is refused rather than sent into a queue nobody serves.
         file?.removeFile()
         // It fails if it is closed already, which is what is wanted.
@@ -106,7 +108,7 @@ package final class HTTPServer: Sendable {
 
         let empty = loop.makePromise(of: Void.self)
         for connection in context.registry.stop(whenEmpty: empty) {
-            connection.onLoop { $0.stop() }
+            connection.onLoop { $0.closeIfIdle() }
         }
         let cut = loop.scheduleTask(in: TimeAmount(grace)) { [registry = context.registry] in
             for connection in registry.all { connection.onLoop { $0.close() } }
@@ -133,6 +135,8 @@ extension HTTPServer.Address {
 
 /// What the connections of a server have in common.
 final class ServerContext: Sendable {
+    /// Once true, stays true.
+    let isStopping = Atomic(false)
     let limits: HTTPServerLimits
     let handler: any HTTPHandler
     let registry: ConnectionRegistry

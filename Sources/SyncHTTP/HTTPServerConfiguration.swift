@@ -4,14 +4,14 @@ package import NIOCore
 package enum HTTPEndpoint: Sendable {
     /// A Unix socket that the server makes, and removes when it stops.
     ///
-    /// The file is made with no more than the owner's part of `mode`, then given to `group` (`nil`: left as it is), then
-    /// opened to the whole of `mode`, so that it never is wider than wanted. What is found at `path` is replaced only if it
-    /// is a socket of ours where nobody answers.
+    /// The file is made with no more than the owner's part of `mode`, then given to `group` (`nil`: left as it is),
+    /// then opened to the whole of `mode`, so that it never is wider than wanted. What is found at `path` is replaced
+    /// only if it is a socket of ours where nobody answers.
     case unix(path: String, mode: UInt16 = 0o660, group: UInt32? = nil)
     /// A TCP address: an IPv4 or IPv6 literal (without brackets) or a name. Port 0 lets the kernel choose.
     case tcp(host: String, port: Int)
-    /// A listening stream socket that another process made for us; see ``HTTPEndpoint/activated(environment:processID:)``.
-    /// Its file is not ours to remove.
+    /// A listening stream socket that another process made for us; see
+    /// ``HTTPEndpoint/activated(environment:processID:)``. Its file is not ours to remove.
     case inherited(descriptor: Int32)
 }
 
@@ -20,16 +20,16 @@ package struct HTTPServerConfiguration: Sendable {
     package var endpoint: HTTPEndpoint
     package var limits = HTTPServerLimits()
 
-    /// Makes the body of an error answer, an RFC 9457 document; it is sent as `application/problem+json`. Called for the
-    /// server's own refusals and for those of the handler. Must not block.
+    /// Makes the body of an error answer, an RFC 9457 document; it is sent as `application/problem+json`. Called for
+    /// the server's own refusals and for those of the handler. Must not block.
     package var problemBody: @Sendable (HTTPProblem) -> [UInt8]
 
     /// Called for each refusal that the server made by itself (never for the handler's): a place to count. At most one
     /// call per request or connection, on the loop. Must not block.
     package var refused: @Sendable (HTTPProblem, HTTPPeer) -> Void = { _, _ in }
 
-    /// Puts TLS in front, by adding handlers to the new channel's pipeline. Called before anything else is added, on the
-    /// channel's loop. A throw closes the connection.
+    /// Puts TLS in front, by adding handlers to the new channel's pipeline. Called before anything else is added, on
+    /// the channel's loop. A throw closes the connection.
     package var configureTLS: (@Sendable (any Channel) throws -> Void)?
 
     /// What to call the owner of the client's certificate. Asked once, when the connection's first request has come.

@@ -20,13 +20,14 @@ package struct HTTPServerLimits: Sendable {
     package var headTime: Duration = .seconds(30)
     /// Between an answer and the next request's first byte; then the connection is closed without a word.
     package var idleTime: Duration = .seconds(75)
-    /// The longest time without a byte of a body that is wanted; then 408. A handler that wants no more stops the clock.
+    /// The longest time without a byte of a body that is wanted; then 408. A handler that wants no more stops the
+    /// clock.
     package var bodyIdleTime: Duration = .seconds(30)
     /// A client that takes nothing of what waits for it during this time is cut off. Looked at once per period, so that
     /// the cut comes after one to two periods.
     package var writeStallTime: Duration = .seconds(10)
-    /// How long the rest of a refused request is read and thrown away so that its sender gets to see the answer: closing
-    /// with unread bytes makes the kernel reset the connection and destroy the answer on its way.
+    /// How long the rest of a refused request is read and thrown away so that its sender gets to see the answer:
+    /// closing with unread bytes makes the kernel reset the connection and destroy the answer on its way.
     package var lingerTime: Duration = .seconds(2)
 
     package init() {}

@@ -2,9 +2,9 @@ package import NIOCore
 
 /// Runs actors and tasks on one event loop, so that they share its thread with the sockets it serves.
 ///
-/// **Why.** The default executor brings threads of its own, and libdispatch's timer that wakes the process once a second.
-/// With everything on the loop an idle process sleeps in one `epoll_wait`, and an actor can be entered from a channel
-/// handler without a hop:
+/// **Why.** The default executor brings threads of its own, and libdispatch's timer that wakes the process once a
+/// second. With everything on the loop an idle process sleeps in one `epoll_wait`, and an actor can be entered from a
+/// channel handler without a hop:
 ///
 /// ```swift
 /// actor Agent {

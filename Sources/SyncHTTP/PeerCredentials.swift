@@ -4,10 +4,10 @@ import NIOCore
 extension HTTPPeer {
     /// The peer of a new channel, as the kernel knows it. On the channel's loop only.
     init(of channel: any Channel) {
-        switch channel.remoteAddress {
+        let address = channel.remoteAddress
+        switch address {
         case .v4, .v6:
-            self = .remote(
-                address: channel.remoteAddress?.ipAddress ?? "", port: channel.remoteAddress?.port ?? 0, tlsSubject: nil)
+            self = .remote(address: address?.ipAddress ?? "", port: address?.port ?? 0, tlsSubject: nil)
         case .unixDomainSocket, nil:
             // A Unix client has no address of its own, which is nil here.
             let credentials = try? channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(

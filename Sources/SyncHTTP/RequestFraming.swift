@@ -3,10 +3,11 @@ import NIOCore
 
 /// Where a message ends, found before the parser sees the bytes.
 ///
-/// NIO's parser eats whatever it is given and turns a read full of pipelined requests into objects at once. To answer one
-/// request at a time without holding hundreds of parsed ones, bytes go to the parser in pieces that never reach past the
-/// end of a head or of a message. Finding these ends takes no second parser: a head and a chunked body both end with an
-/// empty line, wherever else one may occur, and a body of known length is counted. A cut too many does no harm.
+/// NIO's parser eats whatever it is given and turns a read full of pipelined requests into objects at once. To answer
+/// one request at a time without holding hundreds of parsed ones, bytes go to the parser in pieces that never reach
+/// past the end of a head or of a message. Finding these ends takes no second parser: a head and a chunked body both
+/// end with an empty line, wherever else one may occur, and a body of known length is counted. A cut too many does no
+/// harm.
 struct RequestFraming {
     private enum Part {
         case head
@@ -14,10 +15,14 @@ struct RequestFraming {
         case chunked
     }
 
+    /// The longest piece, bytes: a usual read. More is at hand only when the client has closed its side.
+    static let longestPiece = 64 << 10
+
     private var part = Part.head
     /// How many bytes of CR LF CR LF the pieces so far end with.
     private var matched = 0
-    /// Bytes of the head so far or, in a chunked body, since the last piece with content: what costs but carries nothing.
+    /// Bytes of the head so far or, in a chunked body, since the last piece with content: what costs but carries
+    /// nothing.
     private(set) var overhead = 0
 
     /// Bytes of the body still to come; `nil` when only its end will tell.
@@ -27,7 +32,8 @@ struct RequestFraming {
 
     /// How many of the readable bytes make the next piece.
     ///
-    /// - Parameter limit: The most that ``overhead`` may come to. A piece never brings it above; 0 means that it is reached.
+    /// - Parameter limit: The most that ``overhead`` may come to. A piece never brings it above; 0 means that it is
+    ///   reached.
     mutating func nextPiece(of buffer: ByteBuffer, limit: Int) -> Int {
         switch part {
         case .head:
@@ -35,12 +41,12 @@ struct RequestFraming {
             overhead += length
             return length
         case .counted(let left):
-            let length = min(left, buffer.readableBytes)
+            let length = min(left, buffer.readableBytes, Self.longestPiece)
             part = .counted(left: left - length)
             return length
         case .chunked:
             guard overhead < limit else { return 0 }
-            let length = lineEnd(in: buffer, atMost: buffer.readableBytes)
+            let length = lineEnd(in: buffer, atMost: Self.longestPiece)
             overhead += length
             return length
         }

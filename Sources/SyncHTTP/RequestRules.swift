@@ -14,11 +14,11 @@ struct RequestFacts: Equatable {
 
 /// The rules for heads that the parser leaves to us.
 ///
-/// llhttp 9.3 (inside NIOHTTP1, in its strict mode) already refuses: NUL, bare CR and bare LF, white space before the colon,
-/// line folding, names that are no tokens, lengths that are no plain number or repeated, a length beside a transfer coding,
-/// bad chunk sizes and chunk ends. The tests hold it to all of that. What it lets pass and this refuses: targets that are
-/// not in origin form, `CONNECT`, `TRACE` and WebDAV, upgrades, a missing or repeated `Host`, transfer codings
-/// other than `chunked`, unknown expectations.
+/// llhttp 9.3 (inside NIOHTTP1, in its strict mode) already refuses: NUL, bare CR and bare LF, white space before the
+/// colon, line folding, names that are no tokens, lengths that are no plain number or repeated, a length beside a
+/// transfer coding, bad chunk sizes and chunk ends. The tests hold it to all of that. What it lets pass and this
+/// refuses: targets that are not in origin form, `CONNECT`, `TRACE` and WebDAV, upgrades, a missing or repeated
+/// `Host`, transfer codings other than `chunked`, unknown expectations.
 enum RequestRules {
     static func check(_ head: HTTPRequestHead) throws(HTTPProblem) -> RequestFacts {
         // `GET / HTTP/1.2` does not exist; the parser stops everything but 1.0 and 1.1 by itself.
@@ -84,19 +84,21 @@ enum RequestRules {
         }
     }
 
-    /// RFC 9112, section 3.2: origin form, or `*` for `OPTIONS`. A server that is no proxy has no use for the other forms.
+    /// RFC 9112, section 3.2: origin form, or `*` for `OPTIONS`. A server that is no proxy has no use for the other
+    /// forms.
     private static func check(target: String, method: RequestHead.Method) throws(HTTPProblem) {
         let bytes = target.utf8
         guard bytes.first == UInt8(ascii: "/") || (method == .options && target == "*") else {
             throw HTTPProblem(.malformed, status: 400, "The request target does not begin with a slash.")
         }
         guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
-            throw HTTPProblem(.malformed, status: 400, "The request target has characters that must be percent-encoded.")
+            throw HTTPProblem(.malformed, status: 400, "The request target has characters that must be encoded.")
         }
     }
 
     private static func decimal(_ text: Substring) -> Int? {
-        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) else { return nil }
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        guard !text.isEmpty, text.utf8.allSatisfy(digits.contains) else { return nil }
         return Int(text)
     }
 }

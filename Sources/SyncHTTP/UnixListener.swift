@@ -1,8 +1,8 @@
 import CSyncLinux
 import Glibc
 
-/// The file of a Unix socket: made without ever being wider than wanted, replaced only when it is a dead socket of ours,
-/// removed only while it still is the one we made.
+/// The file of a Unix socket: made without ever being wider than wanted, replaced only when it is a dead socket of
+/// ours, removed only while it still is the one we made.
 struct UnixListener {
     /// Listening, non-blocking; belongs to whoever takes it from here.
     let descriptor: Int32

@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// One connection to one SQLite database. Not for two threads at once.
 ///
@@ -140,6 +141,15 @@ package final class Database {
         while try statement.step() { try body(statement) }
     }
 
+    func each(
+        _ sql: StaticString, _ values: SQLValue..., while goesOn: () -> Bool, body: (Statement) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let statement = try statement(sql)
+        try statement.bind(values)
+        defer { statement.reset() }
+        while goesOn(), try statement.step() { try body(statement) }
+    }
+
     func all<Value>(
         _ sql: StaticString, _ values: SQLValue..., read: (Statement) throws(StoreError) -> Value
     ) throws(StoreError) -> [Value] {
@@ -192,6 +202,15 @@ package final class Database {
         guard result != SQLITE_BUSY, result != SQLITE_LOCKED else { return }
         try check(result, doing: "checkpoint")
         walPages = 0
+    }
+
+    static var libraryVersion: String { String(cString: sqlite3_libversion()) }
+
+    /// Size of the file of the WAL; 0 when there is none.
+    var walFileBytes: Int64 {
+        guard let path else { return 0 }
+        var facts = stat()
+        return stat(path + "-wal", &facts) == 0 ? Int64(facts.st_size) : 0
     }
 
     /// Gives cached pages back to the system.

@@ -142,7 +142,10 @@ extension Store {
         row.nextAge = nil
         row.isReady = row.rid == nil && row.group == nil
         try move(row, to: .pending)
-        if let rid = row.rid { try restatus(rid) }
+        if let rid = row.rid {
+            try levelPriorities(of: rid)
+            try restatus(rid)
+        }
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         let name = RecordName(names.entity(row.eid), try recordID(of: row))
         return Enqueued(

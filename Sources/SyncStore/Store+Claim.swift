@@ -99,6 +99,9 @@ struct ClaimRow {
     var outbox: OutboxRow
     var isSound: Bool
 
+    /// The same for all members of an atomic list.
+    var unit: Int64 { outbox.group?.lowerBound ?? outbox.seq }
+
     /// - Parameter row: `payload.*`, then `mutation.*`.
     init(_ row: Statement) {
         payload = Payload(row, at: 0)
@@ -138,9 +141,9 @@ struct ClaimSelection {
             let candidate: ClaimRow
             if let follower = followers.last, next.map({ Self.isBefore(follower, $0) }) ?? true {
                 candidate = followers.removeLast()
-            } else if let ready = next {
-                candidate = ready
-                next = nil
+            } else if let first = next {
+                candidate = first
+                next = try ready.step() ? ClaimRow(ready) : nil
             } else {
                 return
             }
@@ -155,7 +158,6 @@ struct ClaimSelection {
                 damaged += unsound.map(\.outbox.seq)
             }
             if isAlone, !taken.isEmpty { return }
-            if next == nil { next = try ready.step() ? ClaimRow(ready) : nil }
         }
     }
 
@@ -164,7 +166,7 @@ struct ClaimSelection {
         var chosen = ClaimSelection(limits: limits)
         var rest = rows[...]
         while let first = rest.first {
-            let unit = rest.prefix { $0.outbox.seq == first.outbox.seq || (first.outbox.group != nil && $0.outbox.group == first.outbox.group) }
+            let unit = rest.prefix { $0.unit == first.unit }
             let isAlone = unit.contains { $0.outbox.isAlone }
             guard chosen.fits(Array(unit)), !isAlone || chosen.taken.isEmpty else { break }
             chosen.taken += unit
@@ -181,7 +183,7 @@ struct ClaimSelection {
     }
 
     private static func isBefore(_ left: ClaimRow, _ right: ClaimRow) -> Bool {
-        (left.outbox.priority, left.outbox.seq) < (right.outbox.priority, right.outbox.seq)
+        (left.outbox.priority, left.unit) < (right.outbox.priority, right.unit)
     }
 
     /// A mutation alone, or with all waiting members of its atomic list.
@@ -218,7 +220,7 @@ struct ClaimSelection {
             row.outbox.priority <= limits.leastPriority, !takenSeqs.contains(row.outbox.seq)
         else { return }
         if let group = row.outbox.group, try !isFree(group, in: store) { return }
-        guard !followers.contains(where: { $0.outbox.seq == row.outbox.seq }) else { return }
+        guard !followers.contains(where: { $0.unit == row.unit }) else { return }
         let place = followers.firstIndex { Self.isBefore($0, row) } ?? followers.endIndex
         followers.insert(row, at: place)
     }

@@ -70,7 +70,7 @@ extension Store {
     }
 
     /// The document that apps see: the base with all open mutations on top, oldest first.
-    private func fold(_ row: MirrorRow) throws(StoreError) -> String? {
+    func fold(_ row: MirrorRow) throws(StoreError) -> String? {
         var contents: [MutationContent] = []
         var damaged: [Int64] = []
         try database.each(
@@ -92,7 +92,7 @@ extension Store {
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
-    private func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
+    func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
         try database.first(
             "SELECT max(state = 2), max(state BETWEEN 3 AND 5), count(*) FROM mutation WHERE rid = ? AND state < 6",
             .int(rid)

@@ -63,6 +63,7 @@ extension Store {
             try move(row, to: .pending)
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         }
+        try levelPriorities(of: rid)
     }
 
     /// The stored content of a mutation; `nil` when its row is damaged or gone.

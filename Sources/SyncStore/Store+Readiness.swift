@@ -72,14 +72,17 @@ extension Store {
             SELECT * FROM mutation WHERE next_age IS NOT NULL AND next_age <= ? ORDER BY next_age
             """, .int(age)
         ) { row throws(StoreError) in OutboxRow(row) }
-        for row in due {
-            var row = row
+        for found in due {
+            var row = found
             row.nextAge = nil
-            if row.state == .failed { row.attempts = 0 }
+            if found.state == .failed { row.attempts = 0 }
             // Nothing of its record is before an event.
             row.isReady = row.rid == nil && row.group == nil
             try move(row, to: .pending)
-            if row.state == .failed, let rid = row.rid { try restatus(rid) }
+            if found.state == .failed, let rid = row.rid {
+                try levelPriorities(of: rid)
+                try restatus(rid)
+            }
         }
         for row in due {
             if let group = row.group { try refreshReadiness(ofGroup: group) }
@@ -106,13 +109,30 @@ extension Store {
             else { continue }
             work.append((rid, row.seq))
         }
+        try raiseAll(to: row.priority, work)
+    }
+
+    /// The same for a record of which something came back from the network: younger ones may have become more urgent
+    /// meanwhile.
+    func levelPriorities(of rid: Int64) throws(StoreError) {
+        let waiting = try database.all(
+            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state = 0 ORDER BY seq DESC", .int(rid)
+        ) { row throws(StoreError) in OutboxRow(row) }
+        var urgent = Priority.bulk
+        for row in waiting {
+            if row.priority > urgent { try raiseAll(to: urgent, [(rid, row.seq + 1)]) }
+            urgent = min(urgent, row.priority)
+        }
+    }
+
+    private func raiseAll(to priority: Priority, _ work: [(rid: Int64, before: Int64)]) throws(StoreError) {
+        var work = work
         while let next = work.popLast() {
             let slower = try database.all(
-                """
-                SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state = 0 AND priority > ? ORDER BY seq
-                """, .int(next.rid), .int(next.before), .int(row.priority.rawValue)
+                "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state = 0 AND priority > ? ORDER BY seq",
+                .int(next.rid), .int(next.before), .int(priority.rawValue)
             ) { row throws(StoreError) in OutboxRow(row) }
-            for older in slower { try raise(older, to: row.priority, &work) }
+            for older in slower { try raise(older, to: priority, &work) }
         }
     }
 
@@ -120,6 +140,8 @@ extension Store {
         _ row: OutboxRow, to priority: Priority, _ work: inout [(rid: Int64, before: Int64)]
     ) throws(StoreError) {
         for member in try row.group.map(groupMembers) ?? [row] where member.state == .pending && member.priority > priority {
+            // Another member may have been here first.
+            guard try outboxRow(member.seq)?.priority == member.priority else { continue }
             try database.run(
                 "UPDATE mutation SET priority = ? WHERE seq = ?", .int(priority.rawValue), .int(member.seq))
             ledger.move(from: member.ledgerGroup, to: priority)

@@ -56,5 +56,8 @@ package final class Store {
         try takeUp(at: now)
     }
 
+    /// The highest `seq` that was given out.
+    package var lastSeq: Int64 { ledger[.nextSeq] - 1 }
+
     package var reads: StoreReads { StoreReads(database: database) }
 }

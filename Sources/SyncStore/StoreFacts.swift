@@ -14,6 +14,9 @@ package struct StoreFacts: Hashable, Sendable {
     package var pruned: Int64
     /// When the oldest mutation that still waits for the hub was enqueued.
     package var oldestWaiting: Timestamp?
+    /// Payload that has still to go to the hub. Exact up to 50,000 mutations; above that from the mean of the oldest 1,000,
+    /// because adding them all up would read the whole file.
+    package var waitingBytes: Int64
     /// When the next delayed mutation may go, by the present wall clock.
     package var nextAttempt: Timestamp?
     package var lastSeq: Int64
@@ -26,8 +29,6 @@ package struct StoreFacts: Hashable, Sendable {
     package var freePages: Int64
     package var schema: Int64
     package var sqlite: String
-    /// 2 is FULL. Read back on the connection that answers.
-    package var synchronous: Int64
     /// Answers given for `relaxed` work whose commit then failed.
     package var relaxedLost: Int64
     /// Acknowledged mutations that were missing after a restart, in all.

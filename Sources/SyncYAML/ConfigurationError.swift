@@ -64,7 +64,11 @@ package struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConve
         self.errors = errors
     }
 
-    package var description: String { errors.map(\.description).joined(separator: "\n") }
+    /// A line for each of the first hundred.
+    package var description: String {
+        let lines = errors.prefix(100).map(\.description)
+        return (lines + (errors.count > 100 ? ["and \(errors.count - 100) more"] : [])).joined(separator: "\n")
+    }
 }
 
 /// Text from outside, fit for one line of a log or a terminal: control characters, line separators and the marks that

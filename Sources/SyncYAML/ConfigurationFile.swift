@@ -27,8 +27,8 @@ package struct ConfigurationFile: Sendable {
         }
     }
 
-    /// The files `*.yaml` in a folder, in the order of the bytes of their names. Hidden files are left out: editors and
-    /// package managers put their copies there.
+    /// The files `*.yaml` in a folder, in the order of the bytes of their names. Hidden files are left out: editors
+    /// and package managers put their copies there.
     ///
     /// - Returns: Nothing when the folder does not exist; the error as a file when it cannot be read, because settings
     ///   must not vanish silently.
@@ -58,8 +58,8 @@ package struct ConfigurationFile: Sendable {
     private static func bytes(of path: String) throws(Failure) -> [UInt8] {
         // C would read the name only up to there.
         guard !path.utf8.contains(0) else { throw Failure(EINVAL) }
-        // Looked at before it is opened, because opening alone wakes some devices (a watchdog counts from then on), and
-        // after, because it may have been exchanged in between.
+        // Looked at before it is opened, because opening alone wakes some devices (a watchdog counts from then on),
+        // and after, because it may have been exchanged in between.
         var status = stat()
         guard stat(path, &status) == 0 else { throw Failure(errno) }
         try checkKind(status)
@@ -80,7 +80,9 @@ package struct ConfigurationFile: Sendable {
             var code: Int32 = 0
             let piece = [UInt8](unsafeUninitializedCapacity: min(65_536, limit - bytes.count)) { buffer, initialized in
                 var count = 0
-                repeat { count = Glibc.read(descriptor, buffer.baseAddress, buffer.count) } while count < 0 && errno == EINTR
+                repeat {
+                    count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+                } while count < 0 && errno == EINTR
                 if count < 0 { code = errno }
                 initialized = max(0, count)
             }

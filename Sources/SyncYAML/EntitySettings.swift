@@ -45,14 +45,16 @@ package enum EntitySettings {
                 }
             }
         }
-        if let circle = circle(book), let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key {
+        if let circle = circle(book),
+            let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key
+        {
             let path = circle.map(\.text).joined(separator: " -> ")
             report(circle[0], field, "makes a circle: \(path)", "parents that are not below their children")
         }
     }
 
-    /// Parents go to the hub before their children, so no entity may be above itself. A record that refers to another one
-    /// of its own entity (a tree) is fine.
+    /// Parents go to the hub before their children, so no entity may be above itself. A record that refers to another
+    /// one of its own entity (a tree) is fine.
     ///
     /// - Returns: A circle that starts and ends with the same name.
     private static func circle(_ book: RuleBook) -> [EntityName]? {
@@ -101,32 +103,34 @@ package enum EntitySettings {
             ], check: checkRules)
     }
 
-    /// Keys that say nothing or the opposite for this kind of entity. Silence would let somebody believe in them.
+    /// Values that say nothing or the opposite for this kind of entity. Silence would let somebody believe in them.
     private static func checkRules(_ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
         func refuse(_ key: String, _ expected: String) {
-            guard let given = node[key] else { return }
-            reading.inside(key: key) { $0.refuse(given, expected: expected) }
+            reading.inside(key: key) { $0.refuse(node.deepest([key]), expected: expected) }
         }
-        switch rules.kind {
-        case .record: break
-        case .event:
-            for key in ["strategy", "fields", "on_deleted"] { refuse(key, "it only for a record: events are never merged") }
-        case .reference:
-            for key in ["strategy", "fields", "on_deleted"] {
-                refuse(key, "it only for a record: reference data is never changed here")
-            }
-            for key in ["ttl", "retention"] { refuse(key, "no such key for reference data, which has no mutations") }
+        if rules.kind != .record {
+            let why = rules.kind == .event ? "events are never merged" : "reference data is never changed here"
+            if rules.strategy != .fields { refuse("strategy", "it only for a record: " + why) }
+            if !rules.fields.isEmpty { refuse("fields", "it only for a record: " + why) }
+            if rules.onDeleted != .deleteWins { refuse("on_deleted", "it only for a record: " + why) }
+        }
+        if rules.kind == .reference {
+            let expected = "no such key for reference data, which has no mutations"
+            if rules.ttl != nil { refuse("ttl", expected) }
+            if rules.retention != nil { refuse("retention", expected) }
         }
         if rules.kind != .event {
             if rules.whenFull == .dropOldest { refuse("when_full", "reject: only events may be dropped") }
             if rules.durability == .relaxed { refuse("durability", "flash: only events may be relaxed") }
         }
-        if rules.strategy != .fields, !rules.fields.isEmpty {
+        if rules.kind == .record, rules.strategy != .fields, !rules.fields.isEmpty {
             refuse("fields", "it only with strategy: fields, which is \(rules.strategy.rawValue)")
         }
         if rules.priority == .critical {
             if rules.ttl != nil { refuse("ttl", "no such key with priority: critical, which never expires") }
-            if rules.whenFull == .dropOldest { refuse("when_full", "reject with priority: critical, which is never dropped") }
+            if rules.kind == .event, rules.whenFull == .dropOldest {
+                refuse("when_full", "reject with priority: critical, which is never dropped")
+            }
         }
     }
 

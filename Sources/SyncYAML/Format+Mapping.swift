@@ -43,8 +43,8 @@ extension Format {
     ///
     /// - Parameters:
     ///   - initial: What is in force where no key is given.
-    ///   - check: What contradicts what, noted in the reading. It runs when all keys of the mapping were read without an
-    ///     error, and not while one file of several is read for itself.
+    ///   - check: What contradicts what, noted in the reading. It runs when all keys of the mapping were read without
+    ///     an error, and not while one file of several is read for itself.
     package static func mapping(
         _ initial: Value, _ keys: [MappingKey<Value>],
         check: @escaping @Sendable (Value, YAMLNode, inout Reading) -> Void = { _, _, _ in }
@@ -54,7 +54,8 @@ extension Format {
         return Format(
             expected: expected,
             keys: keys.flatMap { key in
-                key.keys.isEmpty ? [KnownKey(name: key.name, expected: key.expected)] : key.keys.map { $0.below(key.name) }
+                key.keys.isEmpty
+                    ? [KnownKey(name: key.name, expected: key.expected)] : key.keys.map { $0.below(key.name) }
             },
             whenEmpty: .read,
             read: { node, reading in
@@ -66,9 +67,10 @@ extension Format {
                 var value = initial
                 for member in members {
                     guard let key = keys.first(where: { $0.name.utf8.elementsEqual(member.key.utf8) }) else {
+                        // A file of nothing but unknown keys is another program's; guessing at each takes seconds.
+                        let nearest = reading.errors.count < 100 ? nearestName(to: member.key, among: names) : nil
                         reading.report(
-                            member.position, below: keyText(member.key), problem: "unknown key",
-                            nearest: nearestName(to: member.key, among: names))
+                            member.position, below: keyText(member.key), problem: "unknown key", nearest: nearest)
                         continue
                     }
                     reading.inside(key: key.name) { key.read(member.value, &value, &$0) }
@@ -90,7 +92,8 @@ extension Format {
     ///
     /// - Parameter name: Makes the name of a key, `nil` when it is not one.
     package static func dictionary<Name: Hashable & Sendable, Element>(
-        of element: Format<Element>, names: Format<Name>, text: @escaping @Sendable (Name) -> String, upTo limit: Int = 1_000
+        of element: Format<Element>, names: Format<Name>, text: @escaping @Sendable (Name) -> String,
+        upTo limit: Int = 1_000
     ) -> Format where Value == [Name: Element] {
         let expected = "a mapping"
         return Format(

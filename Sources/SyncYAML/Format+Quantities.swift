@@ -6,7 +6,9 @@ import SyncCore
 extension Format where Value == Duration {
     /// `500ms`, `30s`, `5m`, `24h`, `7d`.
     package static func duration(_ range: ClosedRange<Duration>) -> Format {
-        let expected = "a duration from \(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound)), such as 500ms, 30s, 5m, 24h or 7d"
+        let expected =
+            "a duration from \(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
+            + ", such as 500ms, 30s, 5m, 24h or 7d"
         return .text(
             expected: expected,
             parse: { text in DurationText.read(text).flatMap { range.contains($0) ? $0 : nil } },
@@ -17,7 +19,9 @@ extension Format where Value == Duration {
 extension Format where Value == Int {
     /// Bytes: `64KB`, `5MB`, `2GB` in powers of 1000, `10KiB`, `1MiB`, `1GiB` in powers of 1024, `200B`.
     package static func size(_ range: ClosedRange<Int>) -> Format {
-        let expected = "a size from \(SizeText.write(range.lowerBound)) to \(SizeText.write(range.upperBound)), such as 64KB, 5MB or 10KiB"
+        let expected =
+            "a size from \(SizeText.write(range.lowerBound)) to \(SizeText.write(range.upperBound))"
+            + ", such as 64KB, 5MB or 10KiB"
         return .text(
             expected: expected, parse: { text in SizeText.read(text).flatMap { range.contains($0) ? $0 : nil } },
             write: { .string(SizeText.write($0)) })
@@ -28,7 +32,8 @@ extension Format where Value == Int {
         .text(
             expected: "a share from \(range.lowerBound)% to \(range.upperBound)%",
             parse: { text in
-                guard text.utf8.last == UInt8(ascii: "%"), let value = wholeNumber(text.dropLast()), range.contains(value)
+                guard text.utf8.last == UInt8(ascii: "%"), let value = wholeNumber(text.dropLast()),
+                    range.contains(value)
                 else { return nil }
                 return value
             }, write: { .string("\($0)%") })

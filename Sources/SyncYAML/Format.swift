@@ -26,7 +26,8 @@ package struct Format<Value: Sendable>: Sendable {
         self.write = write
     }
 
-    /// A value that is one text. `parse` gets the text as written, quoted or not, and answers `nil` for what is refused.
+    /// A value that is one text. `parse` gets the text as written, quoted or not, and answers `nil` for what is
+    /// refused.
     package static func text(
         expected: String, hidesValue: Bool = false, parse: @escaping @Sendable (String) -> Value?,
         write: @escaping @Sendable (Value) -> JSON
@@ -65,8 +66,8 @@ package enum WhenEmpty: Sendable {
 extension Format {
     /// The same format for another type.
     ///
-    /// - Parameter into: Answers `nil` when the value is no good, which it has noted, or not complete while one file of
-    ///   several is read for itself.
+    /// - Parameter into: Answers `nil` when the value is no good, which it has noted, or not complete while one file
+    ///   of several is read for itself.
     package func mapped<New>(
         _ into: @escaping @Sendable (Value, YAMLNode, inout Reading) -> New?, back: @escaping @Sendable (New) -> Value
     ) -> Format<New> {
@@ -87,7 +88,9 @@ extension Format where Value == Int {
         return Format(
             expected: expected,
             read: { node, reading in
-                if case .scalar(let text, isPlain: true) = node.content, let value = wholeNumber(text), range.contains(value) {
+                if case .scalar(let text, isPlain: true) = node.content, let value = wholeNumber(text),
+                    range.contains(value)
+                {
                     return value
                 }
                 if case .scalar(let text, isPlain: false) = node.content, wholeNumber(text) != nil {
@@ -120,7 +123,8 @@ extension Format {
     /// One of a few words.
     package static func word(_ words: [(word: String, value: Value)]) -> Format where Value: Equatable {
         let names = words.map(\.word)
-        let expected = names.count < 2 ? names.joined() : names.dropLast().joined(separator: ", ") + " or " + (names.last ?? "")
+        let expected =
+            names.count < 2 ? names.joined() : names.dropLast().joined(separator: ", ") + " or " + (names.last ?? "")
         return Format(
             expected: expected,
             read: { node, reading in

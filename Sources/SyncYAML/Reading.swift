@@ -1,8 +1,8 @@
 /// What goes along while a tree is read into values: the key one is at, and everything that was wrong so far.
 package struct Reading: Sendable {
     package private(set) var errors: [ConfigurationError] = []
-    /// Whether what is missing and what contradicts what is looked at. Off while one file of several is read for itself:
-    /// the rest may stand in another.
+    /// Whether what is missing and what contradicts what is looked at. Off while one file of several is read for
+    /// itself: the rest may stand in another.
     package let isWhole: Bool
 
     private var path = ""

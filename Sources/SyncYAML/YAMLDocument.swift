@@ -1,8 +1,9 @@
 /// A YAML file, read strictly into nodes that know their place.
 ///
-/// YAML is a large language, and most of what went wrong with it comes from its corners. So only the plain part is taken:
-/// one document of mappings, lists and scalars. Anchors, aliases (and with them merge keys and the billion laughs), tags,
-/// directives, a second document, keys that are not text and keys given twice are refused with their place.
+/// YAML is a large language, and most of what went wrong with it comes from its corners. So only the plain part is
+/// taken: one document of mappings, lists and scalars. Anchors, aliases (and with them merge keys and the billion
+/// laughs), tags, directives, a second document, keys that are not text and keys given twice are refused with their
+/// place.
 package struct YAMLDocument: Sendable {
     /// Room for thousands of entities; more is a mistake of whoever generates the file.
     package static let maxBytes = 1_000_000
@@ -42,6 +43,11 @@ package struct YAMLDocument: Sendable {
         } catch {
             looksCut = error.offset >= scan.lastVisible
             errors.append(error.error)
+            // At the end of a last line without an end libyaml points at a line that does not exist.
+            if error.error.line > scan.end.line {
+                errors[0].line = scan.end.line
+                errors[0].column = scan.end.column
+            }
         }
         errors = builder.errors + errors
     }
@@ -53,9 +59,13 @@ private struct YAMLTextScan {
     private(set) var foundNUL = false
     /// Unicode characters up to the last one that is no white space.
     private(set) var lastVisible = 0
+    /// The place after the last character.
+    private(set) var end: YAMLPosition
 
     init(_ bytes: ArraySlice<UInt8>, file: String) {
         var position = YAMLPosition(file: file, line: 1, column: 1)
+        end = position
+        defer { end = position }
         var decoder = UTF8()
         var iterator = bytes.makeIterator()
         var count = 0
@@ -93,8 +103,8 @@ private struct YAMLTextScan {
     }
 }
 
-/// Builds the tree from events. What is merely not allowed is noted and the reading goes on, so that one run names all of
-/// it; broken syntax and passed limits end it.
+/// Builds the tree from events. What is merely not allowed is noted and the reading goes on, so that one run names all
+/// of it; broken syntax and passed limits end it.
 private struct YAMLTreeBuilder: ~Copyable {
     private(set) var errors: [ConfigurationError] = []
     private var events: YAMLEvents
@@ -167,7 +177,8 @@ private struct YAMLTreeBuilder: ~Copyable {
             guard let key = key(keyNode) else { continue }
             if let line = places[Array(key.utf8)] {
                 let problem = "the key \(keyText(key)) is given twice"
-                errors.append(ConfigurationError(at: keyNode.position, problem: problem, expected: "it only in line \(line)"))
+                errors.append(
+                    ConfigurationError(at: keyNode.position, problem: problem, expected: "it only in line \(line)"))
                 continue
             }
             places[Array(key.utf8)] = keyNode.position.line
@@ -185,7 +196,8 @@ private struct YAMLTreeBuilder: ~Copyable {
                 problem = "a merge key (<<)"
             } else if text.isEmpty {
                 problem = "a value without a key"
-            } else if text.utf8.count > 256 || text.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 }) {
+            } else if text.utf8.count > 256 || text.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 })
+            {
                 problem = "the key \(printable(text, limit: 40))"
             } else {
                 return text
@@ -209,7 +221,8 @@ private struct YAMLTreeBuilder: ~Copyable {
 /// A key as one part of a dotted path: quoted when it has characters that would make the path ambiguous.
 package func keyText(_ key: String) -> String {
     let isSimple = key.utf8.allSatisfy { byte in
-        (byte >= 97 && byte <= 122) || (byte >= 65 && byte <= 90) || (byte >= 48 && byte <= 57) || byte == 95 || byte == 45
+        (byte >= 97 && byte <= 122) || (byte >= 65 && byte <= 90) || (byte >= 48 && byte <= 57) || byte == 95
+            || byte == 45
     }
     return isSimple && !key.isEmpty ? key : "\"" + printable(key, limit: 100) + "\""
 }

@@ -94,7 +94,9 @@ struct YAMLEvents: ~Copyable {
         var problem = state.problem.map { String(cString: $0) } ?? "unknown reason"
         if let context = state.context.map({ String(cString: $0) }) {
             problem += " " + context
-            if state.context_mark.line != state.problem_mark.line { problem += " that starts in line \(state.context_mark.line + 1)" }
+            if state.context_mark.line != state.problem_mark.line {
+                problem += " that starts in line \(state.context_mark.line + 1)"
+            }
         }
         if isTab(at: Int(clamping: state.problem_mark.index)) { problem += "; indent with spaces, not with tabs" }
         return SyntaxError(

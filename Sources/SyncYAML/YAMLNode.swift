@@ -14,10 +14,10 @@ package struct YAMLPosition: Hashable, Sendable {
 
 /// One value of a YAML file, with its place.
 ///
-/// A scalar stays text: what it is (number, switch, duration) is decided by the key that it stands under, never by how it
-/// looks. So the traps of YAML do not exist here: `no` under a key that wants text is the text "no", `0660` is not an
-/// octal number, `22:00` is not a number of base 60. Only whether it was quoted is kept, because a quoted `"5"` is text
-/// by the writer's own word and refused where a number is wanted.
+/// A scalar stays text: what it is (number, switch, duration) is decided by the key that it stands under, never by how
+/// it looks. So the traps of YAML do not exist here: `no` under a key that wants text is the text "no", `0660` is not
+/// an octal number, `22:00` is not a number of base 60. Only whether it was quoted is kept, because a quoted `"5"` is
+/// text by the writer's own word and refused where a number is wanted.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
         case scalar(String, isPlain: Bool)
@@ -74,8 +74,8 @@ package struct YAMLNode: Hashable, Sendable {
         return node
     }
 
-    /// This node with another file laid over it: mappings are joined key by key, anything else is replaced as a whole. A
-    /// key that the other file leaves empty (`links:`) says nothing and changes nothing.
+    /// This node with another file laid over it: mappings are joined key by key, anything else is replaced as a whole.
+    /// A key that the other file leaves empty (`links:`) says nothing and changes nothing.
     package func overlaid(by other: YAMLNode) -> YAMLNode {
         if other.isNull { return self }
         guard case .mapping(var members) = content, !members.isEmpty, case .mapping(let others) = other.content else {

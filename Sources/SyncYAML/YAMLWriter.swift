@@ -1,7 +1,7 @@
 package import SyncCore
 
-/// Writes values as YAML that ``YAMLDocument`` reads back: mappings as indented blocks, lists in one line each, texts in
-/// double quotes. Members that are null are left out, because null is how "not set" is listed.
+/// Writes values as YAML that ``YAMLDocument`` reads back: mappings as indented blocks, lists in one line each, texts
+/// in double quotes. Members that are null are left out, because null is how "not set" is listed.
 package enum YAMLWriter {
     package static func text(_ object: JSONObject) -> String {
         var text = ""
@@ -29,7 +29,8 @@ package enum YAMLWriter {
         case .string(let string): quoted(string.text)
         case .array(let elements): "[" + elements.map(flow).joined(separator: ", ") + "]"
         case .object(let object):
-            "{" + object.members.filter { !$0.value.isNull }.map { key($0.name.text) + ": " + flow($0.value) }
+            "{"
+                + object.members.filter { !$0.value.isNull }.map { key($0.name.text) + ": " + flow($0.value) }
                 .joined(separator: ", ") + "}"
         }
     }
@@ -45,7 +46,9 @@ package enum YAMLWriter {
             switch scalar {
             case "\"", "\\": result += "\\" + String(scalar)
             default:
-                if scalar.value < 32 || (0x7F...0x9F).contains(scalar.value) || [0x2028, 0x2029, 0xFEFF].contains(scalar.value) {
+                if scalar.value < 32 || (0x7F...0x9F).contains(scalar.value)
+                    || [0x2028, 0x2029, 0xFEFF].contains(scalar.value)
+                {
                     let digits = String(scalar.value, radix: 16)
                     result += "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
                 } else {

@@ -50,7 +50,7 @@ enum MutationList {
 
     private static func line(_ item: MutationItem) -> String {
         var text = "\(item.seq)  \(item.id)  \(item.state)  \(item.action) \(item.record)  \(item.priority)"
-        if item.attempts > 0 { text += "  \(item.attempts) attempts" }
+        if item.attempts > 0 { text += "  attempts \(item.attempts)" }
         if let deferral = item.deferral { text += "  waits: \(deferral.reason)" }
         if let problem = item.problem { text += "  \(problem.code): \(problem.detail)" }
         return text

@@ -57,7 +57,7 @@ final class DaemonRunner {
             incident: { incident in loop.execute { box.agent?.assumeIsolated { $0.note(incident) } } },
             open: { now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
         opening = try writer.start()
-        reader = StoreReader(path: path, bootID: bootID, time: clocks, deliver: deliver)
+        reader = StoreReader(path: path, time: clocks, deliver: deliver)
         let credentials = HubCredentials(configuration.hub)
         let kept = LastGoodFile(beside: state.path)
         let environment = AgentEnvironment(

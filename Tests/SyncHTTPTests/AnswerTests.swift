@@ -85,7 +85,9 @@ struct AnswerTests {
 
     @Test("An exchange that is dropped is answered 500, and the connection goes on")
     func dropped() async throws {
-        try await withServer(admit: { $0.path == "/drop" ? .collect(limit: 0) { _, _ in } : echo($0) }) { surroundings in
+        try await withServer(admit: {
+            $0.path == "/drop" ? .collect(limit: 0) { _, _ in } : echo($0)
+        }) { surroundings in
             let client = try surroundings.client()
             try client.send("GET /drop HTTP/1.1\r\nHost: a\r\n\r\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try client.answer().status == 500)
@@ -106,7 +108,7 @@ struct AnswerTests {
         }
     }
 
-    @Test("An answer for a client that has left does nothing, and the leaving is told", arguments: [Listening.unix, .tcp])
+    @Test("An answer for a client that left does nothing, and the leaving is told", arguments: [Listening.unix, .tcp])
     func clientLeft(_ listening: Listening) async throws {
         let exchanges = Log<HTTPExchange>()
         let closed = Log<Bool>()
@@ -124,7 +126,8 @@ struct AnswerTests {
             // from a client that only has nothing more to say.
             if listening == .tcp {
                 var reset = linger(l_onoff: 1, l_linger: 0)
-                setsockopt(client?.descriptor ?? -1, SOL_SOCKET, SO_LINGER, &reset, socklen_t(MemoryLayout<linger>.size))
+                let size = socklen_t(MemoryLayout<linger>.size)
+                setsockopt(client?.descriptor ?? -1, SOL_SOCKET, SO_LINGER, &reset, size)
             }
             client = nil
             #expect(await closed.wait() == [false])

@@ -3,8 +3,8 @@ import Glibc
 
 /// A client that says exactly the bytes it is told to, and reads what comes back.
 ///
-/// Its calls block. The server runs on a thread of its own, so a test waits for what the server does and for nothing else;
-/// the receive timeout only turns a hang into a failure.
+/// Its calls block. The server runs on a thread of its own, so a test waits for what the server does and for nothing
+/// else; the receive timeout only turns a hang into a failure.
 final class Client: Sendable {
     struct Failure: Error {
         var what: String

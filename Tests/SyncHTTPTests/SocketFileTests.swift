@@ -42,7 +42,9 @@ struct SocketFileTests {
         #expect(try client.answer().status == 200)
     }
 
-    @Test("The file has the wanted mode and group, whatever the umask leaves", arguments: [0o600, 0o660, 0o666, 0o700] as [UInt16])
+    @Test("The file has the wanted mode and group, whatever the umask leaves", arguments: [
+        0o600, 0o660, 0o666, 0o700 as UInt16,
+    ])
     func fileMode(_ wanted: UInt16) async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
@@ -61,7 +63,8 @@ struct SocketFileTests {
     func firstMode() async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
-            // What the server begins with: before group and mode are set. Without the trick bind() makes it 0777 less the umask.
+            // What the server begins with: before group and mode are set. Without the trick bind() makes it 0777 less
+            // the umask.
             let descriptor = sync_unix_listen(path, 0o600, 1)
             #expect(descriptor >= 0)
             #expect(mode(path) == S_IFSOCK | 0o600)
@@ -221,7 +224,8 @@ struct SocketFileTests {
             try await withLoop { loops in
                 let configuration = HTTPServerConfiguration(
                     endpoint: .inherited(descriptor: descriptor), problemBody: { _ in [] })
-                let server = try await HTTPServer.start(configuration, on: loops, handler: ClosureHandler(closure: echo))
+                let handler = ClosureHandler(closure: echo)
+                let server = try await HTTPServer.start(configuration, on: loops, handler: handler)
                 #expect(server.address == .unix(path: path))
                 #expect(try early.answer().body == "GET /early ")
                 try expectAnswer(at: path)

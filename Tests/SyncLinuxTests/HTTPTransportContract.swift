@@ -213,6 +213,8 @@ struct HTTPTransportContract {
         Refused(testDescription: "switch of protocols", answer: "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", code: .malformed),
         Refused(testDescription: "field without a colon", answer: "HTTP/1.1 200 OK\r\nhello\r\nContent-Length: 0\r\n\r\n", code: .malformed),
         Refused(testDescription: "space before the colon", answer: "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", code: .malformed),
+        Refused(testDescription: "escape sequence in a field", answer: "HTTP/1.1 200 OK\r\nX-A: \u{1B}[31m\r\nContent-Length: 0\r\n\r\n", code: .malformed),
+        Refused(testDescription: "bare CR in a field", answer: "HTTP/1.1 200 OK\r\nX-A: a\rX-B: b\r\nContent-Length: 0\r\n\r\n", code: .malformed),
         Refused(testDescription: "NUL in a field", answer: "HTTP/1.1 200 OK\r\nX-A: a\0b\r\nContent-Length: 0\r\n\r\n", code: .malformed),
         Refused(testDescription: "101 fields", answer: "HTTP/1.1 200 OK\r\n\(String(repeating: "X: y\r\n", count: 101))\r\n", code: .tooLarge),
         Refused(testDescription: "head of 66 KB", answer: "HTTP/1.1 200 OK\r\nX: \(String(repeating: "y", count: 66_000))\r\n\r\n", code: .tooLarge),

@@ -27,7 +27,8 @@ struct EntitySettingsTests {
         orders.refs = ["site_id": name("sites"), "parent": name("work_orders")]
         orders.priority = .critical
         orders.fields = [
-            "a": .append, "b": .counter, "c": .set, "d": .manual, "e": .max, "f": .lww, "g": .min, "h": .merge, "i": .server,
+            "a": .append, "b": .counter, "c": .set, "d": .manual, "e": .max, "f": .lww, "g": .min, "h": .merge,
+            "i": .server,
             "no": .client,
         ]
         orders.onDeleted = .updateWins
@@ -50,38 +51,107 @@ struct EntitySettingsTests {
         #expect(Set(orders.fields.values) == Set(FieldStrategy.allCases))
     }
 
-    @Test("What an entity cannot be is refused at the key that says it", arguments: [
-        ("a: {kind: recrod}", "2:13: entities.a.kind: recrod is not accepted, expected record, event or reference (did you mean record?)"),
-        ("a: {fields: {x: appendd}}", "2:19: entities.a.fields.x: appendd is not accepted, expected lww, server, client, merge, append, counter, set, max, min or manual (did you mean append?)"),
-        ("a b: {}", "2:3: entities.\"a b\": \"a b\" is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"),
-        ("a: {refs: {x: 'b c'}}", "2:17: entities.a.refs.x: \"b c\" is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"),
-        ("a: {kind: event, fields: {x: lww}}", "2:28: entities.a.fields: a mapping is not accepted, expected it only for a record: events are never merged"),
-        ("a: {kind: event, on_deleted: manual}", "2:32: entities.a.on_deleted: manual is not accepted, expected it only for a record: events are never merged"),
-        ("a: {kind: event, strategy: lww}", "2:30: entities.a.strategy: lww is not accepted, expected it only for a record: events are never merged"),
-        ("a: {kind: reference, ttl: 1d}", "2:29: entities.a.ttl: 1d is not accepted, expected no such key for reference data, which has no mutations"),
-        ("a: {kind: reference, retention: 9d}", "2:35: entities.a.retention: 9d is not accepted, expected no such key for reference data, which has no mutations"),
-        ("a: {kind: reference, strategy: server}", "2:34: entities.a.strategy: server is not accepted, expected it only for a record: reference data is never changed here"),
-        ("a: {when_full: drop_oldest}", "2:18: entities.a.when_full: drop_oldest is not accepted, expected reject: only events may be dropped"),
-        ("a: {kind: reference, when_full: drop_oldest}", "2:35: entities.a.when_full: drop_oldest is not accepted, expected reject: only events may be dropped"),
-        ("a: {durability: relaxed}", "2:19: entities.a.durability: relaxed is not accepted, expected flash: only events may be relaxed"),
-        ("a: {strategy: lww, fields: {x: append}}", "2:30: entities.a.fields: a mapping is not accepted, expected it only with strategy: fields, which is lww"),
-        ("a: {priority: critical, ttl: 1d}", "2:32: entities.a.ttl: 1d is not accepted, expected no such key with priority: critical, which never expires"),
-        ("a: {kind: event, priority: critical, when_full: drop_oldest}", "2:51: entities.a.when_full: drop_oldest is not accepted, expected reject with priority: critical, which is never dropped"),
-        ("a: {retention: 6d}", "2:18: entities.a.retention: 6d is not accepted, expected a duration from 7d to 3650d, such as 500ms, 30s, 5m, 24h or 7d"),
-        ("a: {refs: {x: b}}\n  b: {kind: event}", "2:17: entities.a.refs.x: refers to b, an event, which is not kept, expected a record or a reference"),
-        ("a: {refs: {x: b}}\nstrict_entities: true", "2:17: entities.a.refs.x: refers to b, expected a configured entity, because strict_entities is true"),
-        ("c: {refs: {x: a}}\n  a: {refs: {y: b}}\n  b: {refs: {z: c}}\n  d: {refs: {w: a}}", "3:17: entities.a.refs.y: makes a circle: a -> b -> c -> a, expected parents that are not below their children"),
-        ("a: [1]", "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, on_deleted, retention, ttl, when_full, durability"),
-    ])
+    @Test(
+        "What an entity cannot be is refused at the key that says it",
+        arguments: [
+            (
+                "a: {kind: recrod}",
+                "2:13: entities.a.kind: recrod is not accepted, expected record, event or reference (did you mean record?)"
+            ),
+            (
+                "a: {fields: {x: appendd}}",
+                "2:19: entities.a.fields.x: appendd is not accepted, expected lww, server, client, merge, append, counter, set, max, min or manual (did you mean append?)"
+            ),
+            (
+                "a b: {}",
+                "2:3: entities.\"a b\": \"a b\" is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"
+            ),
+            (
+                "a: {refs: {x: 'b c'}}",
+                "2:17: entities.a.refs.x: \"b c\" is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"
+            ),
+            (
+                "a: {kind: event, fields: {x: lww}}",
+                "2:28: entities.a.fields: a mapping is not accepted, expected it only for a record: events are never merged"
+            ),
+            (
+                "a: {kind: event, on_deleted: manual}",
+                "2:32: entities.a.on_deleted: manual is not accepted, expected it only for a record: events are never merged"
+            ),
+            (
+                "a: {kind: event, strategy: lww}",
+                "2:30: entities.a.strategy: lww is not accepted, expected it only for a record: events are never merged"
+            ),
+            (
+                "a: {kind: reference, ttl: 1d}",
+                "2:29: entities.a.ttl: 1d is not accepted, expected no such key for reference data, which has no mutations"
+            ),
+            (
+                "a: {kind: reference, retention: 9d}",
+                "2:35: entities.a.retention: 9d is not accepted, expected no such key for reference data, which has no mutations"
+            ),
+            (
+                "a: {kind: reference, strategy: server}",
+                "2:34: entities.a.strategy: server is not accepted, expected it only for a record: reference data is never changed here"
+            ),
+            (
+                "a: {when_full: drop_oldest}",
+                "2:18: entities.a.when_full: drop_oldest is not accepted, expected reject: only events may be dropped"
+            ),
+            (
+                "a: {kind: reference, when_full: drop_oldest}",
+                "2:35: entities.a.when_full: drop_oldest is not accepted, expected reject: only events may be dropped"
+            ),
+            (
+                "a: {durability: relaxed}",
+                "2:19: entities.a.durability: relaxed is not accepted, expected flash: only events may be relaxed"
+            ),
+            (
+                "a: {strategy: lww, fields: {x: append}}",
+                "2:30: entities.a.fields: a mapping is not accepted, expected it only with strategy: fields, which is lww"
+            ),
+            (
+                "a: {priority: critical, ttl: 1d}",
+                "2:32: entities.a.ttl: 1d is not accepted, expected no such key with priority: critical, which never expires"
+            ),
+            (
+                "a: {kind: event, priority: critical, when_full: drop_oldest}",
+                "2:51: entities.a.when_full: drop_oldest is not accepted, expected reject with priority: critical, which is never dropped"
+            ),
+            (
+                "a: {retention: 6d}",
+                "2:18: entities.a.retention: 6d is not accepted, expected a duration from 7d to 3650d, such as 500ms, 30s, 5m, 24h or 7d"
+            ),
+            (
+                "a: {refs: {x: b}}\n  b: {kind: event}",
+                "2:17: entities.a.refs.x: refers to b, an event, which is not kept, expected a record or a reference"
+            ),
+            (
+                "a: {refs: {x: b}}\nstrict_entities: true",
+                "2:17: entities.a.refs.x: refers to b, expected a configured entity, because strict_entities is true"
+            ),
+            (
+                "c: {refs: {x: a}}\n  a: {refs: {y: b}}\n  b: {refs: {z: c}}\n  d: {refs: {w: a}}",
+                "3:17: entities.a.refs.y: makes a circle: a -> b -> c -> a, expected parents that are not below their children"
+            ),
+            (
+                "a: [1]",
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, on_deleted, retention, ttl, when_full, durability"
+            ),
+        ])
     func contradictions(entities: String, message: String) throws {
         let errors = #expect(throws: ConfigurationErrors.self) { try read("entities:\n  " + entities + "\n") }
         #expect(errors?.errors.map(\.description) == ["rules.yaml:" + message])
     }
 
-    @Test("What is odd but sensible is taken", arguments: [
-        "a: {refs: {parent: a}}", "a: {refs: {x: b}}", "a: {kind: event, refs: {x: b}, priority: critical}", "a: {kind: reference, priority: critical}",
-        "a: {strategy: lww, fields: {}}", "a: {refs: {x: b, y: b}}\n  b: {refs: {z: c}}\n  c: {kind: reference}", "a: {durability: flash, when_full: reject}",
-    ])
+    @Test(
+        "What is odd but sensible is taken",
+        arguments: [
+            "a: {refs: {parent: a}}", "a: {refs: {x: b}}", "a: {kind: event, refs: {x: b}, priority: critical}",
+            "a: {kind: reference, priority: critical}",
+            "a: {strategy: lww, fields: {}}", "a: {refs: {x: b, y: b}}\n  b: {refs: {z: c}}\n  c: {kind: reference}",
+            "a: {durability: flash, when_full: reject}",
+        ])
     func sensible(entities: String) throws {
         _ = try read("entities:\n  " + entities + "\n")
     }
@@ -92,7 +162,9 @@ struct EntitySettingsTests {
             let path = folder + "/rules.yaml"
             try Data("entities: { a: { kind: event } }\n".utf8).write(to: URL(fileURLWithPath: path))
             #expect(try EntitySettings.readEntities(file: path).entities.keys.map(\.text) == ["a"])
-            let missing = #expect(throws: ConfigurationErrors.self) { try EntitySettings.readEntities(file: folder + "/none") }
+            let missing = #expect(throws: ConfigurationErrors.self) {
+                try EntitySettings.readEntities(file: folder + "/none")
+            }
             #expect(missing?.description == folder + "/none: no such file")
             try Data("entities: {}\nsync: {}\n".utf8).write(to: URL(fileURLWithPath: path))
             let unknown = #expect(throws: ConfigurationErrors.self) { try EntitySettings.readEntities(file: path) }

@@ -60,25 +60,48 @@ struct FormatTests {
         return (value, document.errors + reading.errors)
     }
 
-    @Test("A message names key, value, what was expected and the nearest name", arguments: [
-        ("limit: 60\n", "f:1:8: limit: 60 is not accepted, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d"),
-        ("limit: \"a\\nb\"\n", "f:1:8: limit: \"a\\nb\" is not accepted, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d"),
-        ("limit:\n", "f:1:7: limit: has no value, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d, or no such line"),
-        ("limit: [60s]\n", "f:1:8: limit: a list is not accepted, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d"),
-        ("count: \"5\"\n", "f:1:8: count: \"5\" is not accepted, expected a whole number from 1 to 9 without quotes"),
-        ("word: hubb\n", "f:1:7: word: hubb is not accepted, expected hub, rest or none (did you mean hub?)"),
-        ("word: xxxxxxx\n", "f:1:7: word: xxxxxxx is not accepted, expected hub, rest or none"),
-        ("secret: hunter2\n", "f:1:9: secret: the value is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"),
-        ("limitt: 5s\n", "f:1:1: limitt: unknown key (did you mean limit?)"),
-        ("Count: 5\n", "f:1:1: Count: unknown key (did you mean count?)"),
-        ("password: hunter2\n", "f:1:1: password: unknown key"),
-        ("\"a.b\\u202e\": 5\n", "f:1:1: \"a.b\\u{202e}\": unknown key"),
-        ("inner: 5\n", "f:1:8: inner: 5 is not accepted, expected a mapping with the keys must"),
-        ("inner: {}\n", "f:1:8: inner.must: is missing, expected true or false"),
-        ("inner:\n", "f:1:7: inner.must: is missing, expected true or false"),
-        ("inner: {must: yes}\n", "f:1:15: inner.must: yes is not accepted, expected true or false without quotes"),
-        ("- 5\n", "f:1:1: a list is not accepted, expected a mapping with the keys limit, count, word, secret, inner"),
-    ])
+    @Test(
+        "A message names key, value, what was expected and the nearest name",
+        arguments: [
+            (
+                "limit: 60\n",
+                "f:1:8: limit: 60 is not accepted, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d"
+            ),
+            (
+                "limit: \"a\\nb\"\n",
+                "f:1:8: limit: \"a\\nb\" is not accepted, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d"
+            ),
+            (
+                "limit:\n",
+                "f:1:7: limit: has no value, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d, or no such line"
+            ),
+            (
+                "limit: [60s]\n",
+                "f:1:8: limit: a list is not accepted, expected a duration from 1s to 7d, such as 500ms, 30s, 5m, 24h or 7d"
+            ),
+            (
+                "count: \"5\"\n",
+                "f:1:8: count: \"5\" is not accepted, expected a whole number from 1 to 9 without quotes"
+            ),
+            ("word: hubb\n", "f:1:7: word: hubb is not accepted, expected hub, rest or none (did you mean hub?)"),
+            ("word: xxxxxxx\n", "f:1:7: word: xxxxxxx is not accepted, expected hub, rest or none"),
+            (
+                "secret: hunter2\n",
+                "f:1:9: secret: the value is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+            ),
+            ("limitt: 5s\n", "f:1:1: limitt: unknown key (did you mean limit?)"),
+            ("Count: 5\n", "f:1:1: Count: unknown key (did you mean count?)"),
+            ("password: hunter2\n", "f:1:1: password: unknown key"),
+            ("\"a.b\\u202e\": 5\n", "f:1:1: \"a.b\\u{202e}\": unknown key"),
+            ("inner: 5\n", "f:1:8: inner: 5 is not accepted, expected a mapping with the keys must"),
+            ("inner: {}\n", "f:1:8: inner.must: is missing, expected true or false"),
+            ("inner:\n", "f:1:7: inner.must: is missing, expected true or false"),
+            ("inner: {must: yes}\n", "f:1:15: inner.must: yes is not accepted, expected true or false without quotes"),
+            (
+                "- 5\n",
+                "f:1:1: a list is not accepted, expected a mapping with the keys limit, count, word, secret, inner"
+            ),
+        ])
     func messages(text: String, message: String) {
         #expect(readSample(text).errors.map(\.description) == [message])
     }
@@ -87,7 +110,8 @@ struct FormatTests {
     func allErrors() {
         let (value, errors) = readSample("limit: 0\ncuont: 5\ncount: 0\ninner: {mus: 1}\n")
         #expect(value == nil)
-        #expect(errors.map { "\($0.line) \($0.key)" } == ["1 limit", "2 cuont", "3 count", "4 inner.mus", "4 inner.must"])
+        #expect(
+            errors.map { "\($0.line) \($0.key)" } == ["1 limit", "2 cuont", "3 count", "4 inner.mus", "4 inner.must"])
     }
 
     @Test("While one file of several is read for itself, nothing is missing in it")
@@ -133,30 +157,41 @@ struct FormatTests {
         return (value, document.errors + reading.errors)
     }
 
-    @Test("Quantities are written in the unit people would take", arguments: [
-        (Duration.zero, "0s"), (.milliseconds(500), "500ms"), (.seconds(1), "1s"), (.milliseconds(1_500), "1500ms"), (.seconds(60), "60s"),
-        (.seconds(90), "90s"), (.seconds(120), "2m"), (.seconds(3_600), "1h"), (.seconds(86_400), "24h"), (.seconds(604_800), "7d"),
-    ] as [(Duration, String)])
+    @Test(
+        "Quantities are written in the unit people would take",
+        arguments: [
+            (Duration.zero, "0s"), (.milliseconds(500), "500ms"), (.seconds(1), "1s"), (.milliseconds(1_500), "1500ms"),
+            (.seconds(60), "60s"),
+            (.seconds(90), "90s"), (.seconds(120), "2m"), (.seconds(3_600), "1h"), (.seconds(86_400), "24h"),
+            (.seconds(604_800), "7d"),
+        ] as [(Duration, String)])
     func writtenDurations(duration: Duration, text: String) {
         #expect(DurationText.write(duration) == text)
         #expect(DurationText.read(text) == duration)
     }
 
-    @Test("Sizes are written with the smaller number of the two systems", arguments: [
-        (0, "0B"), (1, "1B"), (999, "999B"), (1_000, "1KB"), (1_024, "1KiB"), (10_240, "10KiB"), (512_000_000, "512MB"),
-        (1_048_576, "1MiB"), (2_000_000_000, "2GB"), (2_147_483_648, "2GiB"), (1_001, "1001B"), (Int.max, "9223372036854775807B"),
-    ])
+    @Test(
+        "Sizes are written with the smaller number of the two systems",
+        arguments: [
+            (0, "0B"), (1, "1B"), (999, "999B"), (1_000, "1KB"), (1_024, "1KiB"), (10_240, "10KiB"),
+            (512_000_000, "512MB"),
+            (1_048_576, "1MiB"), (2_000_000_000, "2GB"), (2_147_483_648, "2GiB"), (1_001, "1001B"),
+            (Int.max, "9223372036854775807B"),
+        ])
     func writtenSizes(bytes: Int, text: String) {
         #expect(SizeText.write(bytes) == text)
         #expect(SizeText.read(text) == bytes)
     }
 
-    @Test("Text from outside is escaped and cut", arguments: [
-        ("plain ä", "plain ä"), ("a\nb\tc\r", "a\\nb\\tc\\r"), ("\u{1b}[31m", "\\u{1b}[31m"), ("a\u{202e}b", "a\\u{202e}b"),
-        ("\u{2028}", "\\u{2028}"), ("\u{85}", "\\u{85}"), ("\\n", "\\\\n"), ("\u{0}", "\\u{0}"),
-        (String(repeating: "x", count: 300), String(repeating: "x", count: 200) + "…"),
-        (String(repeating: "ä", count: 101), String(repeating: "ä", count: 100) + "…"),
-    ])
+    @Test(
+        "Text from outside is escaped and cut",
+        arguments: [
+            ("plain ä", "plain ä"), ("a\nb\tc\r", "a\\nb\\tc\\r"), ("\u{1b}[31m", "\\u{1b}[31m"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+            ("\u{2028}", "\\u{2028}"), ("\u{85}", "\\u{85}"), ("\\n", "\\\\n"), ("\u{0}", "\\u{0}"),
+            (String(repeating: "x", count: 300), String(repeating: "x", count: 200) + "…"),
+            (String(repeating: "ä", count: 101), String(repeating: "ä", count: 100) + "…"),
+        ])
     func escaping(text: String, shown: String) {
         #expect(printable(text) == shown)
     }

@@ -40,7 +40,9 @@ extension AccessRules {
         var quotaMutations: Int?
 
         var rule: AccessRule? {
-            guard let role, let peer = user.map(AccessRule.Peer.user) ?? group.map(AccessRule.Peer.group) else { return nil }
+            guard let role, let peer = user.map(AccessRule.Peer.user) ?? group.map(AccessRule.Peer.group) else {
+                return nil
+            }
             var rule = AccessRule(peer, role)
             rule.entities = entities.map(Set.init)
             rule.maxPriority = maxPriority
@@ -105,7 +107,8 @@ extension AccessRules {
         }
         if written.entities?.isEmpty == true {
             let place = node.deepest(["entities"]).position
-            reading.report(place, below: "entities", problem: "is empty", expected: "entities, or no such key for all of them")
+            reading.report(
+                place, below: "entities", problem: "is empty", expected: "entities, or no such key for all of them")
         }
     }
 }

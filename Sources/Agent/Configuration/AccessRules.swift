@@ -9,8 +9,8 @@ package struct AccessRules: Hashable, Sendable {
         self.rules = rules
     }
 
-    /// What holds when the configuration names no rules: root and the agent's own user may everything, the group `agentd`
-    /// (where it exists) may enqueue.
+    /// What holds when the configuration names no rules: root and the agent's own user may everything, the group
+    /// `agentd` (where it exists) may enqueue.
     package static func standard(_ accounts: Accounts) -> AccessRules {
         var rules = [AccessRule(.user(Account(name: "root", id: 0)), .admin)]
         if accounts.ownUser != 0 {
@@ -24,8 +24,8 @@ package struct AccessRules: Hashable, Sendable {
 
     /// What a peer may do, by the credentials that the kernel gave for its connection.
     ///
-    /// The number 65534 stands for everybody whom our user namespace cannot map. As a user it is matched only by a rule
-    /// that names this very user (which may grant no more than reading); as a group it never matches.
+    /// The number 65534 stands for everybody whom our user namespace cannot map. As a user it is matched only by a
+    /// rule that names this very user (which may grant no more than reading); as a group it never matches.
     ///
     /// - Parameter groups: Supplementary groups (`SO_PEERGROUPS`).
     /// - Returns: `nil` when no rule matches.
@@ -34,7 +34,8 @@ package struct AccessRules: Hashable, Sendable {
             switch rule.peer {
             case .user(let user): user.id == uid
             case .group(let group):
-                uid != Account.unmapped && group.id != Account.unmapped && (group.id == gid || groups.contains(group.id))
+                uid != Account.unmapped && group.id != Account.unmapped
+                    && (group.id == gid || groups.contains(group.id))
             }
         }
         return rule.map { Access($0, uid: uid) }

@@ -161,9 +161,12 @@ extension AgentConfiguration.Power {
                 let (low, saver, margin) = (power.lowPercent, power.saverPercent, power.marginPercent)
                 if low > 0, saver > 0, low + margin > saver {
                     let key = ["low", "saver", "margin"].first { node[$0] != nil } ?? "low"
-                    report(key, "leaves no room: low \(low)% and margin \(margin)% together are more than saver \(saver)%")
+                    report(
+                        key, "leaves no room: low \(low)% and margin \(margin)% together are more than saver \(saver)%")
                 }
-                if saver + margin > 100 { report("margin", "leaves no room: saver \(saver)% and margin \(margin)% are more than 100%") }
+                if saver + margin > 100 {
+                    report("margin", "leaves no room: saver \(saver)% and margin \(margin)% are more than 100%")
+                }
             })
     }
 }

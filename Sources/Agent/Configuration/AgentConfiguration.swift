@@ -2,8 +2,8 @@ package import SyncCore
 
 /// Everything that an operator can tell the agent, with its defaults. One property for each key of `agentd.yaml`.
 ///
-/// The value is complete and consistent: whoever holds one never asks whether a key was given, and no range needs to be
-/// checked again. Ranges, spelling and what contradicts what are in `AgentConfiguration+Format.swift`; each key is
+/// The value is complete and consistent: whoever holds one never asks whether a key was given, and no range needs to
+/// be checked again. Ranges, spelling and what contradicts what are in `AgentConfiguration+Format.swift`; each key is
 /// explained for the operator in `etc/agentd.yaml`.
 package struct AgentConfiguration: Hashable, Sendable {
     package var hub: Hub
@@ -100,7 +100,8 @@ package struct AgentConfiguration: Hashable, Sendable {
         package var timeout: Duration = .seconds(5)
     }
 
-    /// Battery thresholds in percent. Invariant: `low + margin <= saver`, unless a threshold is 0, which switches it off.
+    /// Battery thresholds in percent. Invariant: `low + margin <= saver`, unless a threshold is 0, which switches it
+    /// off.
     package struct Power: Hashable, Sendable {
         package var lowPercent = 15
         package var saverPercent = 30
@@ -145,7 +146,8 @@ extension DeviceID {
     /// confidential (machine-id(5)).
     ///
     /// - Parameter machineID: The first line of `/etc/machine-id`, 32 hexadecimal digits.
-    /// - Returns: `gw-` and 16 hexadecimal digits, or `nil` when that is no machine id (`uninitialized` during first boot).
+    /// - Returns: `gw-` and 16 hexadecimal digits, or `nil` when that is no machine id (`uninitialized` during first
+    ///   boot).
     package static func derived(fromMachineID machineID: String) -> DeviceID? {
         let digits = Array(machineID.utf8)
         let isHex = digits.allSatisfy { ($0 >= 48 && $0 <= 57) || ($0 >= 97 && $0 <= 102) }

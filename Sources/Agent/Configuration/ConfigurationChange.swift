@@ -3,8 +3,8 @@ import SyncYAML
 
 /// What a reload changes.
 package struct ConfigurationChange: Hashable, Sendable {
-    /// Dotted keys whose value differs; a key that exists on one side only (an entity that came or went) stands for all
-    /// below it.
+    /// Dotted keys whose value differs; a key that exists on one side only (an entity that came or went) stands for
+    /// all below it.
     package var changed: [String]
     /// Those of `changed` that wait for a restart.
     package var needsRestart: [String]

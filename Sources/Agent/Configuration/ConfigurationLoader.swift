@@ -10,8 +10,8 @@ package struct LoadedConfiguration: Sendable {
     package var files: [String]
 }
 
-/// From files to a configuration. The main file comes first, then `conf.d/*.yaml` beside it in the order of their names;
-/// later files win, key by key, and replace lists as a whole.
+/// From files to a configuration. The main file comes first, then `conf.d/*.yaml` beside it in the order of their
+/// names; later files win, key by key, and replace lists as a whole.
 package enum ConfigurationLoader {
     package static func load(main path: String, accounts: Accounts) throws(ConfigurationErrors) -> LoadedConfiguration {
         try read(files(main: path), accounts: accounts)
@@ -40,6 +40,7 @@ struct ConfigurationAttempt {
     private(set) var errors: [ConfigurationError] = []
     /// Some file looks like what a power cut or a dying flash leaves behind.
     private(set) var looksDamaged = false
+    private var isComplete = true
 
     /// - Precondition: At least one file.
     init(_ files: [ConfigurationFile], accounts: Accounts) {
@@ -50,14 +51,20 @@ struct ConfigurationAttempt {
         let hub = YAMLMember(key: "hub", position: start, value: YAMLNode(position: start, content: .mapping([])))
         var whole = YAMLNode(position: start, content: .mapping([hub]))
         for file in files {
-            guard let root = read(file, format) else { continue }
-            whole = whole.overlaid(by: root)
+            // What is missing may stand in the file that cannot be read, so nothing can be said about the whole.
+            if let root = read(file, format) { whole = whole.overlaid(by: root) } else { isComplete = false }
         }
+        guard isComplete else { return }
         var reading = Reading(isWhole: true)
         let value = format.read(whole, &reading)
         // An error that a file has by itself shows again in the whole, at the same place.
-        let known = Set(errors)
-        errors += reading.errors.filter { !known.contains($0) }
+        func withoutGuess(_ error: ConfigurationError) -> ConfigurationError {
+            var error = error
+            error.nearest = nil
+            return error
+        }
+        let known = Set(errors.map(withoutGuess))
+        errors += reading.errors.filter { !known.contains(withoutGuess($0)) }
         guard let value, errors.isEmpty else { return }
         loaded = LoadedConfiguration(
             configuration: value, settings: EffectiveSetting.list(format.write(value), whole), files: files.map(\.name))
@@ -101,8 +108,8 @@ package struct EffectiveSetting: Hashable, Sendable {
 
     /// Dotted.
     package var key: String
-    /// As it would be written; `null` when nothing is set. A list is one value. No key holds a secret: what is secret is
-    /// in a file, and only its path is here.
+    /// As it would be written; `null` when nothing is set. A list is one value. No key holds a secret: what is secret
+    /// is in a file, and only its path is here.
     package var value: JSON
     package var origin: Origin
 
@@ -122,7 +129,10 @@ package struct EffectiveSetting: Hashable, Sendable {
         guard case .object(let object) = value, !object.isEmpty else {
             // What was left empty (`links:`) says nothing; the default is in force.
             let given = node.flatMap { $0.isNull ? nil : $0.position }
-            return [EffectiveSetting(key: key, value: value, origin: given.map { .file($0.file, line: $0.line) } ?? .standard)]
+            return [
+                EffectiveSetting(
+                    key: key, value: value, origin: given.map { .file($0.file, line: $0.line) } ?? .standard)
+            ]
         }
         return object.members.flatMap { member in
             let name = member.name.text

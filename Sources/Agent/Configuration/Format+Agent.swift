@@ -6,8 +6,8 @@ extension ServiceURL {
         case loopbackOnly, anywhere
     }
 
-    /// Stands where no address was given yet; RFC 2606 promises that it never resolves. A configuration that still has it
-    /// was refused, because `hub.url` is required.
+    /// Stands where no address was given yet; RFC 2606 promises that it never resolves. A configuration that still has
+    /// it was refused, because `hub.url` is required.
     static let notGiven: ServiceURL = {
         do { return try ServiceURL("https://not-given.invalid") } catch { preconditionFailure("\(error)") }
     }()
@@ -97,10 +97,12 @@ extension LinkRule {
         Format.list(format, upTo: 100).mapped(
             { rules, node, reading in
                 guard reading.isWhole, case .sequence(let nodes) = node.content else { return rules }
-                for (index, rule) in rules.enumerated() where rules[..<index].contains(where: { $0.match == rule.match }) {
+                for (index, rule) in rules.enumerated()
+                where rules[..<index].contains(where: { $0.match == rule.match }) {
                     let place = index < nodes.count ? nodes[index].deepest(["match"]).position : node.position
                     reading.inside(element: index) {
-                        $0.report(place, below: "match", problem: "is the pattern of an earlier rule, which counts already")
+                        $0.report(
+                            place, below: "match", problem: "is the pattern of an earlier rule, which counts already")
                     }
                 }
                 return rules

@@ -1,9 +1,10 @@
 import SyncCore
 package import SyncYAML
 
-// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it. A gateway
-// on a mast must come up all the same. So after each successful load the agent keeps what it read, in one file beside its
-// database; it is used when, and only when, the files look damaged rather than wrongly written, and the status says so.
+// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it. A
+// gateway on a mast must come up all the same. So after each successful load the agent keeps what it read, in one file
+// beside its database; it is used when, and only when, the files look damaged rather than wrongly written, and the
+// status says so.
 
 /// What to start with.
 package enum ConfigurationStart: Sendable {
@@ -50,8 +51,8 @@ package enum LastGoodConfiguration {
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
         let head = Array((title + digestMark).utf8)
         let afterHead = bytes.dropFirst(head.count)
-        let found = afterHead.prefix(64), settings = afterHead.dropFirst(65)
-        guard bytes.starts(with: head), digest(Array(settings)).utf8.elementsEqual(found) else {
+        let found = afterHead.prefix(65), settings = afterHead.dropFirst(65)
+        guard bytes.starts(with: head), (digest(Array(settings)) + "\n").utf8.elementsEqual(found) else {
             throw ConfigurationErrors([ConfigurationError(file: file, problem: "this last good copy is damaged, too")])
         }
         return try ConfigurationLoader.read(

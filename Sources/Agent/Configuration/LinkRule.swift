@@ -38,10 +38,13 @@ package struct LinkBudget: Hashable, Sendable {
 package struct InterfacePattern: Hashable, Sendable {
     package let text: String
 
-    /// - Returns: `nil` unless `text` is 1 to 64 bytes of visible ASCII without `/` (a name never has it, netdevice(7)).
+    /// - Returns: `nil` unless `text` is 1 to 64 bytes of visible ASCII without `/` (a name never has it,
+    ///   netdevice(7)).
     package init?(_ text: String) {
         let bytes = text.utf8
-        guard !bytes.isEmpty, bytes.count <= 64, bytes.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 47 }) else { return nil }
+        guard !bytes.isEmpty, bytes.count <= 64, bytes.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 47 }) else {
+            return nil
+        }
         self.text = text
     }
 

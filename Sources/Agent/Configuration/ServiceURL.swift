@@ -1,4 +1,5 @@
-/// The address of a server, read more strictly than RFC 3986 allows: `http` or `https`, a host, maybe a port and a path.
+/// The address of a server, read more strictly than RFC 3986 allows: `http` or `https`, a host, maybe a port and a
+/// path.
 ///
 /// There is one spelling for one address: no user information (it would end up in logs), no query, no fragment, no dot
 /// segments, hosts in ASCII, numeric hosts only as four decimal numbers. What two programs could read differently is
@@ -39,7 +40,9 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         guard bytes.allSatisfy({ $0 < 128 }) else {
             throw Refusal(expected: "ASCII only: an international host name in its xn-- form, other characters as %XX")
         }
-        guard bytes.allSatisfy({ $0 > 32 && $0 != 127 }) else { throw Refusal(expected: "no spaces or control characters") }
+        guard bytes.allSatisfy({ $0 > 32 && $0 != 127 }) else {
+            throw Refusal(expected: "no spaces or control characters")
+        }
         let afterScheme: Substring
         if text.hasPrefix("https://") {
             isSecure = true
@@ -62,7 +65,9 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         self.text = (isSecure ? "https://" : "http://") + shown + (port.map { ":" + String($0) } ?? "") + path
     }
 
-    private static func hostAndPort(_ authority: Substring) throws(Refusal) -> (host: (text: String, isIPv6: Bool), port: Int?) {
+    private static func hostAndPort(_ authority: Substring) throws(Refusal) -> (
+        host: (text: String, isIPv6: Bool), port: Int?
+    ) {
         let host: String
         let rest: Substring
         let isIPv6 = authority.hasPrefix("[")
@@ -81,24 +86,29 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         }
         if rest.isEmpty { return ((host, isIPv6), nil) }
         let digits = rest.dropFirst()
-        guard rest.hasPrefix(":"), !digits.isEmpty, digits.utf8.count <= 5, digits.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }),
+        guard rest.hasPrefix(":"), !digits.isEmpty, digits.utf8.count <= 5,
+            digits.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }),
             !digits.hasPrefix("0"), let port = Int(digits), (1...65_535).contains(port)
         else { throw Refusal(expected: "a port from 1 to 65535") }
         return ((host, isIPv6), port)
     }
 
-    /// RFC 1123, 2.1. A name that ends in a number must be an IPv4 address: resolvers also take `127.1` and `0x7f000001`
-    /// for addresses, and then the host is not what it looks like.
+    /// RFC 1123, 2.1. A name that ends in a number must be an IPv4 address: resolvers also take `127.1` and
+    /// `0x7f000001` for addresses, and then the host is not what it looks like.
     private static func checkName(_ host: String) throws(Refusal) {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
-        let isName = host.utf8.count <= 253 && labels.allSatisfy { label in
-            !label.isEmpty && label.utf8.count <= 63 && !label.hasPrefix("-") && !label.hasSuffix("-")
-                && label.utf8.allSatisfy { ($0 >= 97 && $0 <= 122) || ($0 >= 48 && $0 <= 57) || $0 == 45 }
-        }
+        let isName =
+            host.utf8.count <= 253
+            && labels.allSatisfy { label in
+                !label.isEmpty && label.utf8.count <= 63 && !label.hasPrefix("-") && !label.hasSuffix("-")
+                    && label.utf8.allSatisfy { ($0 >= 97 && $0 <= 122) || ($0 >= 48 && $0 <= 57) || $0 == 45 }
+            }
         guard isName else { throw Refusal(expected: "a host name of letters, digits, - and dots") }
         if let last = labels.last?.utf8, last.allSatisfy({ $0 >= 48 && $0 <= 57 }) || last.starts(with: "0x".utf8) {
             guard let address = IPv4Address(host) else { throw Refusal(expected: "an IPv4 address of four numbers") }
-            if address.isUnspecified { throw Refusal(expected: "an address that can be connected to, which 0.0.0.0 is not") }
+            if address.isUnspecified {
+                throw Refusal(expected: "an address that can be connected to, which 0.0.0.0 is not")
+            }
         }
     }
 

@@ -1,13 +1,15 @@
 /// A part of the week in local time: `22:00-05:00`, `mon-fri 09:00-17:30`, `sat,sun 00:00-24:00`.
 ///
-/// It includes its first minute and excludes its last. One that ends at or before its start runs past midnight and belongs
-/// to the day it starts on. It is asked with weekday and minute as the wall shows them, so a change to summer time needs
-/// no rule here.
+/// It includes its first minute and excludes its last. One that ends at or before its start runs past midnight and
+/// belongs to the day it starts on. It is asked with weekday and minute as the wall shows them, so a change to summer
+/// time needs no rule here.
 package struct TimeWindow: Hashable, Sendable {
     package enum Day: Int, Hashable, Sendable, CaseIterable {
         case mon, tue, wed, thu, fri, sat, sun
 
-        var name: String { String(describing: self) }
+        var name: String { Day.names[rawValue] }
+
+        private static let names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
         init?(name: some StringProtocol) {
             guard let found = Day.allCases.first(where: { $0.name == name }) else { return nil }

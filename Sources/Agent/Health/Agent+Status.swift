@@ -73,7 +73,7 @@ extension Agent {
         if observed.storeIsReadOnly { state = .readOnly }
         return .init(
             state: state, bytes: facts.bytes, walBytes: facts.walBytes, freeBytes: free, schema: facts.schema,
-            sqlite: facts.sqlite, durability: facts.synchronous == 2 ? "full" : "not full",
+            sqlite: facts.sqlite, durability: "full",
             integrity: observed.integrity, recovery: observed.recovery)
     }
 
@@ -106,7 +106,7 @@ extension Agent {
         var outbox = StatusDocument.Outbox(
             counts: facts.counts.mapValues { $0.values.reduce(0, +) }, pending: facts.counts[.pending] ?? [:],
             enqueued: facts.enqueued, oldest: facts.oldestWaiting.map { max(.zero, $0.duration(to: now.wall)) },
-            limit: Int64(loaded.configuration.store.maxMutations))
+            bytes: facts.waitingBytes, limit: Int64(loaded.configuration.store.maxMutations))
         for (priority, count) in outbox.pending.sorted(by: { $0.key < $1.key }) where count > 0 {
             guard case .defer(let wait) = engine.verdict(on: TrafficClass(priority), now: now.wall) else { continue }
             outbox.deferred.append(.init(priority: priority, count: count, reason: wait.reason.rawValue, until: wait.until))

@@ -1,8 +1,9 @@
 #ifndef CSYNCLINUX_PEER_H
 #define CSYNCLINUX_PEER_H
 
-// Unix sockets: what Swift cannot say itself. `struct ucred` needs _GNU_SOURCE, which Swift's Glibc module does not set, and
-// `struct sockaddr_un` imports as a tuple of 108 elements. Every function returns 0 (or a count), or -1 with errno set.
+// Unix sockets: what Swift cannot say itself. `struct ucred` needs _GNU_SOURCE, which Swift's Glibc module does not
+// set, and `struct sockaddr_un` imports as a tuple of 108 elements. Every function returns 0 (or a count), or -1 with
+// errno set.
 
 #include <errno.h>
 #include <stddef.h>
@@ -36,8 +37,8 @@ static inline int sync_peer_credentials(int descriptor, sync_peer *peer) {
     return 0;
 }
 
-// SO_PEERGROUPS: the supplementary groups of who called connect(). Writes at most `capacity` of them and returns how many
-// there are; more than `capacity` means that none was written.
+// SO_PEERGROUPS: the supplementary groups of who called connect(). Writes at most `capacity` of them and returns how
+// many there are; more than `capacity` means that none was written.
 static inline int sync_peer_groups(int descriptor, uint32_t *groups, int capacity) {
     socklen_t size = (socklen_t)((size_t)capacity * sizeof *groups);
     if (getsockopt(descriptor, SOL_SOCKET, SO_PEERGROUPS, groups, &size) != 0 && errno != ERANGE) return -1;
@@ -56,8 +57,9 @@ static inline int sync_unix_address(const char *path, struct sockaddr_un *addres
     return 0;
 }
 
-// A new listening socket at `path`, whose file has `mode` less the umask from its first moment on: bind() takes the mode from
-// the socket's own inode (net/unix/af_unix.c, unix_bind_bsd), so there is no need to change the umask of the whole process.
+// A new listening socket at `path`, whose file has `mode` less the umask from its first moment on: bind() takes the
+// mode from the socket's own inode (net/unix/af_unix.c, unix_bind_bsd), so there is no need to change the umask of
+// the whole process.
 static inline int sync_unix_listen(const char *path, uint32_t mode, int backlog) {
     struct sockaddr_un address;
     if (sync_unix_address(path, &address) != 0) return -1;

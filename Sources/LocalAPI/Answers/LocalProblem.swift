@@ -49,7 +49,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     /// What the person at the keyboard, or the author of the app, can do.
     package var hint: String {
         switch self {
-        case .malformed, .unknownMember: "correct the request; it was not stored"
+        case .malformed, .unknownMember: "correct the request; nothing was changed by it"
         case .forbidden: "ask for a higher role under `access` in the agent's configuration"
         case .entityNotAllowed: "the access rules do not give this app that entity, or it is read only"
         case .notFound: "check the name; `agentctl mutations list` and `agentctl query` show what is there"
@@ -63,7 +63,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .paused: "`agentctl resume`, or wait for the end of the pause"
         case .tooLarge: "make it smaller; large content belongs into a file"
         case .unsupportedMediaType: "send UTF-8 JSON as application/json, without a content encoding"
-        case .validation: "correct what `errors` points at; it was not stored"
+        case .validation: "correct what is named above; nothing was changed"
         case .rate: "wait as long as Retry-After says"
         case .outcomeUnknown: "repeat it with the same Idempotency-Key, then read what is stored"
         case .starting: "try again in a second"

@@ -238,7 +238,7 @@ private final class WatchPosition: Sendable {
 
     var lastID: String? { state.withLock { $0.lastID } }
     var isStopped: Bool { state.withLock { $0.isStopped } }
-    /// An event came on this connection.
+    /// News came on this connection.
     var sawEvent: Bool { state.withLock { $0.sawEvent } }
     /// Some connection was answered with a stream.
     var wasOpen: Bool { state.withLock { $0.wasOpen } }
@@ -251,7 +251,7 @@ private final class WatchPosition: Sendable {
     func note(_ event: LocalEvent) {
         state.withLock { state in
             state.lastID = event.id ?? state.lastID
-            state.sawEvent = true
+            if !EventStream.isAboutStream(event.type) { state.sawEvent = true }
         }
     }
 }

@@ -30,6 +30,9 @@ package enum EventStream {
     /// Last event for a reader that fell too far behind. It carries no id, so that the reader resumes after what it got.
     package static let overflow: [UInt8] = Array("event: overflow\ndata: {}\n\n".utf8)
 
+    /// `reset` and `overflow` tell of the stream; they are no news, and a stream of nothing else is no progress.
+    static func isAboutStream(_ type: String) -> Bool { type == "reset" || type == "overflow" }
+
     /// Sent when nothing else was for ``keepAliveInterval``: it shows that the connection lives.
     package static let keepAlive: [UInt8] = Array(":\n\n".utf8)
     package static let keepAliveInterval: Duration = .seconds(15)

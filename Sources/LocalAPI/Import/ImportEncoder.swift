@@ -185,8 +185,9 @@ package struct ImportEncoder: Sendable {
 
     /// A field that is a number by the grammar of JSON becomes that number, digit for digit; quotes make it text.
     private static func value(_ field: CSVReader.Field) throws(Problem) -> JSON {
-        let isCandidate = field.bytes.first.map { $0 == UInt8(ascii: "-") || ($0 >= 48 && $0 <= 57) } ?? false
-        if isCandidate, !field.isQuoted, field.bytes.last != UInt8(ascii: " "),
+        // A number ends with a digit; the reader alone would also take white space around it.
+        if !field.isQuoted, let first = field.bytes.first, first == UInt8(ascii: "-") || isDigit(first),
+            let last = field.bytes.last, isDigit(last),
             // Not JSON means text, which is no failure.
             case .number(let number)? = try? JSONReader.read(field.bytes)
         {
@@ -196,6 +197,8 @@ package struct ImportEncoder: Sendable {
         guard !text.utf8.contains(0) else { throw fault("a field holds a NUL") }
         return .string(text)
     }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { byte >= 48 && byte <= 57 }
 
     private static func fault(_ detail: String) -> Problem {
         LocalProblem.malformed.problem(detail)

@@ -18,10 +18,11 @@ package enum PlainText {
         if value < 1_000 { return "\(max(0, value)) B" }
         var unit: Int64 = 1_000
         for name in ["KB", "MB", "GB", "TB"] {
-            // In tenths, rounded; 999,950 bytes and more are better said in the next unit.
-            let tenths = (value / (unit / 100) + 5) / 10
+            let tenths = value.saturatingAdd(unit / 20) / (unit / 10)
             if tenths < 100 { return "\(tenths / 10).\(tenths % 10) \(name)" }
-            if tenths < 10_000 || name == "TB" { return "\((tenths + 5) / 10) \(name)" }
+            let whole = value.saturatingAdd(unit / 2) / unit
+            // What rounds to 1000 is better said in the next unit.
+            if whole < 1_000 || name == "TB" { return "\(whole) \(name)" }
             unit *= 1_000
         }
         return "\(value) B"
@@ -102,7 +103,7 @@ package enum PlainText {
             lines.append(String(rest[..<(space ?? end)]))
             rest = rest[(space ?? end)...].drop { $0 == " " }
         }
-        return lines + [clip(String(rest), to: width)]
+        return rest.isEmpty && !lines.isEmpty ? lines : lines + [clip(String(rest), to: width)]
     }
 
     private static func columns(_ scalar: Unicode.Scalar) -> Int {

@@ -27,6 +27,11 @@ package struct StatusJudgement: Hashable, Sendable {
     package var level: Level
     /// Codes, gravest first.
     package var reasons: [String]
+
+    package init(level: Level, reasons: [String]) {
+        self.level = level
+        self.reasons = reasons
+    }
 }
 
 extension StatusDocument {
@@ -36,6 +41,7 @@ extension StatusDocument {
         var degraded: [String] = []
         if !outbox.isBalanced { attention.append("counters") }
         if database.integrity != "ok" { attention.append("integrity") }
+        if database.durability != "full" { attention.append("durability") }
         switch database.state {
         case .ok: break
         case .queueFull, .diskFull, .readOnly: attention.append(database.state.rawValue)
@@ -43,6 +49,8 @@ extension StatusDocument {
         switch connectivity.state {
         case "online", "connecting": break
         case "auth", "incompatible", "misconfigured": attention.append(connectivity.state)
+        // "degraded" is the level as well; as a reason it would say nothing.
+        case Reachability.degraded.rawValue: degraded.append("hub_unreachable")
         default: degraded.append(connectivity.state)
         }
         if configuration.error != nil || configuration.source == "last_good" { attention.append("config") }
@@ -52,8 +60,9 @@ extension StatusDocument {
         if outbox.count(.failed) + outbox.count(.held) > 0 { degraded.append("parked") }
         if database.recovery != nil { degraded.append("recovered") }
         if sync.pause != nil { degraded.append("paused") }
-        if sync.attempt > 0 || sync.notBefore != nil { degraded.append("backoff") }
-        // Work that is kept back by the reasons above is not a reason of its own.
+        // Waiting for the next try, and work that is kept back, follow from the reasons above; alone they are reasons.
+        let isOnline = connectivity.state == Reachability.online.rawValue
+        if isOnline, sync.attempt > 0 || sync.notBefore != nil { degraded.append("backoff") }
         if degraded.isEmpty, attention.isEmpty, !outbox.deferred.isEmpty { degraded.append("deferred") }
         let level: StatusJudgement.Level = attention.isEmpty ? (degraded.isEmpty ? .ok : .degraded) : .attention
         return StatusJudgement(level: level, reasons: attention + degraded)

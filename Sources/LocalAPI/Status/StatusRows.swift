@@ -31,8 +31,8 @@ struct StatusRows {
     private var work: StatusRow {
         let outbox = document.outbox
         guard outbox.isBalanced else {
-            let text = "the counters do not add up: \(count(outbox.enqueued)) accepted, \(count(outbox.open + outbox.finished)) found"
-            return StatusRow("WORK", [text], .bad, wrapsTo: 2)
+            let found = count(outbox.open + outbox.finished)
+            return StatusRow("WORK", ["the counters do not add up: \(count(outbox.enqueued)) accepted, \(found) found"], .bad)
         }
         var text: String
         if outbox.enqueued == 0 {
@@ -40,8 +40,12 @@ struct StatusRows {
         } else {
             let done = outbox.count(.done)
             let otherwise = outbox.finished - done
-            text = "safe: \(count(outbox.enqueued)) accepted, \(count(done)) at the hub, \(count(outbox.open)) here on flash"
-            if otherwise > 0 { text += ", \(count(otherwise)) ended otherwise" }
+            text = "safe: \(count(outbox.enqueued)) accepted = \(count(done)) at hub + \(count(outbox.open)) on flash"
+            // Cancelled, discarded, expired, merged into another and the like.
+            if otherwise > 0 { text += " + \(count(otherwise)) closed" }
+        }
+        guard document.database.durability == "full" else {
+            return StatusRow("WORK", ["NOT SAFE: the store runs with synchronous=\(document.database.durability)", text], .bad)
         }
         switch document.database.state {
         case .ok: return StatusRow("WORK", [text], .good)
@@ -100,7 +104,9 @@ struct StatusRows {
             tone = .warning
             texts[0] += ", \(count(sync.attempt)) failed in a row"
         }
-        if sync.attempt > 0 || sync.lastSuccess == nil, let error = sync.lastError {
+        // What the state's own line says already is not said twice.
+        let isSaid = document.connectivity.detail.map { detail in sync.lastError?.contains(detail) == true } ?? false
+        if sync.attempt > 0 || sync.lastSuccess == nil, !isSaid, let error = sync.lastError {
             texts.append("last error" + (sync.lastErrorAt.map { " " + ago($0) } ?? "") + ": " + error)
         }
         if let first = sync.firstSync, first.phase != "done" {
@@ -120,12 +126,23 @@ struct StatusRows {
         var text = "\(count(pending)) pending" + (classes.isEmpty ? "" : " (" + classes.joined(separator: ", ") + ")")
         text += ", \(count(inFlight)) in flight"
         if let oldest = outbox.oldest { text += ", oldest " + PlainText.duration(oldest) }
-        let why = outbox.deferred.prefix(3).map { deferral in
-            let until = deferral.until.map { ", until " + clock($0) } ?? ""
-            let number = "\(count(deferral.count)) \(deferral.priority.name)"
-            return number + (deferral.count == 1 ? " waits: " : " wait: ") + words(deferral.reason) + until
+        let why = reasons.prefix(3).map { first in
+            let same = outbox.deferred.filter { $0.reason == first.reason && $0.until == first.until }
+            let numbers = same.map { "\(count($0.count)) \($0.priority.name)" }.joined(separator: ", ")
+            let verb = same.reduce(0) { $0 + $1.count } == 1 ? " waits: " : " wait: "
+            return numbers + verb + words(first.reason) + (first.until.map { ", until " + clock($0) } ?? "")
         }
         return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning, wrapsTo: 2)
+    }
+
+    /// One deferral for each different reason and end.
+    private var reasons: [StatusDocument.Deferral] {
+        var reasons: [StatusDocument.Deferral] = []
+        for deferral in document.outbox.deferred
+        where !reasons.contains(where: { $0.reason == deferral.reason && $0.until == deferral.until }) {
+            reasons.append(deferral)
+        }
+        return reasons
     }
 
     /// A code of a newer agent is shown as it is.
@@ -180,8 +197,9 @@ struct StatusRows {
         let database = document.database
         var text = "db \(PlainText.bytes(database.bytes)) + wal \(PlainText.bytes(database.walBytes))"
         if let free = database.freeBytes { text += ", \(PlainText.bytes(free)) free" }
-        text += ", sqlite \(database.sqlite), synchronous \(database.durability), integrity \(database.integrity)"
+        text += ", sqlite \(database.sqlite), synchronous \(database.durability)"
         var texts = [text]
+        if database.integrity != "ok" { texts.append("INTEGRITY: " + database.integrity) }
         if let recovery = database.recovery { texts.append(recovery) }
         let isSound = database.integrity == "ok"
         return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: 2)

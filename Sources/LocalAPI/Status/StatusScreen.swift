@@ -45,11 +45,9 @@ package enum StatusScreen {
 
     private static func header(_ document: StatusDocument) -> String {
         let agent = document.agent
-        var text = "agentd \(agent.version)   device \(agent.device)   up \(PlainText.duration(agent.uptime))"
-        text += "   hub \(agent.hub)"
-        if let server = document.sync.server, let version = server.syncVersion {
-            text += " (sync v\(version)" + (server.epoch.map { ", epoch \($0.prefix(8))" } ?? "") + ")"
-        }
+        var text = "agentd \(agent.version)  device \(agent.device)  up \(PlainText.duration(agent.uptime))"
+        text += "  hub \(agent.hub)"
+        if let version = document.sync.server?.syncVersion { text += " (sync v\(version))" }
         return PlainText.safe(text)
     }
 

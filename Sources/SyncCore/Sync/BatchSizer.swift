@@ -2,7 +2,8 @@
 ///
 /// Batches grow while answers are quick: fewer round trips. Three failures in a row over the same batch, or one clear "it
 /// is this request", start the search: the batch is halved with every further failure down to a single mutation. That one
-/// is set aside, the rest flows, and after a few good answers the size grows back.
+/// is set aside, the rest flows, and after a few good answers the size grows back. It is remembered, so that its next
+/// failure needs no search.
 package struct BatchSizer: Hashable, Sendable {
     package private(set) var mutations = Limits.batchMutations
     package private(set) var bytes = Limits.batchBytes
@@ -14,6 +15,11 @@ package struct BatchSizer: Hashable, Sendable {
     private var suspect: MutationKey?
     /// Batches that passed since the search began; `nil` when nothing is searched.
     private var passed: Int?
+    /// Batches that passed in all.
+    private var passedInAll = 0
+    /// Mutations that failed alone, and how many batches had passed then. Bounded: forgetting one only costs another search.
+    private var loners: [MutationKey: Int] = [:]
+    private static let lonersMax = 64
 
     package init() {}
 
@@ -29,17 +35,19 @@ package struct BatchSizer: Hashable, Sendable {
         BatchLimits(mutations: mutations, bytes: bytes, leastPriority: leastPriority)
     }
 
-    /// - Parameter isFull: The batch was as large as allowed, so a larger one would have been of use.
-    package mutating func succeeded(after trip: Duration, isFull: Bool) {
+    /// - Parameter growing: Whether a larger batch would have been of use if this one was as large as allowed.
+    package mutating func succeeded(_ batch: Batch, after trip: Duration, growing: Bool) {
         strikes = 0
         suspect = nil
+        passedInAll += 1
+        if let first = batch.mutations.first, batch.mutations.count == 1 { loners[first.key] = nil }
         if let count = passed {
             // Four good batches in a row: whatever spoiled the others is out of the way.
             passed = count < 3 ? count + 1 : nil
             if passed == nil { mutations = min(Limits.batchMutations, mutationsMax) }
             return
         }
-        guard isFull, trip < .seconds(1) else { return }
+        guard growing, batch.mutations.count >= mutations, trip < .seconds(1) else { return }
         mutations = min(mutations * 2, mutationsMax)
         bytes = min(max(bytes * 2, Limits.batchBytes), bytesMax)
     }
@@ -51,18 +59,30 @@ package struct BatchSizer: Hashable, Sendable {
     package mutating func failed(_ batch: Batch, isCertain: Bool) -> Bool {
         strikes = suspect == batch.mutations.first?.key ? strikes + 1 : 1
         suspect = batch.mutations.first?.key
+        if isPoison(batch) { return false }
         guard isCertain || passed != nil || strikes >= 3 else { return false }
         passed = passed ?? 0
         guard batch.mutations.count > 1 else { return false }
         mutations = max(1, min(mutations, batch.mutations.count) / 2)
-        return isCertain || othersPass
+        return isCertain || (passed ?? 0) > 0
     }
 
-    /// Whether the hub took other batches since the search began: then the fault is in the batch, not in the hub.
-    package var othersPass: Bool { (passed ?? 0) > 0 }
-
-    /// Whether this is the one that the search was for.
+    /// Whether this is the one that a search was for: alone in its batch, during a search or known from an earlier one.
     package func isPoison(_ batch: Batch) -> Bool {
-        passed != nil && batch.mutations.count == 1
+        guard let first = batch.mutations.first, batch.mutations.count == 1 else { return false }
+        return passed != nil || loners[first.key] != nil
+    }
+
+    /// It is set aside.
+    ///
+    /// - Returns: Whether that was its own fault. It was when another batch has passed since it last failed alone, or since
+    ///   the search for it began. A hub that fails over everything must not use up anybody's attempts.
+    package mutating func setAside(_ poison: MutationKey) -> Bool {
+        let isItsFault = loners[poison].map { $0 < passedInAll } ?? ((passed ?? 0) > 0)
+        if loners.count >= Self.lonersMax, loners[poison] == nil, let oldest = loners.min(by: { ($0.value, $0.key) < ($1.value, $1.key) }) {
+            loners[oldest.key] = nil
+        }
+        loners[poison] = passedInAll
+        return isItsFault
     }
 }

@@ -9,18 +9,20 @@ extension SyncEngine {
         cycle = Cycle(
             session: session, began: moment.instant, scope: request?.scope ?? .all, step: .loadingInFlight,
             outcome: CycleOutcome(session: session))
+        cycle?.isRequested = request != nil
+        timer.began(request?.scope ?? .all, now: moment.instant)
         request = nil
-        timer.began()
         retryAt = nil
+        couldNotSave = false
         effects.append(.report(.cycleBegan(session: session)))
         let isGreeted = greetedAt.map { $0.duration(to: moment.instant) < Self.helloInterval } ?? false
         if isGreeted {
-            loadInFlight(&effects)
+            loadInFlight(at: moment, &effects)
         } else {
             let hello = HelloRequest(
                 agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
                 highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
-            send(.hello, HelloMessages.request(hello), &effects) { .greeting(call: $0) }
+            send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
         }
     }
 
@@ -48,15 +50,16 @@ extension SyncEngine {
             case .answered(let facts, let body):
                 note(facts, sent: sent, at: moment)
                 hubIs(.online, cause: "the hub answered", &effects)
-                if isRegressed(facts) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
-                if let epoch = facts.epoch, let known = memory.epoch, epoch != known {
-                    return epochChanged(to: epoch, from: known, at: moment, &effects)
-                }
-                if memory.epoch == nil { memory.epoch = facts.epoch }
+                if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
+                if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
+                cycle?.wasAnswered = true
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
+                    // Only an answer that made sense may say whose history ours is.
+                    if memory.epoch == nil { memory.epoch = facts.epoch }
                 } catch {
-                    failed(HubReply.Refusal(.nonsense, "the hub's answer is not as agreed: \(error)"), at: moment, &effects)
+                    let detail = "the hub's answer is not as agreed: \(error)"
+                    failed(HubReply.Refusal(.nonsense, detail, facts: facts), at: moment, &effects)
                 }
             }
         }
@@ -68,27 +71,35 @@ extension SyncEngine {
         switch step {
         case .greeting:
             let hello = try HelloMessages.readResponse(body)
+            if isOtherHistory(hello.epoch) { return epochChanged(to: hello.epoch, at: moment, &effects) }
+            if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
             sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
+            pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
             greetedAt = moment.instant
-            loadInFlight(&effects)
+            loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
             let response = try results(body, of: batch)
-            sizer.succeeded(after: sent.duration(to: moment.instant), isFull: false)
+            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: false)
             advance(to: .recordingSettled)
             effects.append(.store(.applyResults(response.results, next: nil)))
         case .pulling(let asked, _):
             let response = try PullMessages.readResponse(body)
+            if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
             try check(response, against: asked)
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
-            let gone = response.errors.filter { $0.problem.status == 410 || $0.problem.code.hasSuffix("-expired") }.map(\.entity)
-            advance(to: .applyingPull(next(response, asked), restart: gone))
+            let gone = response.errors.filter(\.isExpired).map(\.entity)
+            if gone.count < response.errors.count { cycle?.missedStreams = true }
+            // Until these are read afresh, nobody can say up to where we know everything.
+            if !gone.isEmpty { knownHead = nil }
+            advance(to: .applyingPull(next(response), restart: gone))
             effects.append(.store(.applyPull(response)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)
             noteOwnCommits(response)
-            sizer.succeeded(
-                after: sent.duration(to: moment.instant), isFull: batch.mutations.count >= sizer.mutations)
-            let goesOn = goesOn(at: moment)
+            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
+            // What was left without a verdict is still in flight: the next cycle settles it.
+            if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
+            let goesOn = !isOverBudget(at: moment) && !isHalted(at: moment)
             advance(to: .recordingResults(more: goesOn))
             effects.append(.store(.applyResults(response.results, next: goesOn ? sizer.limits() : nil)))
         default: return
@@ -107,79 +118,102 @@ extension SyncEngine {
     }
 
     private mutating func check(_ response: PullResponse, against asked: [StreamPosition]) throws(ReplyError) {
-        let entities = Set(asked.map(\.entity))
+        let cursors = Dictionary(asked.map { ($0.entity, $0.cursor) }, uniquingKeysWith: { first, _ in first })
+        var seen: Set<EntityName> = []
+        var standsStill = false, moves = false
         for (index, page) in response.pages.enumerated() {
-            guard entities.contains(page.entity) else {
-                throw ReplyError("/streams/\(index)/entity", "an entity that was asked for")
+            guard let cursor = cursors[page.entity], seen.insert(page.entity).inserted else {
+                throw ReplyError("/streams/\(index)/entity", "an entity that was asked for, once")
             }
             guard page.records.count + page.deletions.count <= Limits.pullRecordsMax * 2 else {
                 throw ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
             }
+            if page.cursor != cursor { moves = true } else if page.hasMore { standsStill = true }
         }
-        // The same cursor with more to come is a loop: nobody would ever leave it.
-        let stuck = response.pages.contains { page in
-            page.hasMore && page.records.isEmpty && page.deletions.isEmpty
-                && asked.contains { $0.entity == page.entity && $0.cursor == page.cursor }
+        for (index, error) in response.errors.enumerated() {
+            guard let cursor = cursors[error.entity], seen.insert(error.entity).inserted else {
+                throw ReplyError("/errors/\(index)/entity", "an entity that was asked for, once")
+            }
+            // Starting afresh is the answer to this; to a fresh start it would be a loop.
+            guard cursor != nil || !error.isExpired else {
+                throw ReplyError("/errors/\(index)", "a feed that can be read from its beginning")
+            }
         }
-        let empty = stuck ? (cycle?.emptyPages ?? 0) + 1 : 0
-        cycle?.emptyPages = empty
-        if empty >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
+        // More to come and no cursor that moves is a loop as well: nobody would ever leave it. One stream alone may stand
+        // still, while another one fills the answers.
+        let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
+        cycle?.stuckPages = stuck
+        if stuck >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
     }
 
-    /// The streams to ask again at once: those with more to come.
-    private func next(_ response: PullResponse, _ asked: [StreamPosition]) -> [StreamPosition] {
-        response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
+    /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.
+    private func next(_ response: PullResponse) -> [StreamPosition] {
+        (cycle?.unasked ?? []) + response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
     }
 
     // MARK: Answers of the store
 
     mutating func stored(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard let step = cycle?.step else {
-            isSaving = false
-            // More may have changed while that was written.
-            return saveMemory(&effects)
-        }
+        guard let step = cycle?.step else { return }
         switch (step, answer) {
         // A refused disk or a damaged page: nothing was changed, so the cycle just ends; the store says it in status.
-        case (.remembering, _): finish(at: moment, &effects)
+        case (.remembering, _):
+            saved(answer)
+            finish(at: moment, &effects)
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         case (.loadingInFlight, .batch(let batch?, _)):
             noteSent(batch)
-            send(.settle, PushMessages.request(batch, config: nil), &effects) { .settling(batch, call: $0) }
+            send(.settle, PushMessages.request(batch, config: nil), at: moment, &effects) { .settling(batch, call: $0) }
         case (.loadingInFlight, .batch(nil, let retryAt)):
-            wishRetry(retryAt, at: moment)
+            // A cycle that only pulls must not forget it; otherwise the claim knows better.
+            if let retryAt { timer.wish(.due(at: instant(of: retryAt, at: moment)), now: moment.instant) }
             pullOrPush(at: moment, &effects)
         case (.recordingSettled, .resultsApplied(let summary, _)):
             record(summary, at: moment)
             // Nothing settled: asking again would be the same question.
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
-            loadInFlight(&effects)
-        case (.adoptingReplica, .done): loadInFlight(&effects)
+            if isOverBudget(at: moment) {
+                // Nothing may be pulled or pushed before all is settled; the next cycle goes on with that.
+                timer.wish(.again(at: moment.instant), now: moment.instant)
+                return keepHouse(at: moment, &effects)
+            }
+            loadInFlight(at: moment, &effects)
+        case (.adoptingReplica(let adopted), .done):
+            // Only now: had the store refused, the hub would take us for somebody new and nobody would settle anything.
+            (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
+            greetedAt = nil
+            loadInFlight(at: moment, &effects)
         case (.loadingStreams, .streams(let streams)):
             let wanted = cycle?.hasPulledForConflicts == true ? streams.filter { cycle?.conflicted.contains($0.entity) == true } : streams
             if cycle?.scope == .full {
                 cycle?.scope = .all
-                return restart(wanted.map(\.entity), then: wanted.map { StreamPosition(entity: $0.entity, cursor: nil) }, &effects)
+                let fresh = wanted.map { StreamPosition(entity: $0.entity, cursor: nil) }
+                return restart(wanted.map(\.entity), then: fresh, at: moment, &effects)
             }
-            wanted.isEmpty ? push(at: moment, &effects) : pull(wanted, &effects)
+            wanted.isEmpty ? push(at: moment, &effects) : pull(wanted, at: moment, &effects)
         case (.applyingPull(let next, let gone), .pullApplied(let summary)):
             applied(summary, next, gone, at: moment, &effects)
-        case (.restartingStreams(let next), .done): pull(next, &effects)
+        case (.restartingStreams(let next), .done): pull(next, at: moment, &effects)
         case (.claiming, .batch(let batch, let retryAt)):
-            wishRetry(retryAt, at: moment)
+            noteRetry(retryAt, at: moment)
             pushOrEnd(batch, at: moment, &effects)
         case (.recordingResults(let goesOn), .resultsApplied(let summary, let next)):
             record(summary, at: moment)
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
             if !goesOn {
+                if isHalted(at: moment) { return halt(at: moment, &effects) }
                 timer.wish(.again(at: moment.instant), now: moment.instant)
                 return keepHouse(at: moment, &effects)
             }
             pushOrEnd(next, at: moment, &effects)
-        case (.settingAside(let error?), .done): endInFailure(error.detail, kind: error.kind, retry: error.retry, at: moment, &effects)
-        case (.settingAside(nil), .done): loadInFlight(&effects)
+        case (.settingAside(let error?), .done):
+            endInFailure(error.detail, kind: error.kind, retry: error.retry, asked: error.asked, at: moment, &effects)
+        case (.settingAside(nil), .done): loadInFlight(at: moment, &effects)
         case (.housekeeping, .housekept(let more)):
-            if more { timer.wish(.again(at: moment.instant.advanced(by: .seconds(5))), now: moment.instant) }
+            if more {
+                housekeptAt = nil
+                timer.wish(.again(at: moment.instant.advanced(by: .seconds(5))), now: moment.instant)
+            }
             succeed(at: moment, &effects)
         default:
             // An answer of the wrong kind is a mistake of ours; the cycle ends unharmed and says so.
@@ -195,25 +229,20 @@ extension SyncEngine {
         cycle?.pages += 1
         if !summary.massDeletes.isEmpty { effects.append(.report(.massDelete(summary.massDeletes))) }
         guard !next.isEmpty || !gone.isEmpty else {
-            knownHead = cycle?.pulledHead ?? knownHead
+            // A second look at a few entities, or one that missed some, does not bring everything up to that head.
+            if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
             return push(at: moment, &effects)
         }
-        if (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || !goesOn(at: moment) {
+        if (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) {
             // Local changes must not wait for ever behind a huge backlog: push, and go on with the pages in the next cycle.
             timer.wish(.again(at: moment.instant), now: moment.instant)
             return push(at: moment, &effects)
         }
         if !gone.isEmpty {
             let fresh = gone.map { StreamPosition(entity: $0, cursor: nil) }
-            return restart(gone, then: next + fresh, &effects)
+            return restart(gone, then: next + fresh, at: moment, &effects)
         }
-        pull(next, &effects)
-    }
-
-    /// Whether this cycle may begin another round trip: its time is not up, and nobody has paused the sync.
-    private func goesOn(at moment: Moment) -> Bool {
-        guard let cycle, memory.pause == nil else { return false }
-        return cycle.began.duration(to: moment.instant) < Limits.cycleBudget
+        pull(next, at: moment, &effects)
     }
 
     private mutating func record(_ summary: ResultsSummary, at moment: Moment) {
@@ -222,13 +251,18 @@ extension SyncEngine {
         cycle?.outcome.pushed += summary.done
         cycle?.outcome.rejected += summary.rejected
         cycle?.conflicted.formUnion(summary.conflicted)
-        wishRetry(summary.retryAt, at: moment)
+        noteRetry(summary.retryAt, at: moment)
     }
 
-    private mutating func wishRetry(_ retryAt: Timestamp?, at moment: Moment) {
-        guard let retryAt else { return }
-        let delay = max(.zero, moment.wall.duration(to: retryAt))
-        timer.wish(.again(at: moment.instant.advanced(by: delay)), now: moment.instant)
+    /// What the store knows of all waiting mutations replaces what was known. A time that has passed is that of a mutation
+    /// which waits for something else by now; that has its own wish.
+    private mutating func noteRetry(_ time: Timestamp?, at moment: Moment) {
+        timer.workIsDue(at: time.flatMap { $0 > moment.wall ? instant(of: $0, at: moment) : nil })
+    }
+
+    /// The boot time that will be when the wall clock shows `time`, if it does not step: then the store is asked again.
+    private func instant(of time: Timestamp, at moment: Moment) -> Instant {
+        moment.instant.advanced(by: max(.zero, moment.wall.duration(to: time)))
     }
 
     /// Committed as sent before this point, so the hub can never have seen more of this replica than this says.
@@ -239,7 +273,8 @@ extension SyncEngine {
 
     // MARK: Steps
 
-    mutating func loadInFlight(_ effects: inout [SyncEffect]) {
+    mutating func loadInFlight(at moment: Moment, _ effects: inout [SyncEffect]) {
+        if isHalted(at: moment) { return halt(at: moment, &effects) }
         advance(to: .loadingInFlight)
         effects.append(.store(.loadInFlight(sizer.limits())))
     }
@@ -250,32 +285,37 @@ extension SyncEngine {
         effects.append(.store(.loadStreams))
     }
 
-    /// A pull is spared when the hub said within the last minute that it has nothing newer than we do.
+    /// A pull is spared when the hub said within the last minute that it has nothing newer than we do, and nobody asked
+    /// for the news: who asks for a sync wants to see what others wrote just now.
     private func needsPull(at moment: Moment) -> Bool {
-        if cycle?.scope == .pull || cycle?.scope == .full { return true }
+        if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
         return headSeenAt.duration(to: moment.instant) >= min(settings.timer.pullInterval, .seconds(60))
     }
 
-    private mutating func pull(_ streams: [StreamPosition], _ effects: inout [SyncEffect]) {
+    mutating func pull(_ streams: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
+        // The hub takes so many in one request and no more; the others are asked for with the next page.
+        cycle?.unasked = Array(streams.dropFirst(PullMessages.streamsMax))
+        let streams = Array(streams.prefix(PullMessages.streamsMax))
         let request = PullRequest(
-            streams: streams, limit: Limits.pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
-        send(.pull, PullMessages.request(request), &effects) { .pulling(streams, call: $0) }
+            streams: streams, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
+        send(.pull, PullMessages.request(request), at: moment, &effects) { .pulling(streams, call: $0) }
     }
 
-    private mutating func restart(_ entities: [EntityName], then next: [StreamPosition], _ effects: inout [SyncEffect]) {
-        guard !entities.isEmpty else { return advanceToClaim(&effects) }
+    mutating func restart(
+        _ entities: [EntityName], then next: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        guard !entities.isEmpty else { return push(at: moment, &effects) }
+        knownHead = nil
         effects.append(.report(.streamsRestarted(entities)))
         advance(to: .restartingStreams(then: next))
         effects.append(.store(.restartStreams(entities)))
     }
 
     private mutating func push(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard cycle?.scope != .pull, memory.pause == nil else { return keepHouse(at: moment, &effects) }
-        advanceToClaim(&effects)
-    }
-
-    private mutating func advanceToClaim(_ effects: inout [SyncEffect]) {
+        guard cycle?.scope != .pull else { return keepHouse(at: moment, &effects) }
+        // Before the claim: what is claimed counts as sent.
+        if isHalted(at: moment) { return halt(at: moment, &effects) }
         advance(to: .claiming)
         effects.append(.store(.claim(sizer.limits())))
     }
@@ -283,15 +323,31 @@ extension SyncEngine {
     private mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let batch {
             noteSent(batch)
-            return send(.push, PushMessages.request(batch, config: nil), &effects) { .pushing(batch, call: $0) }
+            return send(.push, PushMessages.request(batch, config: nil), at: moment, &effects) { .pushing(batch, call: $0) }
         }
-        if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts, goesOn(at: moment) {
+        if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts {
             self.cycle?.hasPulledForConflicts = true
             advance(to: .loadingStreams)
             effects.append(.store(.loadStreams))
             return
         }
         keepHouse(at: moment, &effects)
+    }
+
+    /// Nothing may be sent any more: somebody paused, or the link went down. Checked before every call, so that a cycle ends
+    /// at its next step. Nothing failed; what is left is for the next cycle.
+    private func isHalted(at moment: Moment) -> Bool {
+        !linkIsUp || isPaused(at: moment)
+    }
+
+    private mutating func halt(at moment: Moment, _ effects: inout [SyncEffect]) {
+        cycle?.outcome.error = linkIsUp ? "paused" : "the link went down"
+        timer.wish(.again(at: moment.instant), now: moment.instant)
+        saveOrFinish(at: moment, &effects)
+    }
+
+    private func isOverBudget(at moment: Moment) -> Bool {
+        cycle.map { $0.began.duration(to: moment.instant) >= Limits.cycleBudget } ?? true
     }
 
     private mutating func keepHouse(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -309,15 +365,15 @@ extension SyncEngine {
         memory.lastSuccess = moment.wall
         memory.lastError = nil
         memory.lastErrorAt = nil
+        lastFailureWasTheLinks = false
         timer.holdBack(retryAt: nil, notBefore: nil)
         saveOrFinish(at: moment, &effects)
     }
 
     mutating func saveOrFinish(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard memoryIsWorthSaving else { return finish(at: moment, &effects) }
-        remembered = memory
         advance(to: .remembering)
-        effects.append(.store(.remember(memory)))
+        saveMemory(&effects)
     }
 
     private mutating func finish(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -335,8 +391,9 @@ extension SyncEngine {
     }
 
     private mutating func send(
-        _ kind: HubCall.Kind, _ body: [UInt8], _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
+        _ kind: HubCall.Kind, _ body: [UInt8], at moment: Moment, _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
     ) {
+        if isHalted(at: moment) { return halt(at: moment, &effects) }
         lastCallID += 1
         let call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body)
         advance(to: step(call.id))
@@ -368,16 +425,21 @@ extension SyncEngine {
         if response.head - known == Int64(own.count) { knownHead = response.head }
     }
 
-    private func isRegressed(_ facts: HubHeaders) -> Bool {
-        guard let hub = facts.deviceSeq, !ablations.contains(.regressionIgnored) else { return false }
-        return hub > maxSentSeq
+    private func isRegressed(_ hubSeq: Int64?) -> Bool {
+        guard let hubSeq, !ablations.contains(.regressionIgnored) else { return false }
+        return hubSeq > maxSentSeq
     }
 
     mutating func regressed(_ hubSeq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
+        // A new replica has no past. A hub that says otherwise again would have us write new ids for ever.
+        if cycle?.hasAdoptedReplica == true {
+            let detail = "the hub says that it has seen mutations of a replica that is new"
+            return failed(HubReply.Refusal(.nonsense, detail), at: moment, &effects)
+        }
+        cycle?.hasAdoptedReplica = true
         effects.append(.report(.regressed(hubSeq: hubSeq, ours: maxSentSeq)))
-        replica = ReplicaID(trusted: UUIDv7.make(at: moment.wall, using: &random))
-        greetedAt = nil
-        advance(to: .adoptingReplica)
-        effects.append(.store(.adoptReplica(replica)))
+        let adopted = ReplicaID(trusted: UUIDv7.make(at: moment.wall, using: &random))
+        advance(to: .adoptingReplica(adopted))
+        effects.append(.store(.adoptReplica(adopted)))
     }
 }

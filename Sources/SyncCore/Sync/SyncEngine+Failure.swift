@@ -9,8 +9,12 @@ extension SyncEngine {
         case .regressed where !ablations.contains(.regressionIgnored):
             regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)
         case .gone:
-            if let epoch = refusal.facts?.epoch, let known = memory.epoch, epoch != known {
-                epochChanged(to: epoch, from: known, at: moment, &effects)
+            if let epoch = refusal.facts?.epoch, isOtherHistory(epoch) {
+                epochChanged(to: epoch, at: moment, &effects)
+            } else if case .pulling(let asked, _)? = cycle?.step, asked.contains(where: { $0.cursor != nil }) {
+                // The whole request instead of one stream: then none of its cursors is of use.
+                let fresh = asked.map { StreamPosition(entity: $0.entity, cursor: nil) }
+                restart(asked.filter { $0.cursor != nil }.map(\.entity), then: fresh, at: moment, &effects)
             } else {
                 failed(refusal, at: moment, &effects)
             }
@@ -19,40 +23,46 @@ extension SyncEngine {
     }
 
     mutating func failed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
+        let asked = refusal.facts?.retryAfter
         if let batch = batchUnderWay, blames(refusal.kind) {
             let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge
-            if sizer.failed(batch, isCertain: isCertain) { return loadInFlight(&effects) }
-            if sizer.isPoison(batch), let poison = batch.mutations.first, isCertain || refusal.kind == .failed {
-                return setAside(poison, refusal, at: moment, &effects)
+            if sizer.failed(batch, isCertain: isCertain), asked == nil { return loadInFlight(at: moment, &effects) }
+            if sizer.isPoison(batch), let poison = batch.mutations.first {
+                if refusal.kind != .transport(.timedOut) || cycle?.wasAnswered == true {
+                    return setAside(poison, refusal, asked: asked, at: moment, &effects)
+                }
+                // Silence over one mutation: greet first next time, to tell a hub that is gone from one that hangs on this.
+                greetedAt = nil
             }
         }
         hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
         endInFailure(
-            refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment),
-            asked: refusal.facts?.retryAfter,
-            at: moment, &effects)
+            refusal.detail, kind: refusal.kind, retry: delay(after: refusal), asked: asked,
+            ceiling: refusal.problem?.code == "maintenance" ? .seconds(24 * 3600) : .seconds(3600), at: moment, &effects)
     }
 
     /// The one mutation that the hub cannot digest leaves the way of the others. If the hub says that it will never fit,
     /// that is its verdict; otherwise the mutation is tried again alone, later, a limited number of times.
     private mutating func setAside(
-        _ poison: OutgoingMutation, _ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]
+        _ poison: OutgoingMutation, _ refusal: HubReply.Refusal, asked: Duration?, at moment: Moment,
+        _ effects: inout [SyncEffect]
     ) {
-        let problem = refusal.problem ?? Problem("failed-alone", status: 0, detail: refusal.detail)
         effects.append(.report(.setAside(poison.key, detail: Printable.text(refusal.detail))))
         if refusal.kind == .tooLarge {
+            let problem = refusal.problem ?? Problem("too-large", status: 413, detail: refusal.detail)
             let verdict = PushResult(key: poison.key, verdict: .rejected(problem, current: nil))
             advance(to: .recordingSettled)
             effects.append(.store(.applyResults([verdict], next: nil)))
             return
         }
-        // A hub that fails over everything must not use up anybody's attempts: they count only once another batch has
-        // passed since the search began. Until then every step of it waits its turn like any failure.
-        let othersPass = sizer.othersPass
-        let failure = Failure(
-            detail: refusal.detail, kind: refusal.kind, retry: delay(after: refusal, at: moment))
-        advance(to: .settingAside(othersPass ? nil : failure))
-        effects.append(.store(.setAside(poison.key, problem, counts: othersPass)))
+        let problem = refusal.problem ?? Problem("failed-alone", status: 0, detail: refusal.detail)
+        // When the fault may be the hub's, every step of the search waits its turn like any failure. Silence is never the
+        // mutation's fault: a tunnel is silent, too.
+        let isItsFault = sizer.setAside(poison.key)
+        let failure = Failure(detail: refusal.detail, kind: refusal.kind, retry: delay(after: refusal), asked: asked)
+        advance(to: .settingAside(isItsFault && asked == nil ? nil : failure))
+        let counts = isItsFault && refusal.kind != .transport(.timedOut)
+        effects.append(.store(.setAside(poison.key, problem, counts: counts)))
     }
 
     /// The hub took the request and left mutations without a verdict: their outcome is unknown, they stay in flight.
@@ -60,7 +70,13 @@ extension SyncEngine {
         failed(HubReply.Refusal(.nonsense, "the hub's answer settled nothing of what was sent"), at: moment, &effects)
     }
 
-    mutating func epochChanged(to epoch: String, from known: String, at moment: Moment, _ effects: inout [SyncEffect]) {
+    /// Whether cursors and versions of ours mean nothing there.
+    func isOtherHistory(_ epoch: String) -> Bool {
+        memory.epoch.map { $0 != epoch } ?? false
+    }
+
+    mutating func epochChanged(to epoch: String, at moment: Moment, _ effects: inout [SyncEffect]) {
+        let known = memory.epoch ?? ""
         effects.append(.report(.epochChanged(from: known, to: epoch)))
         endInFailure(
             "the hub has another history than before (epoch \(Printable.text(known, max: 16)), now \(Printable.text(epoch, max: 16)))",
@@ -68,19 +84,24 @@ extension SyncEngine {
     }
 
     mutating func endInFailure(
-        _ detail: String, kind: HubReply.Kind? = nil, retry: Duration, asked: Duration? = nil, at moment: Moment,
-        _ effects: inout [SyncEffect]
+        _ detail: String, kind: HubReply.Kind? = nil, retry: Duration, asked: Duration? = nil,
+        ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
+        switch kind {
+        case .transport(.credentials), .transport(.clientCertificate): lastFailureWasTheLinks = false
+        case .transport, .foreign: lastFailureWasTheLinks = true
+        default: lastFailureWasTheLinks = false
+        }
         memory.lastError = Printable.text(detail)
         memory.lastErrorAt = moment.wall
         cycle?.outcome.error = memory.lastError
         cycle?.outcome.errorKind = kind
-        let delay = asked.map { Backoff.honouring($0, over: retry, using: &random) } ?? retry
+        let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         let until = moment.instant.advanced(by: delay)
-        retryAt = moment.wall.advanced(by: delay)
-        memory.notBefore = asked == nil ? nil : retryAt
         timer.holdBack(retryAt: until, notBefore: asked == nil ? nil : until)
+        showHold(at: moment)
+        memory.notBefore = asked == nil ? nil : retryAt
         timer.wish(.again(at: until), now: moment.instant)
         saveOrFinish(at: moment, &effects)
     }
@@ -95,7 +116,7 @@ extension SyncEngine {
     /// Whether the request itself may be the reason, so that a smaller one is worth a try.
     private func blames(_ kind: HubReply.Kind) -> Bool {
         switch kind {
-        case .malformed, .tooLarge, .failed, .transport(.timedOut): true
+        case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut): true
         default: false
         }
     }
@@ -114,7 +135,7 @@ extension SyncEngine {
         }
     }
 
-    private mutating func delay(after refusal: HubReply.Refusal, at moment: Moment) -> Duration {
+    private mutating func delay(after refusal: HubReply.Refusal) -> Duration {
         let failures = memory.failures + 1
         switch refusal.kind {
         // A portal is looked at every half minute at first, every five minutes later; credentials are not offered to it.

@@ -39,13 +39,18 @@ package struct SyncEngine: Sendable {
     package internal(set) var maxSentSeq: Int64 = 0
     var ackedSeq: Int64 = 0
     package internal(set) var memory = EngineMemory()
-    /// What of `memory` is on flash.
+    /// What of `memory` is on flash, and what is being written.
     var remembered = EngineMemory()
+    var saving: EngineMemory?
+    /// The store refused the last attempt: the next one comes with the next cycle or pause, not at once.
+    var couldNotSave = false
     package internal(set) var cycle: Cycle?
     var request: SyncRequest?
     var lastCallID: UInt64 = 0
     var hasStarted = false
     var sizer = BatchSizer()
+    /// Records and deletions that we ask for in one page.
+    var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
@@ -56,6 +61,8 @@ package struct SyncEngine: Sendable {
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
+    /// No answer, or a portal's: not the hub's own words, so another link may well do better.
+    var lastFailureWasTheLinks = false
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
         self.settings = settings
@@ -72,23 +79,32 @@ package struct SyncEngine: Sendable {
         package var scope: SyncRequest.Scope
         package var step: Step
         package var outcome: CycleOutcome
+        /// An operator or an app wanted it.
+        var isRequested = false
         var pages = 0
+        var unasked: [StreamPosition] = []
         /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
         var pulledHead: Int64?
-        var emptyPages = 0
+        /// A stream answered with an error of its own: the pull is not the whole news.
+        var missedStreams = false
+        /// Answers whose cursor stood still although more was to come.
+        var stuckPages = 0
         /// Entities whose conflicts call for one more pull in this cycle; never a third round.
         var conflicted: Set<EntityName> = []
         var hasPulledForConflicts = false
         /// Verdicts recorded by the latest answer; a batch without any ends the pushing.
         var verdicts = 0
-        var sawFirstAnswer = false
-        var nextBatch: Batch?
+        /// The hub has answered in this cycle.
+        var wasAnswered = false
+        var hasAdoptedReplica = false
     }
 
     package struct Failure: Hashable, Sendable {
         var detail: String
         var kind: HubReply.Kind
         var retry: Duration
+        /// What the server asked for.
+        var asked: Duration?
     }
 
     /// What the cycle waits for. A call's step holds what it sent.
@@ -97,7 +113,7 @@ package struct SyncEngine: Sendable {
         case loadingInFlight
         case settling(Batch, call: UInt64)
         case recordingSettled
-        case adoptingReplica
+        case adoptingReplica(ReplicaID)
         case loadingStreams
         case pulling([StreamPosition], call: UInt64)
         case applyingPull([StreamPosition], restart: [EntityName])
@@ -121,32 +137,38 @@ package struct SyncEngine: Sendable {
             if !(ablations.contains(.wakeLost) && cycle != nil) { timer.wish(.enqueued(priority), now: moment.instant) }
         case .requested(let wanted):
             request = merge(request, wanted)
-            if wanted.isForced { timer.holdBack(retryAt: nil, notBefore: timer.notBefore) }
-            timer.wish(.requested, now: moment.instant)
+            timer.wish(.requested(isForced: wanted.isForced), now: moment.instant)
         case .paused(let pause):
             memory.pause = pause
-            if cycle == nil { saveMemory(&effects) }
+            couldNotSave = false
         case .resumed:
+            guard memory.pause != nil else { break }
             memory.pause = nil
+            couldNotSave = false
             timer.wish(.again(at: moment.instant), now: moment.instant)
-            if cycle == nil { saveMemory(&effects) }
         case .link(let up): linkChanged(up: up, at: moment, &effects)
         case .settings(let settings):
             self.settings = settings
             timer.settings = settings.timer
             greetedAt = nil
-        case .clockChanged: timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
+            timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
+        case .clockChanged:
+            timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
+            showHold(at: moment)
+            if memory.notBefore != nil { memory.notBefore = retryAt }
         case .timer: armedWake = nil
-        case .stored(let answer): stored(answer, at: moment, &effects)
+        case .stored(let answer):
+            if cycle == nil { saved(answer) } else { stored(answer, at: moment, &effects) }
         case .answered(let call, let result, let sent): answered(call, result, sent: sent, at: moment, &effects)
         }
-        if cycle == nil, !isSaving, hasStarted { beginCycleIfDue(at: moment, &effects) }
+        if hasStarted, cycle == nil {
+            // A pause must be on flash before anybody relies on it; everything else can wait for a cycle to end.
+            if memory.pause != remembered.pause, !couldNotSave { saveMemory(&effects) }
+            if saving == nil { beginCycleIfDue(at: moment, &effects) }
+        }
         arm(&effects, at: moment)
         return effects
     }
-
-    /// Whether a `remember` outside a cycle is under way.
-    var isSaving = false
 
     /// What the policy decides about a class of traffic now.
     package func verdict(on traffic: TrafficClass, now: Timestamp) -> Verdict {
@@ -179,7 +201,7 @@ package struct SyncEngine: Sendable {
         if let notBefore = memory.notBefore, notBefore > moment.wall {
             let rest = min(moment.wall.duration(to: notBefore), .seconds(3600))
             timer.holdBack(retryAt: nil, notBefore: moment.instant.advanced(by: rest))
-            retryAt = moment.wall.advanced(by: rest)
+            showHold(at: moment)
         }
     }
 
@@ -189,9 +211,12 @@ package struct SyncEngine: Sendable {
         linkIsUp = up
         if up {
             hub = .connecting
-            // Failures of the old link say little about this one; what a server asked for still holds.
-            memory.failures = min(memory.failures, 1)
-            timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
+            // Silence and portals of the old link say little about this one; what the hub itself said still holds.
+            if lastFailureWasTheLinks {
+                memory.failures = min(memory.failures, 1)
+                timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
+                showHold(at: moment)
+            }
             let first = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
             timer.wish(.reconnected(at: first), now: moment.instant)
         }
@@ -199,26 +224,39 @@ package struct SyncEngine: Sendable {
     }
 
     private mutating func beginCycleIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard timer.isDue(now: moment.instant), linkIsUp else { return }
-        if let pause = memory.pause {
-            guard let until = pause.until, until <= moment.wall else { return }
-            memory.pause = nil
-        }
+        guard timer.isDue(now: moment.instant), linkIsUp, !isPaused(at: moment) else { return }
+        memory.pause = nil
         beginCycle(at: moment, &effects)
     }
 
+    func isPaused(at moment: Moment) -> Bool {
+        guard let pause = memory.pause else { return false }
+        return pause.until.map { $0 > moment.wall } ?? true
+    }
+
     /// Asks for a wake-up when one is needed earlier than the one that is planned. A later one is not worth a timer for each
-    /// enqueue: the earlier fires, finds nothing due, and the next is planned then.
+    /// enqueue: the earlier fires, finds nothing due, and the next is planned then. During a cycle and a save none is
+    /// needed: their answer is an event.
     private mutating func arm(_ effects: inout [SyncEffect], at moment: Moment) {
-        var wanted = cycle == nil && hasStarted && linkIsUp ? timer.dueAt : nil
-        if cycle == nil, let pause = memory.pause {
+        var wanted: Instant?
+        if cycle == nil, saving == nil, hasStarted, linkIsUp, let due = timer.dueAt {
+            switch memory.pause {
+            case nil: wanted = due
             // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
-            wanted = pause.until.map { moment.instant.advanced(by: max(.seconds(1), moment.wall.duration(to: $0))) }
+            case let pause?: wanted = pause.until.map { max(due, moment.instant.advanced(by: moment.wall.duration(to: $0))) }
+            }
         }
         guard let wanted else { return }
         if let armedWake, armedWake <= wanted { return }
         armedWake = wanted
         effects.append(.wake(at: wanted))
+    }
+
+    /// Shows a hold of the timer as wall time.
+    mutating func showHold(at moment: Moment) {
+        retryAt = timer.heldUntil.flatMap { held in
+            held > moment.instant ? moment.wall.advanced(by: moment.instant.duration(to: held)) : nil
+        }
     }
 
     package var reachability: Reachability { linkIsUp ? hub : .offline }
@@ -237,15 +275,20 @@ package struct SyncEngine: Sendable {
         return SyncRequest(scope: scope, isForced: old.isForced || new.isForced)
     }
 
-    /// Writes the memory if that is worth an fsync: a server's wish and a pause always, the count of failures now and
-    /// then, the time of the last success every ten minutes.
+    /// One save at a time: what changes meanwhile is seen when its answer is in.
     mutating func saveMemory(_ effects: inout [SyncEffect]) {
-        guard memoryIsWorthSaving, !isSaving, hasStarted else { return }
-        remembered = memory
-        isSaving = true
+        guard saving == nil else { return }
+        saving = memory
         effects.append(.store(.remember(memory)))
     }
 
+    mutating func saved(_ answer: StoreAnswer) {
+        if case .failed = answer { couldNotSave = true } else if let saving { remembered = saving }
+        saving = nil
+    }
+
+    /// Whether writing the memory is worth an fsync: a server's wish and a pause always, the count of failures now and
+    /// then, the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
         if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
         if memory.pause != remembered.pause { return true }

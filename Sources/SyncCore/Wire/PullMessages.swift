@@ -225,4 +225,7 @@ package struct StreamError: Hashable, Sendable {
         self.entity = entity
         self.problem = problem
     }
+
+    /// The cursor is too old, or of another history: this feed must be read afresh.
+    package var isExpired: Bool { problem.status == 410 || problem.code.hasSuffix("-expired") }
 }

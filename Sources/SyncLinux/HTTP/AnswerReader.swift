@@ -59,6 +59,10 @@ struct AnswerReader {
         if headBytes > limits.headBytes { throw .tooLarge("the answer's head has more than \(limits.headBytes) bytes") }
         var content = line[...]
         while let last = content.last, last == 10 || last == 13 { content = content.dropLast() }
+        // A bare CR or an escape sequence has no meaning here, only one for the logs and terminals behind us.
+        guard content.allSatisfy({ HTTPSyntax.isValueByte($0) }) else {
+            throw .malformed("a control character in the answer's head")
+        }
 
         switch part {
         case .statusLine:
@@ -134,7 +138,8 @@ struct AnswerReader {
             } else if let length, length > limits.bodyBytes {
                 throw .tooLarge("\(length) bytes announced, \(limits.bodyBytes) accepted")
             } else if let length, case .whole = sink {
-                body.reserveCapacity(length)
+                // What is announced need not come: more than this is reserved only as it does.
+                body.reserveCapacity(min(length, 256 << 10))
             }
         }
         if case .pieces(let onHead, _) = sink { onHead(status, headers) }

@@ -205,7 +205,7 @@ final class CurlLoop: @unchecked Sendable {
 
     private func closeIdleConnections() {
         // curl has no call for it. With nothing under way the whole handle is made anew, which ends each connection in
-        // order and gives its memory back.
+        // order and gives its memory back. (The TLS sessions live in the share and stay.)
         if active.isEmpty, let fresh = Self.makeMulti(settings) {
             let old = multi
             multi = fresh

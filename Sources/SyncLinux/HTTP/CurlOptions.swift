@@ -35,6 +35,8 @@ func configure(
     // Zero would mean curl's five minutes.
     options.set(CURLOPT_CONNECTTIMEOUT_MS, to: Int(max(1, min(request.deadlines.connect.milliseconds, Int64(Int32.max)))))
     options.set(CURLOPT_MAXAGE_CONN, to: Int(max(1, min(idleAge.milliseconds / 1_000, Int64(Int32.max)))))
+    // A name that another link or a portal resolved is not to be kept; the system's resolver knows better when to forget.
+    options.set(CURLOPT_DNS_CACHE_TIMEOUT, to: 0)
     if !request.keepsConnection {
         options.set(CURLOPT_FRESH_CONNECT, to: 1)
         options.set(CURLOPT_FORBID_REUSE, to: 1)
@@ -87,7 +89,7 @@ private struct CurlOptions {
         if request.acceptsGzip { lines.append("Accept-Encoding: gzip") }
         for field in request.headers.fields {
             guard !field.name.isEmpty, field.name.utf8.allSatisfy(HTTPSyntax.isTokenByte),
-                HTTPSyntax.isValue(field.value)
+                field.value.utf8.allSatisfy(HTTPSyntax.isValueByte)
             else { throw .malformed("the header field \(HTTPSyntax.shown([field.name])) has bytes that none may have") }
             // Lengths and codings follow from the request; a second opinion would only be wrong.
             if Self.own.contains(where: { asciiCaseEqual($0, field.name) }) { continue }

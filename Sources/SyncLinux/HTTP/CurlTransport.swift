@@ -43,8 +43,8 @@ package final class CurlTransport: HTTPTransport {
         try await run(request, .pieces(onHead: onHead, onBody: onBody))
     }
 
-    /// Closes the connections that no transfer uses, and forgets resolved names: after a change of links they lead nowhere.
-    /// Transfers under way go on. Returns at once.
+    /// Closes the connections that no transfer uses: after a change of links they lead nowhere. Transfers under way go on.
+    /// Returns at once. (Resolved names are never kept.)
     package func closeIdleConnections() {
         loop.post(.closeIdleConnections)
     }

@@ -12,9 +12,9 @@ enum HTTPSyntax {
         }
     }
 
-    /// A value that ends the line or the text early would add fields of its own to our head.
-    static func isValue(_ value: String) -> Bool {
-        value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 9 }
+    /// No control character but the tab: one that ends the line or the text early would add fields of its own to a head.
+    static func isValueByte(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != 0x7F || byte == 9
     }
 
     /// The members of all fields of one name, in order: a comma and a repeated field mean the same.

@@ -1,3 +1,4 @@
+import CSyncLinux
 import Glibc
 
 /// Tells the service manager how we are, by the protocol of sd_notify(3): one datagram of `KEY=value` lines.

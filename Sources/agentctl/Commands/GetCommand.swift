@@ -19,7 +19,7 @@ struct GetCommand: AgentCommand {
     func run(_ session: Session) async throws -> Int32 {
         guard let id else {
             let page = try await session.client.query(RecordListQuery(entity, limit: limit))
-            RecordList.show(page, asJSON: session.isJSON)
+            RecordList.show(page, of: entity, asJSON: session.isJSON)
             return 0
         }
         let reply = try await session.client.record(RecordName(entity, id), view: view)
@@ -28,7 +28,7 @@ struct GetCommand: AgentCommand {
             return 0
         }
         let record = reply.value
-        let pending = record.pending.isEmpty ? "" : ", \(record.pending.count) open changes"
+        let pending = record.pending.isEmpty ? "" : ", open changes: \(record.pending.count)"
         Output.note(PlainText.safe("\(record.name) version \(record.version), \(record.status)\(pending)"))
         if view == .both { Output.line(RecordList.pretty(record.base)) }
         Output.line(RecordList.pretty(record.data))

@@ -3,7 +3,6 @@ import Glibc
 import LocalAPI
 import SyncCore
 import SyncLinux
-import Synchronization
 
 struct ImportCommand: AgentCommand {
     static let configuration = CommandConfiguration(
@@ -11,8 +10,9 @@ struct ImportCommand: AgentCommand {
         abstract: "Ask for one change per line of a file.",
         discussion: """
             CSV (RFC 4180) needs a header; fields that are numbers by the grammar of JSON become numbers, digit for digit, \
-            everything else and everything in quotes text. NDJSON has one object a line. The file is streamed. With \
-            --key-prefix the import can be run again after a cut: what was taken is not taken twice.
+            everything else and everything in quotes text. NDJSON has one object a line. The file is streamed; a bad line \
+            does not stop it, a full queue or disk does. With --key-prefix the import can be run again after a cut or a \
+            stop: what was taken is not taken twice.
             """)
 
     @OptionGroup var global: GlobalOptions
@@ -44,49 +44,49 @@ struct ImportCommand: AgentCommand {
         let plan = ImportPlan(
             entity, format ?? formatByName ?? .ndjson, action: action, idColumn: idColumn, idPrefix: idPrefix,
             keyPrefix: keyPrefix, priority: priority, ttl: ttl?.duration)
-        let feed = ImportFeed(try InputFile(file), plan, showsProgress: Environment.isTerminal(STDERR_FILENO))
-        let outcome: ImportOutcome
-        do throws(AgentError) {
-            outcome = try await session.client.importLines(
-                nextPiece: { feed.next(upTo: $0) }, onAnswer: { feed.note($0) })
-        } catch {
-            feed.endProgress()
-            throw error
-        }
-        feed.endProgress()
-        if let fault = feed.fault { throw CommandFailure(exitStatus: 1, problem: fault) }
-        return report(outcome, feed)
+        let file = try InputFile(file)
+        let bar = Environment.isTerminal(STDERR_FILENO) ? ProgressBar(total: file.size, time: SystemClocks()) : nil
+        let feed = ImportFeed(
+            plan, read: { file.read(upTo: 64 << 10, patience: .milliseconds(250)) },
+            onProgress: { bytesRead, answered in bar?.show(bytes: bytesRead, lines: answered) })
+        defer { bar?.end() }
+        let outcome = try await session.client.importLines(
+            nextPiece: { feed.next(upTo: $0) }, onAnswer: { feed.note($0) })
+        bar?.end()
+        let report = feed.report
+        if let fault = report.fault { throw CommandFailure(exitStatus: 1, problem: fault) }
+        if session.isJSON { Output.json(summary(outcome, report)) } else { show(outcome, report) }
+        return outcome.failed + report.unsent == 0 && outcome.isComplete && !report.isStopped ? 0 : 1
     }
 
-    private func report(_ outcome: ImportOutcome, _ feed: ImportFeed) -> Int32 {
-        let failed = outcome.failed + feed.unsent
-        if global.json {
-            Output.json(summary(outcome, feed))
-        } else {
-            for failure in feed.failures {
-                Output.note(PlainText.safe("line \(failure.line): \(failure.problem.code): \(failure.problem.detail)"))
-            }
-            let more = failed - Int64(feed.failures.count)
-            if more > 0 { Output.note("and \(PlainText.count(more)) more") }
-            var text = "\(PlainText.count(outcome.accepted)) accepted"
-            if outcome.repeated > 0 { text += " (\(PlainText.count(outcome.repeated)) were there already)" }
-            text += ", \(PlainText.count(failed)) failed"
-            if !outcome.isComplete { text += "; the stream was cut, the lines after these were not taken" }
-            Output.line(text)
+    private func show(_ outcome: ImportOutcome, _ report: ImportFeed.Report) {
+        let failed = outcome.failed + report.unsent
+        for failure in report.failures {
+            Output.note(PlainText.safe("line \(failure.line): \(failure.problem.code): \(failure.problem.detail)"))
         }
-        return failed == 0 && outcome.isComplete ? 0 : 1
+        let more = failed - Int64(report.failures.count)
+        if more > 0 { Output.note("and \(PlainText.count(more)) more") }
+        var text = "\(PlainText.count(outcome.accepted)) accepted"
+        if outcome.repeated > 0 { text += " (\(PlainText.count(outcome.repeated)) were there already)" }
+        Output.line(text + ", \(PlainText.count(failed)) failed")
+        let again = keyPrefix == nil ? "" : "; run it again with the same --key-prefix"
+        if !outcome.isComplete {
+            Output.note("the stream was cut: lines without an answer were not taken" + again)
+        } else if report.isStopped {
+            Output.note("stopped there: the agent has no room; the rest of the file was not sent" + again)
+        }
     }
 
-    private func summary(_ outcome: ImportOutcome, _ feed: ImportFeed) -> [UInt8] {
+    private func summary(_ outcome: ImportOutcome, _ report: ImportFeed.Report) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("accepted", outcome.accepted)
             writer.member("repeated", outcome.repeated)
-            writer.member("failed", outcome.failed + feed.unsent)
-            writer.member("complete", outcome.isComplete)
+            writer.member("failed", outcome.failed + report.unsent)
+            writer.member("complete", outcome.isComplete && !report.isStopped)
             writer.name("failures")
             writer.array { writer in
-                for failure in feed.failures {
+                for failure in report.failures {
                     writer.object { writer in
                         writer.member("line", failure.line)
                         writer.name("problem")
@@ -96,93 +96,5 @@ struct ImportCommand: AgentCommand {
             }
         }
         return writer.bytes
-    }
-}
-
-/// Between the file and the transport's thread: reads, encodes, counts, and draws the progress bar.
-final class ImportFeed: Sendable {
-    private struct State {
-        var encoder: ImportEncoder
-        var output: ArraySlice<UInt8> = []
-        var isAtEnd = false
-        var fault: Problem?
-        var bytesRead: Int64 = 0
-        var answered: Int64 = 0
-        var unsent: Int64 = 0
-        var failures: [ImportFailure] = []
-        var bar: ProgressBar?
-    }
-
-    private let file: InputFile
-    private let state: Mutex<State>
-    /// Shown at the end; the rest is only counted.
-    private static let failuresShown = 10
-
-    init(_ file: InputFile, _ plan: ImportPlan, showsProgress: Bool) {
-        self.file = file
-        let bar = showsProgress ? ProgressBar(total: file.size, now: SystemClocks().now().instant) : nil
-        state = Mutex(State(encoder: ImportEncoder(plan), bar: bar))
-    }
-
-    /// Why the file, or the rest of it, could not be read.
-    var fault: Problem? { state.withLock { $0.fault } }
-    /// Lines that never became a mutation.
-    var unsent: Int64 { state.withLock { $0.unsent } }
-    /// The first ones, in the order of the file.
-    var failures: [ImportFailure] { state.withLock { $0.failures.sorted { $0.line < $1.line } } }
-
-    func next(upTo count: Int) -> [UInt8]? {
-        state.withLock { state in
-            while state.output.isEmpty {
-                if state.isAtEnd { return nil }
-                // A pipe may be silent for long: an empty line shows the agent that we live, and lets the answers through.
-                switch file.read(upTo: 64 << 10, patience: .milliseconds(250)) {
-                case .nothingYet: return [UInt8(ascii: "\n")]
-                case .bytes(let bytes):
-                    state.bytesRead += Int64(bytes.count)
-                    take(state.encoder.read(bytes), &state)
-                case .end:
-                    state.isAtEnd = true
-                    take(state.encoder.finish(), &state)
-                case .failed(let words):
-                    state.isAtEnd = true
-                    state.fault = Problem("file", status: 0, detail: "cannot read on: " + words)
-                }
-                if let fault = state.encoder.headerFault {
-                    state.isAtEnd = true
-                    state.fault = fault
-                }
-            }
-            let piece = Array(state.output.prefix(count))
-            state.output = state.output.dropFirst(piece.count)
-            return piece
-        }
-    }
-
-    func note(_ answer: BulkAnswer) {
-        state.withLock { state in
-            switch answer {
-            case .accepted: state.answered += 1
-            case .refused(let line, let ref, let problem):
-                state.answered += 1
-                keep(ImportFailure(line: ref?.int ?? line, problem: problem), &state)
-            case .summary: break
-            }
-            state.bar?.show(bytes: state.bytesRead, lines: state.answered, now: SystemClocks().now().instant)
-        }
-    }
-
-    func endProgress() {
-        state.withLock { $0.bar?.end(bytes: $0.bytesRead, lines: $0.answered, now: SystemClocks().now().instant) }
-    }
-
-    private func take(_ encoded: (lines: [UInt8], failures: [ImportFailure]), _ state: inout State) {
-        state.output = encoded.lines[...]
-        state.unsent += Int64(encoded.failures.count)
-        for failure in encoded.failures { keep(failure, &state) }
-    }
-
-    private func keep(_ failure: ImportFailure, _ state: inout State) {
-        if state.failures.count < ImportFeed.failuresShown { state.failures.append(failure) }
     }
 }

@@ -17,8 +17,10 @@ struct SyncCommand: AgentCommand {
         let reply = try await session.client.sync(SyncBody(SyncRequest(scope: scope, isForced: force), waits: wait))
         if session.isJSON { Output.json(reply.body) }
         guard let outcome = reply.value.outcome else {
-            if !session.isJSON { Output.line("queued, cycle \(PlainText.safe(reply.value.cycle))") }
-            return 0
+            if !session.isJSON { Output.line("queued") }
+            // Asked to wait, and the agent answered before the cycle had ended: `agentctl status` says what keeps it.
+            if wait { Output.note("agentctl: the cycle has not ended yet") }
+            return wait ? 1 : 0
         }
         if !session.isJSON {
             var text = "\(outcome.result): pushed \(PlainText.count(outcome.pushed)), pulled \(PlainText.count(outcome.pulled))"

@@ -1,4 +1,5 @@
 import Glibc
+import LocalAPI
 
 /// A file, or standard input for `-`, read in pieces.
 final class InputFile: Sendable {
@@ -22,15 +23,8 @@ final class InputFile: Sendable {
         if descriptor != STDIN_FILENO { close(descriptor) }
     }
 
-    enum Piece {
-        case bytes([UInt8])
-        case nothingYet
-        case end
-        case failed(String)
-    }
-
     /// - Parameter patience: A pipe or terminal that has nothing to say for this long gives `nothingYet`.
-    func read(upTo count: Int, patience: Duration? = nil) -> Piece {
+    func read(upTo count: Int, patience: Duration? = nil) -> ImportPiece {
         if let patience, size == nil {
             var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             let milliseconds = patience.components.seconds * 1_000 + patience.components.attoseconds / 1_000_000_000_000_000

@@ -1,0 +1,134 @@
+package import SyncCore
+import Synchronization
+
+/// What reading a file for an import gave.
+package enum ImportPiece: Hashable, Sendable {
+    case bytes([UInt8])
+    /// A pipe or terminal that has been silent for a while.
+    case nothingYet
+    case end
+    /// Why it cannot be read on.
+    case failed(String)
+}
+
+/// Between a file and ``AgentClient/importLines(nextPiece:onAnswer:)``: encodes what is read, counts what is answered, and
+/// stops when the agent has no room.
+///
+/// A bad line does not stop an import, for the next one may be good. A full queue does: whatever else were sent would only
+/// be refused, and a file of a million lines with it.
+package final class ImportFeed: Sendable {
+    package struct Report: Hashable, Sendable {
+        package var bytesRead: Int64 = 0
+        package var answered: Int64 = 0
+        /// Lines that never became a mutation.
+        package var unsent: Int64 = 0
+        /// The first ones, in the order of the file: unsent and refused lines.
+        package var failures: [ImportFailure] = []
+        /// The agent had no room; the rest of the file was not sent.
+        package var isStopped = false
+        /// Why the file, or the rest of it, could not be used.
+        package var fault: Problem?
+    }
+
+    private struct State {
+        var encoder: ImportEncoder
+        var report = Report()
+        var output: ArraySlice<UInt8> = []
+        /// The last piece ended inside a line.
+        var isInLine = false
+        var isAtEnd = false
+    }
+
+    /// Kept for the report; the rest is only counted.
+    package static let failuresMax = 10
+
+    private let read: @Sendable () -> ImportPiece
+    private let onProgress: @Sendable (_ bytesRead: Int64, _ answered: Int64) -> Void
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - read: The next piece of the file; may wait.
+    ///   - onProgress: Called after each answer; must not call back.
+    package init(
+        _ plan: ImportPlan, read: @escaping @Sendable () -> ImportPiece,
+        onProgress: @escaping @Sendable (_ bytesRead: Int64, _ answered: Int64) -> Void = { _, _ in }
+    ) {
+        self.read = read
+        self.onProgress = onProgress
+        state = Mutex(State(encoder: ImportEncoder(plan)))
+    }
+
+    package var report: Report {
+        state.withLock { state in
+            var report = state.report
+            report.failures.sort { $0.line < $1.line }
+            return report
+        }
+    }
+
+    /// The next bytes for the agent, 1 to `count`; `nil` at the end.
+    package func next(upTo count: Int) -> [UInt8]? {
+        state.withLock { state in
+            if state.report.isStopped { cutOff(&state) }
+            while state.output.isEmpty {
+                if state.isAtEnd { return nil }
+                switch read() {
+                // An empty line shows the agent that we live, and gives its answers a chance to come in.
+                case .nothingYet: return [UInt8(ascii: "\n")]
+                case .bytes(let bytes):
+                    state.report.bytesRead += Int64(bytes.count)
+                    take(state.encoder.read(bytes), &state)
+                case .end:
+                    state.isAtEnd = true
+                    take(state.encoder.finish(), &state)
+                case .failed(let words):
+                    state.isAtEnd = true
+                    state.report.fault = Problem("file", status: 0, detail: "cannot read on: " + words)
+                }
+                if let fault = state.encoder.headerFault {
+                    state.isAtEnd = true
+                    state.report.fault = fault
+                }
+            }
+            let piece = Array(state.output.prefix(count))
+            state.output = state.output.dropFirst(piece.count)
+            state.isInLine = piece.last != UInt8(ascii: "\n")
+            return piece
+        }
+    }
+
+    package func note(_ answer: BulkAnswer) {
+        let (bytesRead, answered) = state.withLock { state in
+            switch answer {
+            case .accepted: state.report.answered += 1
+            case .refused(let line, let ref, let problem):
+                state.report.answered += 1
+                keep(ImportFailure(line: ref?.int ?? line, problem: problem), &state)
+                switch LocalProblem(problem) {
+                case .queueFull?, .diskFull?, .readOnly?: state.report.isStopped = true
+                default: break
+                }
+            case .summary: break
+            }
+            return (state.report.bytesRead, state.report.answered)
+        }
+        onProgress(bytesRead, answered)
+    }
+
+    /// Leaves the rest of the line under way, for half a line would be read as a bad one, and nothing else.
+    private func cutOff(_ state: inout State) {
+        state.isAtEnd = true
+        let end = state.isInLine ? state.output.firstIndex(of: UInt8(ascii: "\n")) : nil
+        state.output = end.map { state.output[...$0] } ?? []
+    }
+
+    private func take(_ encoded: (lines: [UInt8], failures: [ImportFailure]), _ state: inout State) {
+        state.output = encoded.lines[...]
+        state.report.unsent += Int64(encoded.failures.count)
+        for failure in encoded.failures { keep(failure, &state) }
+    }
+
+    private func keep(_ failure: ImportFailure, _ state: inout State) {
+        if state.report.failures.count < ImportFeed.failuresMax { state.report.failures.append(failure) }
+    }
+}

@@ -1,0 +1,101 @@
+import Glibc
+package import SyncCore
+
+/// Reads on a connection and a thread of their own, each at most 2 s. Never checkpoints, never writes. The thread and the
+/// connection are made with the first read.
+package final class StoreReader: @unchecked Sendable {
+    /// A read that takes longer ends with `.tooSlow`: while it lasts the log cannot shrink.
+    package static let timeMax: Duration = .seconds(2)
+
+    private let path: String
+    private let time: any TimeSource
+    private let deliver: StoreWriter.Deliver
+    private let thread = StoreThread(Box())
+
+    private struct Box {
+        var hasStarted = false
+        var reads: [@Sendable (Result<Database, StoreError>) -> Void] = []
+    }
+
+    package init(path: String, time: any TimeSource, deliver: @escaping StoreWriter.Deliver) {
+        self.path = path
+        self.time = time
+        self.deliver = deliver
+    }
+
+    package func read<Value: Sendable>(
+        _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
+        completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
+    ) {
+        let (time, deliver) = (time, deliver)
+        let read: @Sendable (Result<Database, StoreError>) -> Void = { connection in
+            let result: Result<Value, StoreError>
+            do throws(StoreError) {
+                let database = try connection.get()
+                let end = StoreThread<Box>.monotonicNow() + Self.timeMax.nanoseconds
+                // One transaction: the parts of an answer belong to one moment.
+                result = .success(
+                    try database.bounded(by: { StoreThread<Box>.monotonicNow() > end }) { () throws(StoreError) in
+                        try database.execute("BEGIN")
+                        defer { try? database.execute("COMMIT") }
+                        return try work(StoreReads(database: database), time.now())
+                    })
+            } catch {
+                result = .failure(error)
+            }
+            deliver([{ completion(result) }])
+        }
+        let isFirst = thread.change { box in
+            box.reads.append(read)
+            defer { box.hasStarted = true }
+            return !box.hasStarted
+        }
+        switch isFirst {
+        case nil: deliver([{ completion(.failure(StoreError(.closed, doing: "read"))) }])
+        case true?: begin()
+        case false?: break
+        }
+    }
+
+    package func close() {
+        thread.close()
+    }
+
+    private func begin() {
+        do throws(StoreError) {
+            try thread.start { [self] in run() }
+        } catch {
+            // The next read tries again; those that wait are told.
+            let reads = thread.change { box in
+                box.hasStarted = false
+                defer { box.reads.removeAll() }
+                return box.reads
+            }
+            for read in reads ?? [] { read(.failure(error)) }
+        }
+    }
+
+    private func run() {
+        var connection: Database?
+        while true {
+            let taken = thread.wait(until: nil) { (box: inout Box) -> [@Sendable (Result<Database, StoreError>) -> Void]? in
+                if box.reads.isEmpty { return nil }
+                defer { box.reads.removeAll() }
+                return box.reads
+            }
+            guard case .value(let reads) = taken else { return }
+            for read in reads {
+                if connection == nil {
+                    do throws(StoreError) {
+                        connection = try Database.openReader(path: path)
+                    } catch {
+                        read(.failure(error))
+                        continue
+                    }
+                }
+                guard let open = connection else { continue }
+                read(.success(open))
+            }
+        }
+    }
+}

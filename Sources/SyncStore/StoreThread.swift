@@ -1,0 +1,121 @@
+import Glibc
+
+/// A thread that sleeps until there is something in its box. It wakes by nothing else, so an idle one costs nothing.
+///
+/// Invariant: `box` and `isClosing` are touched only with the mutex held.
+final class StoreThread<Box>: @unchecked Sendable {
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+    private var box: Box
+    private var isClosing = false
+    private var handle: pthread_t?
+
+    init(_ box: Box) {
+        self.box = box
+        mutex = .allocate(capacity: 1)
+        condition = .allocate(capacity: 1)
+        pthread_mutex_init(mutex, nil)
+        // Waits with a limit count monotonic time: the wall clock steps when the network comes.
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(condition, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(condition)
+        pthread_mutex_destroy(mutex)
+        condition.deallocate()
+        mutex.deallocate()
+    }
+
+    /// - Precondition: Not started yet.
+    func start(_ body: @escaping @Sendable () -> Void) throws(StoreError) {
+        let start = Unmanaged.passRetained(ThreadStart(body))
+        var everything = sigset_t(), before = sigset_t()
+        sigfillset(&everything)
+        // A thread inherits the mask of the one that makes it: signals are heard elsewhere from its first instruction on.
+        pthread_sigmask(SIG_SETMASK, &everything, &before)
+        var handle = pthread_t()
+        let result = pthread_create(
+            &handle, nil,
+            { context in
+                guard let context else { return nil }
+                let start = Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
+                start.body()
+                return nil
+            }, start.toOpaque())
+        pthread_sigmask(SIG_SETMASK, &before, nil)
+        guard result == 0 else {
+            start.release()
+            throw StoreError(.outOfMemory, doing: "start a thread", detail: "errno \(result)")
+        }
+        self.handle = handle
+    }
+
+    /// Changes the box, and wakes the thread if `change` says so.
+    ///
+    /// - Returns: `nil` when the thread was told to end before; nothing was changed then.
+    func change<Value>(waking: Bool = true, _ change: (inout Box) -> Value) -> Value? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        guard !isClosing else { return nil }
+        let value = change(&box)
+        if waking { pthread_cond_signal(condition) }
+        return value
+    }
+
+    enum Wait<Value> {
+        case value(Value)
+        case timeOut
+        case closed
+    }
+
+    /// For the thread itself: waits until `take` finds something, the deadline passes, or the end has come and nothing is
+    /// left to take.
+    ///
+    /// - Parameter deadline: Nanoseconds of `CLOCK_MONOTONIC`; `nil` means none.
+    func wait<Value>(until deadline: Int64?, _ take: (inout Box) -> Value?) -> Wait<Value> {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while true {
+            if let value = take(&box) { return .value(value) }
+            if isClosing { return .closed }
+            guard let deadline else {
+                pthread_cond_wait(condition, mutex)
+                continue
+            }
+            var time = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
+            if pthread_cond_timedwait(condition, mutex, &time) == ETIMEDOUT {
+                if let value = take(&box) { return .value(value) }
+                return .timeOut
+            }
+        }
+    }
+
+    /// Lets the thread finish what is in the box, and waits for its end.
+    func close() {
+        pthread_mutex_lock(mutex)
+        isClosing = true
+        pthread_cond_broadcast(condition)
+        let waited = handle
+        handle = nil
+        pthread_mutex_unlock(mutex)
+        if let waited { pthread_join(waited, nil) }
+    }
+
+    static func monotonicNow() -> Int64 {
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+    }
+}
+
+private final class ThreadStart: Sendable {
+    let body: @Sendable () -> Void
+
+    init(_ body: @escaping @Sendable () -> Void) {
+        self.body = body
+    }
+}

@@ -1,0 +1,144 @@
+package import SyncCore
+import Synchronization
+
+/// The thread that owns the store.
+///
+/// **Group commit without a timer.** While a commit is on its way to the medium, work gathers; when it is there, all of it is
+/// done in one transaction and committed together. A lone producer gets a commit of its own at once, 64 of them share one.
+/// Completions are called after the commit, those of a group in one call of `deliver`.
+///
+/// **Relaxed work** is done at once in a transaction that is left open, and answered before it is committed. It is on the
+/// medium within a second, or with the next work that is not relaxed. Only while such a transaction is open does the thread
+/// wake up by itself.
+package final class StoreWriter: @unchecked Sendable {
+    package typealias Deliver = @Sendable ([@Sendable () -> Void]) -> Void
+
+    package enum Incident: Sendable {
+        /// A commit failed and its outcome is unknown. The store was opened again; `survived` tells whether the group is in it.
+        case commitFailed(StoreError, survived: Bool, relaxedLost: Int)
+        /// It happened again, or the store could not be opened again. Nothing works any more: exit and restart.
+        case fatal(StoreError)
+    }
+
+    /// Relaxed work is on the medium after this.
+    package static let relaxedDelay: Duration = .seconds(1)
+
+    private let time: any TimeSource
+    private let deliver: Deliver
+    private let incident: @Sendable (Incident) -> Void
+    private let open: @Sendable (Moment) throws(StoreError) -> Store
+    private let thread = StoreThread([Job]())
+
+    package init(
+        time: any TimeSource, deliver: @escaping Deliver, incident: @escaping @Sendable (Incident) -> Void,
+        open: @escaping @Sendable (Moment) throws(StoreError) -> Store
+    ) {
+        self.time = time
+        self.deliver = deliver
+        self.incident = incident
+        self.open = open
+    }
+
+    /// Opens the store on its thread, and waits for that.
+    package func start() throws(StoreError) -> StoreOpening {
+        let opened = Mutex<Result<StoreOpening, StoreError>?>(nil)
+        let answer = StoreThread(false)
+        try thread.start { [self] in
+            do throws(StoreError) {
+                let loop = try StoreLoop(open: open, time: time, deliver: deliver, incident: incident)
+                opened.withLock { $0 = .success(loop.opening) }
+                _ = answer.change { $0 = true }
+                loop.run(thread)
+            } catch {
+                opened.withLock { $0 = .failure(error) }
+                _ = answer.change { $0 = true }
+            }
+        }
+        _ = answer.wait(until: nil) { $0 ? true : nil }
+        guard let result = opened.withLock({ $0 }) else { preconditionFailure("the store thread said nothing") }
+        return try result.get()
+    }
+
+    package func enqueue(
+        _ mutations: [NewMutation], isAtomic: Bool = false, by requester: Requester, appKey: AppKey? = nil,
+        completion: @escaping @Sendable (Result<[Enqueued], StoreError>) -> Void
+    ) {
+        let size = mutations.reduce(0) { $0 + $1.size }
+        submit(rows: mutations.count, bytes: size, completion) { store, now throws(StoreError) in
+            let made = try store.enqueue(mutations, isAtomic: isAtomic, by: requester, appKey: appKey, at: now)
+            return (made, needsFlash: made.contains { $0.durability == .flash })
+        }
+    }
+
+    package func perform(_ command: StoreCommand, completion: @escaping @Sendable (StoreAnswer) -> Void) {
+        run { store, now throws(StoreError) in
+            try store.answer(command, at: now)
+        } completion: { result in
+            switch result {
+            case .success(let answer): completion(answer)
+            case .failure(let error): completion(.failed(error.description))
+            }
+        }
+    }
+
+    /// Any other work on the store, durable when `completion` is called.
+    ///
+    /// - Parameters:
+    ///   - rows: About how many rows it writes; with `bytes` it bounds what one commit holds.
+    package func run<Value: Sendable>(
+        rows: Int = 1, bytes: Int = 0, _ work: @escaping @Sendable (Store, Moment) throws(StoreError) -> Value,
+        completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
+    ) {
+        submit(rows: rows, bytes: bytes, completion) { store, now throws(StoreError) in
+            (try work(store, now), needsFlash: true)
+        }
+    }
+
+    private func submit<Value: Sendable>(
+        rows: Int, bytes: Int, _ completion: @escaping @Sendable (Result<Value, StoreError>) -> Void,
+        _ work: @escaping @Sendable (Store, Moment) throws(StoreError) -> (Value, needsFlash: Bool)
+    ) {
+        let job = Job(rows: rows, bytes: bytes) { store, now in
+            let result: Result<Value, StoreError>
+            var needsFlash = false
+            do throws(StoreError) {
+                let (value, flash) = try work(store, now)
+                needsFlash = flash
+                result = .success(value)
+            } catch {
+                result = .failure(error)
+            }
+            return Done(needsFlash: needsFlash) { failure in
+                // What was refused stays refused, whatever became of the others of the group.
+                if let failure, case .success = result { return completion(.failure(failure)) }
+                completion(result)
+            }
+        } refuse: { error in
+            completion(.failure(error))
+        }
+        if thread.change({ $0.append(job) }) == nil {
+            deliver([{ job.refuse(StoreError(.closed, doing: "use the store")) }])
+        }
+    }
+
+    /// Finishes what was handed in, closes the store in good order and ends the thread.
+    package func close() throws(StoreError) {
+        thread.close()
+    }
+}
+
+/// Work for the thread.
+struct Job: Sendable {
+    var rows: Int
+    var bytes: Int
+    /// Does it, inside the open transaction.
+    var run: @Sendable (Store, Moment) -> Done
+    /// Answers without having done it.
+    var refuse: @Sendable (StoreError) -> Void
+}
+
+struct Done: Sendable {
+    var needsFlash: Bool
+    /// Tells whoever asked. With an error nothing of it was kept, or it is not known whether it was.
+    var finish: @Sendable (StoreError?) -> Void
+}

@@ -1,0 +1,236 @@
+import Agent
+import Foundation
+import HubServer
+import LocalAPI
+import Logging
+import NIOCore
+import NIOPosix
+import SyncCore
+import SyncHTTP
+import SyncLinux
+import SyncStore
+import SyncYAML
+import Synchronization
+import Testing
+
+/// A whole agent in a folder of its own: real store on disk, real socket, real HTTP. Only the way to the hub is a stand-in,
+/// which hands each request to a real hub's logic, or does to it what the test wants.
+final class AgentStand: Sendable {
+    let folder: String
+    let socket: String
+    let hub: LoopbackHub
+    let agent: Agent
+    let client: CurlTransport
+    private let group: MultiThreadedEventLoopGroup
+    private let server: HTTPServer
+    private let writer: StoreWriter
+    private let reader: StoreReader
+
+    /// - Parameter settings: YAML laid over the stand's own configuration.
+    static func start(_ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil) async throws -> AgentStand {
+        let folder = try folder ?? Self.makeFolder()
+        return try await AgentStand(folder, settings, hub ?? LoopbackHub())
+    }
+
+    static func makeFolder() throws -> String {
+        // Short: a socket path has 107 bytes.
+        let path = "/tmp/agent-test-\(UInt32.random(in: 0 ... .max))"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+        return path
+    }
+
+    private init(_ folder: String, _ settings: String, _ hub: LoopbackHub) async throws {
+        self.folder = folder
+        self.hub = hub
+        socket = folder + "/a.sock"
+        let accounts = Accounts(ownUser: getuid(), user: { _ in nil }, group: { $0 == "tests" ? getgid() : nil })
+        let base = """
+            hub: { url: "http://127.0.0.1:9", device: gw-test }
+            socket: { path: \(socket), group: tests }
+            store: { path: \(folder), min_free: 1MB }
+            sync: { debounce: 1m, pull_interval: 1h }
+
+            """
+        let files = [
+            ConfigurationFile(name: "agentd.yaml", contents: .success(Array(base.utf8))),
+            ConfigurationFile(name: "conf.d/test.yaml", contents: .success(Array((settings.isEmpty ? "{}\n" : settings).utf8))),
+        ]
+        let loaded = try ConfigurationLoader.read(files, accounts: accounts)
+        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let loop = group.next()
+        let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
+        let path = folder + "/agent.db"
+        let options = StoreOptions(
+            device: DeviceID(trusted: "gw-test"), bootID: "boot-1", rules: loaded.configuration.rules,
+            capacity: loaded.configuration.storeCapacity, seed: 7)
+        writer = StoreWriter(
+            time: SystemClocks(), deliver: deliver, incident: { Issue.record("store incident: \($0)") },
+            open: { now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
+        _ = try writer.start()
+        reader = StoreReader(path: path, time: SystemClocks(), deliver: deliver)
+        var log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+        log.logLevel = .critical
+        var environment = AgentEnvironment(
+            transport: hub, compressor: ZlibCompressor(), time: SystemClocks(), bootID: "boot-1", seed: 7,
+            token: { "token" }, freeBytes: { 1 << 40 }, accounts: accounts, configurationFiles: { files },
+            keepLastGood: { _ in }, log: log)
+        // The agent begins nothing by itself: each test says when.
+        environment.spread = .seconds(36_000)
+        agent = Agent(
+            .init(configuration: loaded, device: DeviceID(trusted: "gw-test"), store: writer, reader: reader),
+            environment: environment, executor: LoopExecutor(loop))
+        server = try await agent.listen(on: .unix(path: socket, mode: 0o660, group: nil), group: group)
+        client = try CurlTransport()
+        await agent.start()
+    }
+
+    /// Stops in good order and removes the folder.
+    func stop(keepingFolder: Bool = false) async throws {
+        await agent.wind()
+        await server.stop(within: .seconds(5))
+        client.close()
+        reader.close()
+        try writer.close()
+        try await group.shutdownGracefully()
+        if !keepingFolder { try FileManager.default.removeItem(atPath: folder) }
+    }
+
+    // MARK: Requests
+
+    func send(
+        _ method: HTTPRequest.Method, _ path: String, _ body: String? = nil, headers: HTTPHeaders = [:]
+    ) async throws -> Answer {
+        var headers = headers
+        if body != nil, headers["Content-Type"] == nil { headers["Content-Type"] = "application/json" }
+        let response = try await client.send(
+            HTTPRequest(
+                method, "http://localhost" + path, headers: headers,
+                body: body.map { .bytes(Array($0.utf8)) } ?? .none, socketPath: socket))
+        return Answer(response)
+    }
+
+    struct Answer {
+        var status: Int
+        var headers: HTTPHeaders
+        var text: String
+        /// `nil` when the body is not JSON.
+        var json: JSON?
+
+        init(_ response: HTTPResponse) {
+            status = response.status
+            headers = response.headers
+            text = String(decoding: response.body, as: UTF8.self)
+            json = try? JSONReader.read(response.body)
+        }
+
+        /// The last part of a problem's type.
+        var code: String? { json.map { Problem($0).code } }
+
+        subscript(name: String) -> JSON? { json?.object?[name] }
+    }
+
+    /// Enqueues one mutation and returns its id.
+    func enqueue(_ body: String) async throws -> String {
+        let answer = try await send(.post, "/v1/mutations", body)
+        #expect(answer.status == 201, "\(answer.text)")
+        return try #require(answer["id"]?.text)
+    }
+
+    /// Waits for the end of a cycle that began after this call.
+    @discardableResult
+    func sync(force: Bool = true) async throws -> Answer {
+        try await send(.post, "/v1/sync", #"{"wait":true,"force":\#(force)}"#)
+    }
+}
+
+/// The way to a hub without a network: every request goes to the logic of a real hub, in memory, unless the test has put
+/// something in between.
+final class LoopbackHub: HTTPTransport {
+    enum Weather: Sendable {
+        case fine
+        /// No connection.
+        case gone
+        /// This answer instead of the hub's; the hub never sees the request.
+        case says(HTTPResponse)
+        /// The hub does it, and its answer is lost.
+        case losesAnswers
+    }
+
+    private let state: Mutex<State>
+
+    private struct State {
+        var hub: Unguarded
+        var weather = Weather.fine
+        var requests: [HTTPRequest] = []
+    }
+
+    /// A hub is for one thread at a time; the mutex around it sees to that.
+    private struct Unguarded: @unchecked Sendable {
+        let hub: Hub
+    }
+
+    init(rules: RuleBook = RuleBook()) throws {
+        let hub = try Hub(.memory, settings: Hub.Settings(rules: rules, compressor: ZlibCompressor()), random: SeededRandom(seed: 1))
+        state = Mutex(State(hub: Unguarded(hub: hub)))
+    }
+
+    var weather: Weather {
+        get { state.withLock { $0.weather } }
+        set { state.withLock { $0.weather = newValue } }
+    }
+
+    /// Requests so far, in order.
+    var requests: [HTTPRequest] { state.withLock { $0.requests } }
+
+    /// The document of a record at the hub.
+    func document(_ entity: String, _ id: String) throws -> JSON? {
+        let answer = ask("GET", "/v1/sync/pull?entity=\(entity)")
+        let page = try PullMessages.readResponse(answer.body).pages.first
+        return page?.records.first { $0.id.text == id }.map { .object($0.record.data) }
+    }
+
+    /// What another device does at the hub.
+    @discardableResult
+    func ask(_ method: String, _ target: String, body: String = "", device: String = "gw-other") -> HubResponse {
+        state.withLock { state in
+            state.hub.hub.handle(
+                HubRequest(
+                    method, target,
+                    headers: [
+                        "Sync-Version": "1", "Sync-Device": device, "Sync-Replica": "r-\(device)",
+                        "Content-Type": "application/json",
+                    ], body: Array(body.utf8)),
+                at: SystemClocks().now().wall)
+        }
+    }
+
+    func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
+        let result: Result<HTTPResponse, TransportError> = state.withLock { state in
+            state.requests.append(request)
+            let lost = TransportError(.unreachable, doing: "connect to the hub", detail: "no route")
+            switch state.weather {
+            case .gone: return .failure(lost)
+            case .says(let response): return .success(response)
+            case .fine, .losesAnswers:
+                var body: [UInt8] = []
+                if case .bytes(let bytes) = request.body { body = bytes }
+                let path = request.url.replacingOccurrences(of: "http://127.0.0.1:9", with: "")
+                let answer = state.hub.hub.handle(
+                    HubRequest(request.method.rawValue, path, headers: request.headers, body: body),
+                    at: SystemClocks().now().wall)
+                if case .losesAnswers = state.weather {
+                    return .failure(TransportError(.broken, doing: "read the answer", detail: "connection reset"))
+                }
+                return .success(HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body))
+            }
+        }
+        return try result.get()
+    }
+
+    func stream(
+        _ request: HTTPRequest, onHead: @escaping @Sendable (Int, HTTPHeaders) -> Void,
+        onBody: @escaping @Sendable ([UInt8]) -> Bool
+    ) async throws(TransportError) -> HTTPResponse {
+        throw TransportError(.malformed, doing: "stream", detail: "the agent streams nothing from the hub")
+    }
+}

@@ -1,0 +1,438 @@
+/// One row for each way to write a key wrongly. Lines count with the hub's line before the text.
+enum ConfigurationMistakes {
+    struct Row: Sendable {
+        var text: String
+        var messages: [String]
+    }
+
+    static let rows: [Row] =
+        keys.map { Row(text: $0.0, messages: [$0.1]) } + [
+            Row(
+                text: "sync:\n  pull_intervall: 60s",
+                messages: ["3:3: sync.pull_intervall: unknown key (did you mean pull_interval?)"]),
+            Row(text: "snyc: {}", messages: ["2:1: snyc: unknown key (did you mean sync?)"]),
+            Row(text: "hub: {}", messages: ["2:1: the key hub is given twice, expected it only in line 1"]),
+            Row(text: "insecure_dev: true", messages: ["2:1: insecure_dev: unknown key"]),
+            Row(
+                text: "power: { low: 5, saver: 200%, margin: true }",
+                messages: [
+                    "2:15: power.low: 5 is not accepted, expected a share from 0% to 90%",
+                    "2:25: power.saver: 200% is not accepted, expected a share from 0% to 95%",
+                    "2:39: power.margin: true is not accepted, expected a share from 1% to 20%",
+                ]),
+        ]
+
+    private static let duration = ", such as 500ms, 30s, 5m, 24h or 7d"
+    private static let size = ", such as 64KB, 5MB or 10KiB"
+
+    private static let keys: [(String, String)] = hub + limits + access + links + relations
+
+    private static let hub: [(String, String)] = [
+        ("hub_: {}", "2:1: hub_: unknown key (did you mean hub?)"),
+        (
+            "adapter: rest",
+            "2:10: adapter: rest is not accepted, expected hub: the adapter rest is not available in this build"
+        ),
+        ("adapter: hubb", "2:10: adapter: hubb is not accepted, expected hub (did you mean hub?)"),
+        ("adapter:", "2:9: adapter: has no value, expected hub, or no such line"),
+        (
+            "socket: { path: agent.sock }",
+            "2:17: socket.path: agent.sock is not accepted, expected an absolute path of at most 107 bytes without . and .. in it"
+        ),
+        (
+            "socket: { path: /" + longName + " }",
+            "2:17: socket.path: /" + longName
+                + " is not accepted, expected an absolute path of at most 107 bytes without . and .. in it"
+        ),
+        (
+            "socket: { mode: 660 }",
+            "2:17: socket.mode: 660 is not accepted, expected four octal digits from 0600 to 0777, such as \"0660\""
+        ),
+        (
+            "socket: { mode: 432 }",
+            "2:17: socket.mode: 432 is not accepted, expected four octal digits from 0600 to 0777, such as \"0660\""
+        ),
+        (
+            "socket: { mode: 0o660 }",
+            "2:17: socket.mode: 0o660 is not accepted, expected four octal digits from 0600 to 0777, such as \"0660\""
+        ),
+        (
+            "socket: { mode: \"0680\" }",
+            "2:17: socket.mode: \"0680\" is not accepted, expected four octal digits from 0600 to 0777, such as \"0660\""
+        ),
+        (
+            "socket: { mode: \"0060\" }",
+            "2:17: socket.mode: \"0060\" is not accepted, expected four octal digits from 0600 to 0777, such as \"0660\""
+        ),
+        (
+            "socket: { mode: \"4660\" }",
+            "2:17: socket.mode: \"4660\" is not accepted, expected four octal digits from 0600 to 0777, such as \"0660\""
+        ),
+        (
+            "socket: { group: wheel }",
+            "2:18: socket.group: wheel is not accepted, expected a group of this machine, by name or number"
+        ),
+        ("socket: [a]", "2:9: socket: a list is not accepted, expected a mapping with the keys path, group, mode"),
+        ("strict_entities: yes", "2:18: strict_entities: yes is not accepted, expected true or false without quotes"),
+        (
+            "log: { level: off }",
+            "2:15: log.level: off is not accepted, expected trace, debug, info, notice, warning, error or critical"
+        ),
+        (
+            "log: { level: warn }",
+            "2:15: log.level: warn is not accepted, expected trace, debug, info, notice, warning, error or critical"
+        ),
+        ("log: { format: jsn }", "2:16: log.format: jsn is not accepted, expected text or json (did you mean json?)"),
+    ]
+
+    private static let longName = String(repeating: "x", count: 107)
+
+    private static let limits: [(String, String)] = [
+        (
+            "store: { path: state }",
+            "2:16: store.path: state is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
+        (
+            "store: { max_size: 7MB }",
+            "2:20: store.max_size: 7MB is not accepted, expected a size from 8MB to 64GB" + size
+        ),
+        (
+            "store: { max_size: 99999999999GB }",
+            "2:20: store.max_size: 99999999999GB is not accepted, expected a size from 8MB to 64GB" + size
+        ),
+        (
+            "store: { max_size: -1MB }",
+            "2:20: store.max_size: -1MB is not accepted, expected a size from 8MB to 64GB" + size
+        ),
+        (
+            "store: { max_size: 512 }",
+            "2:20: store.max_size: 512 is not accepted, expected a size from 8MB to 64GB" + size
+        ),
+        (
+            "store: { min_free: 0B }",
+            "2:20: store.min_free: 0B is not accepted, expected a size from 1MB to 64GB" + size
+        ),
+        (
+            "store: { ballast: 1GB }",
+            "2:19: store.ballast: 1GB is not accepted, expected a size from 0B to 256MB" + size
+        ),
+        (
+            "store: { max_mutations: 0 }",
+            "2:25: store.max_mutations: 0 is not accepted, expected a whole number from 100 to 10000000"
+        ),
+        (
+            "store: { max_mutations: 10000001 }",
+            "2:25: store.max_mutations: 10000001 is not accepted, expected a whole number from 100 to 10000000"
+        ),
+        (
+            "store: { max_mutations: \"500\" }",
+            "2:25: store.max_mutations: \"500\" is not accepted, expected a whole number from 100 to 10000000 without quotes"
+        ),
+        (
+            "sync: { pull_interval: 0s }",
+            "2:24: sync.pull_interval: 0s is not accepted, expected a duration from 1s to 7d" + duration
+        ),
+        (
+            "sync: { pull_interval: 8d }",
+            "2:24: sync.pull_interval: 8d is not accepted, expected a duration from 1s to 7d" + duration
+        ),
+        (
+            "sync: { metered_pull_interval: 59s }",
+            "2:32: sync.metered_pull_interval: 59s is not accepted, expected a duration from 60s to 7d" + duration
+        ),
+        (
+            "sync: { debounce: 61s }",
+            "2:19: sync.debounce: 61s is not accepted, expected a duration from 0s to 60s" + duration
+        ),
+        (
+            "sync: { max_backoff: 2h }",
+            "2:22: sync.max_backoff: 2h is not accepted, expected a duration from 1s to 1h" + duration
+        ),
+        (
+            "sync: { full_sync: 31d }",
+            "2:20: sync.full_sync: 31d is not accepted, expected a duration from 1h to 30d" + duration
+        ),
+        (
+            "sync: { compress_over: 2MiB }",
+            "2:24: sync.compress_over: 2MiB is not accepted, expected a size from 0B to 1MiB" + size
+        ),
+        ("sync: { windows: 22:00-05:00 }", "2:18: sync.windows: 22:00-05:00 is not accepted, expected a list"),
+        (
+            "sync: { windows: [22:00-22:00] }",
+            "2:19: sync.windows[0]: 22:00-22:00 is not accepted, expected a part of the week, such as 22:00-05:00 or mon-fri 09:00-17:30"
+        ),
+        (
+            "probe: { interval: 9s }",
+            "2:20: probe.interval: 9s is not accepted, expected a duration from 10s to 24h" + duration
+        ),
+        (
+            "probe: { timeout: 499ms }",
+            "2:19: probe.timeout: 499ms is not accepted, expected a duration from 500ms to 60s" + duration
+        ),
+        (
+            "probe: { url: ftp://x }",
+            "2:15: probe.url: ftp://x is not accepted, expected https://HOST or https://HOST:PORT"
+        ),
+        (
+            "metered: { max_age: 59s }",
+            "2:21: metered.max_age: 59s is not accepted, expected a duration from 60s to 30d" + duration
+        ),
+        ("blobs: { large: 2GB }", "2:17: blobs.large: 2GB is not accepted, expected a size from 0B to 1GB" + size),
+        ("blobs: { concurrent: 9 }", "2:22: blobs.concurrent: 9 is not accepted, expected a whole number from 1 to 8"),
+        ("blobs: { attempts: 0 }", "2:20: blobs.attempts: 0 is not accepted, expected a whole number from 1 to 100"),
+        (
+            "blobs: { max_size: 3GB }",
+            "2:20: blobs.max_size: 3GB is not accepted, expected a size from 1KB to 2GiB" + size
+        ),
+        (
+            "blobs: { upload_url: http://files.example.com }",
+            "2:22: blobs.upload_url: http://files.example.com is not accepted, expected https://, because http:// is only for a loopback address"
+        ),
+        (
+            "power: { sysfs_root: sys }",
+            "2:22: power.sysfs_root: sys is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
+        (
+            "power: { allow_critical: 1 }",
+            "2:26: power.allow_critical: 1 is not accepted, expected true or false without quotes"
+        ),
+    ]
+
+    private static let access: [(String, String)] = [
+        (
+            "access: []",
+            "2:9: access: a list is not accepted, expected at least one rule, or no such key for the usual ones"
+        ),
+        ("access: { user: root }", "2:9: access: a mapping is not accepted, expected a list"),
+        ("access: [{ role: read }]", "2:10: access[0]: names nobody, expected user or group"),
+        (
+            "access: [{ user: root, group: agentd, role: read }]",
+            "2:10: access[0]: has user and group, expected one of them"
+        ),
+        ("access: [{ user: root }]", "2:10: access[0].role: is missing, expected read, enqueue, operate or admin"),
+        (
+            "access: [{ user: tom, role: read }]",
+            "2:18: access[0].user: tom is not accepted, expected a user of this machine, by name or number"
+        ),
+        (
+            "access: [{ user: 4294967295, role: read }]",
+            "2:18: access[0].user: 4294967295 is not accepted, expected a user of this machine, by name or number"
+        ),
+        (
+            "access: [{ group: wheel, role: read }]",
+            "2:19: access[0].group: wheel is not accepted, expected a group of this machine, by name or number"
+        ),
+        (
+            "access: [{ user: root, role: amdin }]",
+            "2:30: access[0].role: amdin is not accepted, expected read, enqueue, operate or admin (did you mean admin?)"
+        ),
+        (
+            "access: [{ user: root, role: read, max_priority: high }]",
+            "2:50: access[0].max_priority: high is not accepted, expected critical, normal or bulk"
+        ),
+        (
+            "access: [{ user: root, role: read, rate: 0 }]",
+            "2:42: access[0].rate: 0 is not accepted, expected a whole number from 1 to 100000"
+        ),
+        (
+            "access: [{ user: root, role: read, quota_mutations: 0 }]",
+            "2:53: access[0].quota_mutations: 0 is not accepted, expected a whole number from 1 to 10000000"
+        ),
+        (
+            "access: [{ user: root, role: read, app: a b }]",
+            "2:41: access[0].app: a b is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"
+        ),
+        (
+            "access: [{ user: root, role: read, entities: [] }]",
+            "2:46: access[0].entities: is empty, expected entities, or no such key for all of them"
+        ),
+        (
+            "access: [{ user: root, role: read, entities: [a b] }]",
+            "2:47: access[0].entities[0]: a b is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"
+        ),
+        (
+            "access: [{ user: nobody, role: enqueue }]",
+            "2:32: access[0].role: is too much for user 65534, expected read"
+        ),
+        (
+            "access: [{ group: nogroup, role: read }]",
+            "2:19: access[0].group: is the group 65534, which stands for every unknown group, expected another group"
+        ),
+        ("access: [{ user: root, role: read, quota: 5 }]", "2:36: access[0].quota: unknown key"),
+        (
+            "strict_entities: true\naccess: [{ user: root, role: read, entities: [x] }]",
+            "3:46: access[0].entities: names x, expected configured entities, because strict_entities is true"
+        ),
+    ]
+
+    private static let links: [(String, String)] = [
+        (
+            "links: [{ metered: true }]",
+            "2:9: links[0].match: is missing, expected an interface name or a pattern with * and ?, such as wwan*"
+        ),
+        (
+            "links: [{ match: \"a b\" }]",
+            "2:18: links[0].match: \"a b\" is not accepted, expected an interface name or a pattern with * and ?, such as wwan*"
+        ),
+        (
+            "links: [{ match: eth0 }, { match: eth0 }]",
+            "2:35: links[1].match: is the pattern of an earlier rule, which counts already"
+        ),
+        (
+            "links: [{ match: eth0, metered: guess }]",
+            "2:33: links[0].metered: guess is not accepted, expected true or false without quotes"
+        ),
+        (
+            "links: [{ match: eth0, rate: 1B }]",
+            "2:30: links[0].rate: 1B is not accepted, expected a size from 1KB to 1GB" + size
+        ),
+        (
+            "links: [{ match: eth0, prefer: -1 }]",
+            "2:32: links[0].prefer: -1 is not accepted, expected a whole number from 0 to 1000"
+        ),
+        ("links: [{ match: eth0, budget: { day: 2MB, month: 1MB } }]", "2:39: links[0].budget.day: is more than month"),
+        (
+            "links: [{ match: eth0, budget: { day: 9KB } }]",
+            "2:39: links[0].budget.day: 9KB is not accepted, expected a size from 10KB to 1000GB" + size
+        ),
+        (
+            "links: [{ match: eth0, budget: { anchor_day: 29 } }]",
+            "2:46: links[0].budget.anchor_day: 29 is not accepted, expected a whole number from 1 to 28"
+        ),
+        (
+            "links: [{ match: eth0, budget: 5MB }]",
+            "2:32: links[0].budget: 5MB is not accepted, expected a mapping with the keys day, month, anchor_day"
+        ),
+    ]
+
+    private static let relations: [(String, String)] = [
+        (
+            "power: { low: 30% }",
+            "2:15: power.low: leaves no room: low 30% and margin 3% together are more than saver 30%"
+        ),
+        (
+            "power: { saver: 10% }",
+            "2:17: power.saver: leaves no room: low 15% and margin 3% together are more than saver 10%"
+        ),
+        (
+            "power: { margin: 16% }",
+            "2:18: power.margin: leaves no room: low 15% and margin 16% together are more than saver 30%"
+        ),
+        (
+            "power: { low: 0%, saver: 90%, margin: 11% }",
+            "2:39: power.margin: leaves no room: saver 90% and margin 11% are more than 100%"
+        ),
+        ("probe: { interval: 10s, timeout: 11s }", "2:34: probe.timeout: is longer than interval"),
+        ("store: { max_size: 8MB, ballast: 8MB }", "2:34: store.ballast: is not less than max_size"),
+    ]
+
+    /// What the address says, and the message after `hub.url: `.
+    static let addresses: [(String, String)] = [
+        (
+            "http://hub.example.com",
+            "http://hub.example.com is not accepted, expected https://, because http:// is only for a loopback address"
+        ),
+        (
+            "http://10.0.0.1",
+            "http://10.0.0.1 is not accepted, expected https://, because http:// is only for a loopback address"
+        ),
+        (
+            "http://127.0.0.1.example.com",
+            "http://127.0.0.1.example.com is not accepted, expected https://, because http:// is only for a loopback address"
+        ),
+        (
+            "https://ines:hunter2@hub",
+            "the value is not accepted, expected no user name or password in the URL: credentials go into a file"
+        ),
+        ("https://hub/?token=hunter2", "the value is not accepted, expected a URL without ? and #"),
+        ("\"https://hub \"", "\"https://hub \" is not accepted, expected no spaces or control characters"),
+        ("\" https://hub\"", "\" https://hub\" is not accepted, expected no spaces or control characters"),
+        (
+            "https://hüb.example",
+            "https://hüb.example is not accepted, expected ASCII only: an international host name in its xn-- form, other characters as %XX"
+        ),
+        ("https://hub:0", "https://hub:0 is not accepted, expected a port from 1 to 65535"),
+        ("https://hub:70000", "https://hub:70000 is not accepted, expected a port from 1 to 65535"),
+        ("hub.example.com", "hub.example.com is not accepted, expected https://HOST or https://HOST:PORT"),
+        ("ftp://hub", "ftp://hub is not accepted, expected https://HOST or https://HOST:PORT"),
+        ("\"\"", "\"\" is not accepted, expected https://HOST or https://HOST:PORT"),
+        ("[https://hub]", "a list is not accepted, expected https://HOST or https://HOST:PORT"),
+    ]
+
+    /// A line below `hub`, and the message about it.
+    static let hubKeys: [(String, String)] = [
+        (
+            "device: pump 17",
+            "3:11: hub.device: pump 17 is not accepted, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -"
+        ),
+        (
+            "device: null",
+            "3:11: hub.device: has no value, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -, or no such line"
+        ),
+        ("token: hunter2", "3:3: hub.token: unknown key"),
+        (
+            "token_file: hunter2",
+            "3:15: hub.token_file: the value is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
+        (
+            "client_key_file: hunter2",
+            "3:20: hub.client_key_file: the value is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
+        (
+            "ca_file: ca.pem",
+            "3:12: hub.ca_file: ca.pem is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
+        ("client_cert_file: /c", "3:21: hub.client_cert_file: is alone, expected client_key_file beside it"),
+        ("client_key_file: /k", "3:20: hub.client_key_file: is alone, expected client_cert_file beside it"),
+        (
+            "pin: sha256//AAAA",
+            "3:8: hub.pin: sha256//AAAA is not accepted, expected sha256//BASE64, several with ; between them"
+        ),
+        (
+            "pin: sha1//AAAA",
+            "3:8: hub.pin: sha1//AAAA is not accepted, expected sha256//BASE64, several with ; between them"
+        ),
+        ("verify: false", "3:3: hub.verify: unknown key"),
+    ]
+
+    static let everyKey = """
+        hub:
+          url: http://127.0.0.1:8080/sync/
+          device: pump-17
+          token_file: /etc/agentd/token
+          ca_file: /etc/agentd/ca
+          client_cert_file: /etc/agentd/crt
+          client_key_file: /etc/agentd/key
+          pin: sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+        adapter: hub
+        socket: { path: /tmp/agent.sock, group: inspectors, mode: "0600" }
+        access:
+          - group: inspectors
+            role: enqueue
+            entities: [audits]
+            max_priority: normal
+            app: inspector
+            rate: 50
+            quota_mutations: 20000
+          - { user: 1234, role: admin }
+        store: { path: /data/agentd/, max_size: 8MB, min_free: 1MB, ballast: 0B, max_mutations: 1000000 }
+        entities: { audits: { priority: critical } }
+        strict_entities: true
+        sync:
+          pull_interval: 1s
+          metered_pull_interval: 1h
+          debounce: 0s
+          max_backoff: 10m
+          full_sync: 30d
+          compress_over: 0B
+          windows: ["sat,sun 00:00-24:00", 22:00-05:00]
+        probe: { url: http://probe.example.com/x, interval: 1m, timeout: 500ms }
+        links:
+          - { match: "wwan*", metered: true, budget: { day: 20MB, month: 500MB, anchor_day: 28 }, rate: 256KB, prefer: 10 }
+        power: { low: 10%, saver: 20%, margin: 10%, allow_critical: true, sysfs_root: /tmp/sys }
+        metered: { max_age: 1m }
+        blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus }
+        log: { level: trace, format: json }
+
+        """
+}

@@ -1,0 +1,21 @@
+import Foundation
+
+/// Where the built programs are: beside the test bundle, in the same build folder.
+enum Programs {
+    static let agentd = path("agentd")
+    static let agentctl = path("agentctl")
+    static let agenthub = path("agenthub")
+
+    private static func path(_ name: String) -> String {
+        let folder = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        return URL(fileURLWithPath: folder).deletingLastPathComponent().appendingPathComponent(name).path
+    }
+}
+
+struct StandError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}

@@ -1,0 +1,236 @@
+import Foundation
+import Glibc
+import LocalAPI
+import SyncCore
+import SyncLinux
+
+/// One hub and one agent on this machine, with files, socket and port of their own. Both can be stopped, killed and
+/// started again; what they wrote stays until the stand is taken down.
+actor Stand {
+    let folder: String
+    nonisolated let client: AgentClient
+    nonisolated let transport: CurlTransport
+    private let entities: String
+    private var hub: Child?
+    private var agent: Child?
+    private var port: UInt16 = 0
+    /// Where the agent looks for the hub, if not at the hub itself.
+    private var hubURLForAgent: String?
+    private var waitingForAgent: [CheckedContinuation<Void, Never>] = []
+
+    static let device = "stand"
+    static let standardEntities = """
+          readings: { kind: event }
+          work_orders: { kind: record }
+        """
+
+    /// Runs `body` with hub and agent ready, then takes everything down. When `body` throws, the ends of both logs go
+    /// with the error.
+    static func with(
+        entities: String = standardEntities, agent startsAgent: Bool = true, _ body: (Stand) async throws -> Void
+    ) async throws {
+        let stand = try Stand(entities: entities)
+        do {
+            try await stand.startHub()
+            if startsAgent { try await stand.startAgent() }
+            try await body(stand)
+        } catch {
+            let logs = await stand.logs()
+            await stand.takeDown()
+            throw StandError("\(error)\n\(logs)")
+        }
+        await stand.takeDown()
+    }
+
+    private init(entities: String) throws {
+        var template = Array("/tmp/edge-sync.XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw StandError("mkdtemp: \(String(cString: strerror(errno)))") }
+        folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        self.entities = entities
+        transport = try CurlTransport(name: "stand", idleConnections: 8)
+        client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")
+        try FileManager.default.createDirectory(atPath: "\(folder)/hub", withIntermediateDirectories: false)
+        try Stand.write("entities:\n" + entities + "\n", to: "\(folder)/entities.yaml")
+    }
+
+    nonisolated var socketPath: String { "\(folder)/agent.sock" }
+    var hubURL: String { "http://127.0.0.1:\(port)" }
+    var hubPort: UInt16 { port }
+
+    // MARK: The hub
+
+    /// Starts it on a free port, or again on the one it had, and waits for the line with its address.
+    func startHub() async throws {
+        let pipe = try LinePipe()
+        let child = try Child(
+            [
+                Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "127.0.0.1:\(port)",
+                "--entities", "\(folder)/entities.yaml",
+            ], log: "\(folder)/hub.log", output: pipe.writingEnd)
+        guard let line = await pipe.line(), let said = Stand.port(in: line) else {
+            await child.stop(SIGKILL)
+            throw StandError("the hub did not say where it listens")
+        }
+        port = said
+        hub = child
+    }
+
+    func stopHub() async {
+        await hub?.stop()
+        hub = nil
+    }
+
+    func killHub() async {
+        await hub?.stop(SIGKILL)
+        hub = nil
+    }
+
+    func token(for device: String) async throws -> String {
+        let output = try await hubCommand(["token", "add", device])
+        return output.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// `agenthub stats --json`.
+    func hubStats() async throws -> JSON {
+        try JSONReader.read(try await hubCommand(["stats", "--json"]))
+    }
+
+    /// Mutations that took effect at the hub.
+    func hubApplied() async throws -> Int64 {
+        try await hubStats().object?["mutations"]?.object?["applied"]?.int ?? -1
+    }
+
+    /// The hub's records of an entity: id and document.
+    func hubRecords(_ entity: String) async throws -> [(id: String, data: JSONObject)] {
+        try await hubCommand(["export", entity]).split(separator: "\n").map { line in
+            let object = try JSONReader.read(String(line)).object
+            guard let id = object?["id"]?.text, let data = object?["data"]?.object else {
+                throw StandError("not a line of an export: \(line)")
+            }
+            return (id, data)
+        }
+    }
+
+    private func hubCommand(_ arguments: [String]) async throws -> String {
+        let output = try await Child.run([Programs.agenthub] + arguments + ["--data", "\(folder)/hub"], in: folder)
+        guard output.status == 0 else {
+            throw StandError("agenthub \(arguments.joined(separator: " ")): \(output.status) \(output.talk)")
+        }
+        return output.text
+    }
+
+    /// The number behind `127.0.0.1:`.
+    private static func port(in line: String) -> UInt16? {
+        line.components(separatedBy: "127.0.0.1:").dropFirst().first.flatMap { UInt16($0.prefix { $0.isNumber }) }
+    }
+
+    // MARK: The agent
+
+    /// From its next start on the agent finds the hub at that address.
+    func placeBetween(_ url: String) {
+        hubURLForAgent = url
+    }
+
+    /// Starts it and waits until it says that it is ready.
+    func startAgent() async throws {
+        let tokenFile = "\(folder)/token"
+        if !FileManager.default.fileExists(atPath: tokenFile) {
+            try Stand.write(try await token(for: Stand.device) + "\n", to: tokenFile)
+        }
+        try Stand.write(configuration, to: "\(folder)/agentd.yaml")
+        let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
+        let child = try Child(
+            [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: ["NOTIFY_SOCKET": readiness.path],
+            log: "\(folder)/agent.log")
+        agent = child
+        try await readiness.ready(child)
+        wakeWaiting()
+    }
+
+    func stopAgent() async {
+        await agent?.stop()
+        agent = nil
+    }
+
+    func killAgent() async {
+        await agent?.stop(SIGKILL)
+        agent = nil
+    }
+
+    /// Returns at once while the agent runs, otherwise after its next start.
+    func untilAgentRuns() async {
+        if agent?.isRunning == true { return }
+        await withCheckedContinuation { waitingForAgent.append($0) }
+    }
+
+    /// Lets everybody go on who waits for the agent, whether it came or will not come.
+    func wakeWaiting() {
+        for waiting in waitingForAgent { waiting.resume() }
+        waitingForAgent = []
+    }
+
+    /// `agentctl` with this agent's socket.
+    func agentctl(_ arguments: String...) async throws -> Output {
+        try await Child.run([Programs.agentctl] + arguments, environment: ["AGENTD_SOCKET": socketPath], in: folder)
+    }
+
+    /// One cycle, now, whatever it waits for; `ok` or why it failed.
+    nonisolated func sync() async throws -> String {
+        let answer = try await client.sync(SyncBody(SyncRequest(isForced: true), waits: true)).value
+        guard let outcome = answer.outcome else { throw StandError("the agent did not wait for the end of the cycle") }
+        return outcome.result
+    }
+
+    /// Syncs until nothing is open any more.
+    ///
+    /// - Throws: When fifty cycles in a row do not bring that about.
+    func settle() async throws -> StatusDocument {
+        var last: StatusDocument?
+        for _ in 0..<50 {
+            _ = try await sync()
+            let status = try await client.status().value
+            if status.outbox.open == 0 { return status }
+            last = status
+        }
+        throw StandError("\(last?.outbox.open ?? -1) mutations stay open: \(last?.sync.lastError ?? "no error")")
+    }
+
+    private var configuration: String {
+        """
+        hub: { url: "\(hubURLForAgent ?? hubURL)", device: \(Stand.device), token_file: "\(folder)/token" }
+        socket: { path: "\(socketPath)", mode: "0600" }
+        access:
+          - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
+        store: { path: "\(folder)/agent" }
+        entities:
+        \(entities)
+        sync: { debounce: 0s, max_backoff: 1s }
+
+        """
+    }
+
+    // MARK: Taking down
+
+    private func takeDown() async {
+        await killAgent()
+        await killHub()
+        wakeWaiting()
+        transport.close()
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+
+    private func logs() -> String {
+        ["agent", "hub"].map { name in
+            let text = (try? String(contentsOfFile: "\(folder)/\(name).log", encoding: .utf8)) ?? ""
+            let end = text.split(separator: "\n").suffix(20).map { "  " + $0.prefix(300) }
+            return "the end of the \(name)'s log:\n" + end.joined(separator: "\n")
+        }.joined(separator: "\n")
+    }
+
+    private static func write(_ text: String, to path: String) throws {
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: NSNumber(value: 0o600)])
+        else { throw StandError("cannot write \(path)") }
+    }
+}

@@ -1,0 +1,172 @@
+import SyncCore
+import Testing
+
+@Suite("Cycle timer")
+struct CycleTimerTests {
+    private static func at(_ seconds: Double) -> Instant {
+        Instant(nanoseconds: Int64(seconds * 1_000_000_000))
+    }
+
+    private var timer = CycleTimer()
+
+    private mutating func wish(_ wish: CycleTimer.Wish, at seconds: Double) {
+        timer.wish(wish, now: Self.at(seconds))
+    }
+
+    @Test("Nobody wishes for anything: nothing is planned")
+    func nothing() {
+        #expect(timer.dueAt == nil)
+        #expect(!timer.isDue(now: Self.at(1_000_000)))
+    }
+
+    @Test("A critical mutation waits 0.2 s, a normal one 2 s, a bulk one 60 s")
+    func delays() {
+        for (priority, due) in [(Priority.critical, 100.2), (.normal, 102), (.bulk, 160)] {
+            var timer = CycleTimer()
+            timer.wish(.enqueued(priority), now: Self.at(100))
+            #expect(timer.dueAt == Self.at(due))
+            #expect(!timer.isDue(now: Self.at(due - 0.001)))
+            #expect(timer.isDue(now: Self.at(due)))
+        }
+    }
+
+    @Test("Normal mutations that keep coming gather, for 10 s at most")
+    mutating func debounce() {
+        wish(.enqueued(.normal), at: 0)
+        wish(.enqueued(.normal), at: 1.5)
+        #expect(timer.dueAt == Self.at(3.5))
+        for seconds in stride(from: 2.0, to: 30, by: 1) { wish(.enqueued(.normal), at: seconds) }
+        #expect(timer.dueAt == Self.at(10))
+    }
+
+    @Test("Further critical and bulk mutations do not put off the first")
+    mutating func firstCounts() {
+        wish(.enqueued(.critical), at: 0)
+        wish(.enqueued(.critical), at: 0.15)
+        #expect(timer.dueAt == Self.at(0.2))
+        timer.began(now: Self.at(0.2))
+        wish(.enqueued(.bulk), at: 10)
+        wish(.enqueued(.bulk), at: 50)
+        #expect(timer.dueAt == Self.at(70))
+    }
+
+    @Test("The earliest wish decides")
+    mutating func earliest() {
+        wish(.pullDue, at: 0)
+        wish(.again(at: Self.at(30)), at: 0)
+        wish(.due(at: Self.at(25)), at: 0)
+        #expect(timer.dueAt == Self.at(25))
+        wish(.again(at: Self.at(20)), at: 1)
+        #expect(timer.dueAt == Self.at(20))
+        wish(.enqueued(.normal), at: 10)
+        #expect(timer.dueAt == Self.at(12))
+    }
+
+    @Test("A cycle serves every wish that there is")
+    mutating func served() {
+        for priority in Priority.allCases { wish(.enqueued(priority), at: 0) }
+        wish(.pullDue, at: 0)
+        wish(.again(at: Self.at(5)), at: 0)
+        wish(.reconnected(at: Self.at(5)), at: 0)
+        wish(.requested(isForced: false), at: 0)
+        wish(.requested(isForced: true), at: 0)
+        timer.began(now: Self.at(5))
+        #expect(timer.dueAt == nil)
+    }
+
+    @Test("A cycle does not serve a mutation that may only be tried again later")
+    mutating func keepsWhatIsDueLater() {
+        wish(.due(at: Self.at(20)), at: 0)
+        wish(.due(at: Self.at(30)), at: 0)
+        timer.began(now: Self.at(2))
+        #expect(timer.dueAt == Self.at(20))
+        timer.began(now: Self.at(20))
+        #expect(timer.dueAt == nil)
+    }
+
+    @Test("What the store says about the next due time replaces what was known")
+    mutating func storeKnows() {
+        wish(.due(at: Self.at(20)), at: 0)
+        timer.workIsDue(at: Self.at(40))
+        #expect(timer.dueAt == Self.at(40))
+        timer.workIsDue(at: nil)
+        #expect(timer.dueAt == nil)
+    }
+
+    @Test("A cycle that only pulls leaves what waits to be pushed, one that only pushes leaves the pull")
+    mutating func scopes() {
+        wish(.enqueued(.normal), at: 0)
+        wish(.pullDue, at: 0)
+        wish(.requested(isForced: false), at: 1)
+        timer.began(.pull, now: Self.at(1))
+        #expect(timer.dueAt == Self.at(2))
+        timer.began(.push, now: Self.at(2))
+        #expect(timer.dueAt == nil)
+        wish(.pullDue, at: 2)
+        wish(.enqueued(.critical), at: 3)
+        timer.began(.push, now: Self.at(3.2))
+        #expect(timer.dueAt == Self.at(62))
+        wish(.again(at: Self.at(10)), at: 4)
+        timer.began(.push, now: Self.at(10))
+        timer.began(.pull, now: Self.at(10))
+        #expect(timer.dueAt == Self.at(10))
+    }
+
+    @Test("Backoff holds every wish back, but not one that is forced")
+    mutating func backoff() {
+        timer.holdBack(retryAt: Self.at(50), notBefore: nil)
+        #expect(timer.dueAt == nil)
+        wish(.enqueued(.critical), at: 0)
+        wish(.requested(isForced: false), at: 0)
+        #expect(timer.dueAt == Self.at(50))
+        wish(.requested(isForced: true), at: 10)
+        #expect(timer.dueAt == Self.at(10))
+    }
+
+    @Test("What the server asked for holds even what is forced, until the time has come")
+    mutating func serverWish() {
+        timer.holdBack(retryAt: Self.at(50), notBefore: Self.at(90))
+        wish(.requested(isForced: true), at: 10)
+        #expect(timer.dueAt == Self.at(90))
+        #expect(timer.heldUntil == Self.at(90))
+        // The cycle that begins then ends the backoff, not the server's wish: only success or another failure does.
+        timer.began(now: Self.at(90))
+        #expect(timer.retryAt == nil)
+        #expect(timer.notBefore == Self.at(90))
+    }
+
+    @Test("A hold that ends before the wish does not put it off")
+    mutating func pastHold() {
+        timer.holdBack(retryAt: Self.at(5), notBefore: Self.at(6))
+        wish(.again(at: Self.at(30)), at: 7)
+        #expect(timer.dueAt == Self.at(30))
+    }
+
+    @Test("After a gap nothing goes before its turn was drawn, however long it has been due, but critical work and requests do")
+    mutating func spread() {
+        wish(.pullDue, at: 0)
+        wish(.enqueued(.normal), at: 0)
+        wish(.again(at: Self.at(10)), at: 0)
+        wish(.reconnected(at: Self.at(104)), at: 100)
+        #expect(timer.dueAt == Self.at(104))
+        wish(.requested(isForced: false), at: 103)
+        #expect(timer.dueAt == Self.at(103))
+        timer.began(now: Self.at(103))
+        wish(.enqueued(.normal), at: 103)
+        #expect(timer.dueAt == Self.at(105), "the first contact ends the spread")
+        wish(.enqueued(.critical), at: 110)
+        wish(.reconnected(at: Self.at(204)), at: 200)
+        #expect(timer.dueAt == Self.at(110.2))
+    }
+
+    @Test("The pull is due once an interval after the first wish for it")
+    mutating func periodic() {
+        wish(.pullDue, at: 0)
+        wish(.pullDue, at: 50)
+        #expect(timer.dueAt == Self.at(60))
+        timer.settings.pullInterval = .seconds(1_800)
+        timer.began(now: Self.at(60))
+        wish(.pullDue, at: 61)
+        #expect(timer.dueAt == Self.at(1_861))
+    }
+}

@@ -1,0 +1,188 @@
+import SyncCore
+import SyncStore
+
+/// The rules of outbox and mirror once more, in the plainest way: everything is computed from the whole list each time.
+struct NaiveStore {
+    struct Mutation {
+        var seq: Int64
+        var key: MutationKey
+        /// `nil` for an event.
+        var record: String?
+        var content: MutationContent
+        var state = MutationState.pending
+        var priority: Priority
+        var group: ClosedRange<Int64>?
+        var isSent = false
+        var isDelayed = false
+        var attempts = 0
+    }
+
+    struct Record {
+        var base: JSONObject?
+        var version: Int64 = 0
+    }
+
+    var mutations: [Mutation] = []
+    var records: [String: Record] = [:]
+
+    func index(_ key: MutationKey) -> Int? { mutations.firstIndex { $0.key == key } }
+
+    func open(_ record: String) -> [Mutation] { mutations.filter { $0.record == record && !$0.state.isTerminal } }
+
+    func view(_ record: String) -> JSONObject? {
+        Fold.view(base: records[record]?.base, mutations: open(record).filter(\.state.isFolded).map(\.content))
+    }
+
+    func status(_ record: String) -> RecordSnapshot.SyncStatus {
+        let states = Set(open(record).map(\.state))
+        if states.contains(.conflicted) { return .conflict }
+        if !states.isDisjoint(with: [.rejected, .failed, .held]) { return .error }
+        return states.isEmpty ? .synced : .pending
+    }
+
+    // MARK: - Enqueue
+
+    mutating func add(_ enqueued: Enqueued, record: String?, _ content: MutationContent, _ priority: Priority, group: ClosedRange<Int64>? = nil) {
+        mutations.append(
+            Mutation(seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group))
+        raise()
+    }
+
+    /// Until nothing changes: the older ones of a record are at least as urgent as the younger, a list is of one urgency.
+    private mutating func raise() {
+        var hasChanged = true
+        while hasChanged {
+            hasChanged = false
+            for index in mutations.indices where mutations[index].state == .pending {
+                let mine = mutations[index]
+                let demand = mutations.filter { other in
+                    other.state == .pending
+                        && ((mine.record != nil && other.record == mine.record && other.seq > mine.seq)
+                            || (mine.group != nil && other.group == mine.group))
+                }.map(\.priority).min()
+                if let demand, demand < mine.priority {
+                    mutations[index].priority = demand
+                    hasChanged = true
+                }
+            }
+        }
+    }
+
+    // MARK: - Claim
+
+    /// What a claim must take, in order.
+    func nextBatch(_ limits: BatchLimits) -> [Int64] {
+        var taken: [Int64] = []
+        while true {
+            var units: [Int64: [Mutation]] = [:]
+            for mutation in mutations where mutation.state == .pending && !taken.contains(mutation.seq) {
+                units[mutation.group?.lowerBound ?? mutation.seq, default: []].append(mutation)
+            }
+            let free = units.values.filter { unit in
+                unit.allSatisfy { isFree($0, taken: taken) } && unit[0].priority <= limits.leastPriority
+            }
+            guard let next = free.min(by: { ($0[0].priority, $0[0].seq) < ($1[0].priority, $1[0].seq) }) else { break }
+            if !taken.isEmpty, taken.count + next.count > limits.mutations { break }
+            taken += next.map(\.seq)
+        }
+        return taken
+    }
+
+    private func isFree(_ mutation: Mutation, taken: [Int64]) -> Bool {
+        let mates = mutations.filter { $0.group != nil && $0.group == mutation.group }
+        return !mutation.isDelayed && !mates.contains { $0.isDelayed || $0.state.blocksItsRecord }
+            && !mutations.contains { older in
+                older.record != nil && older.record == mutation.record && older.seq < mutation.seq
+                    && (older.state == .pending || older.state.blocksItsRecord) && !taken.contains(older.seq)
+                    && !(mutation.group?.contains(older.seq) ?? false)
+            }
+    }
+
+    mutating func claim(_ seqs: [Int64]) {
+        for index in mutations.indices where seqs.contains(mutations[index].seq) {
+            mutations[index].state = .inFlight
+            mutations[index].isSent = true
+        }
+    }
+
+    // MARK: - Answers
+
+    mutating func apply(_ results: [PushResult]) {
+        var returned: [String: Int64] = [:]
+        for result in results {
+            guard let index = index(result.key), mutations[index].state == .inFlight else { continue }
+            let mutation = mutations[index]
+            switch result.verdict {
+            case .accepted(let version, _, let record, _):
+                mutations[index].state = .done
+                guard let name = mutation.record, version > records[name]?.version ?? 0 else { break }
+                let computed = record?.data ?? Fold.apply(mutation.content, to: records[name]?.base)
+                if computed != nil || mutation.content.action == .delete {
+                    records[name] = Record(base: computed, version: version)
+                }
+            case .duplicate(_, let current):
+                mutations[index].state = .done
+                if let name = mutation.record { install(current, name) }
+            case .conflict(_, let current):
+                mutations[index].state = .conflicted
+                if let name = mutation.record {
+                    install(current, name)
+                    returned[name] = min(returned[name] ?? .max, mutation.seq)
+                }
+            case .rejected(_, let current):
+                mutations[index].state = .rejected
+                if let name = mutation.record, let current { install(current, name) }
+                takeAlong(mutation, .rejected)
+            case .retry(let problem, _):
+                // Being blocked by an earlier one neither counts nor asks for a wait of its own, if that one is here.
+                let isBlocked = problem?.code == "blocked-by-earlier"
+                let hasEarlier = mutations.contains {
+                    $0.record != nil && $0.record == mutation.record && $0.seq < mutation.seq
+                        && ($0.state == .pending || $0.state.blocksItsRecord)
+                }
+                if !isBlocked { mutations[index].attempts += 1 }
+                mutations[index].state = mutations[index].attempts >= Limits.attempts ? .failed : .pending
+                mutations[index].isDelayed = mutations[index].state == .pending && !(isBlocked && hasEarlier)
+                if let name = mutation.record { returned[name] = min(returned[name] ?? .max, mutation.seq) }
+            }
+        }
+        for index in mutations.indices {
+            guard let name = mutations[index].record, let seq = returned[name] else { continue }
+            if mutations[index].state == .inFlight, mutations[index].seq > seq { mutations[index].state = .pending }
+        }
+        raise()
+    }
+
+    private mutating func install(_ current: HubState, _ name: String) {
+        let known = records[name] ?? Record()
+        switch current {
+        case .record(let record) where record.version > known.version:
+            records[name] = Record(base: record.data, version: record.version)
+        case .deleted(let version) where version > known.version || (version == known.version && known.base != nil):
+            records[name] = Record(base: nil, version: version)
+        default: break
+        }
+    }
+
+    /// A record that will not be created takes along what waits for it, up to its next creation; lists fall as a whole.
+    mutating func takeAlong(_ first: Mutation, _ state: MutationState) {
+        var work = [first]
+        while let refused = work.popLast() {
+            guard let name = refused.record, refused.content.action == .create, records[name]?.base == nil else { continue }
+            for index in mutations.indices where mutations[index].record == name && mutations[index].seq > refused.seq {
+                guard mutations[index].state == .pending else { continue }
+                if mutations[index].content.action == .create { break }
+                let group = mutations[index].group
+                for mate in mutations.indices
+                where mutations[mate].state == .pending && (mate == index || (group != nil && mutations[mate].group == group)) {
+                    mutations[mate].state = state
+                    work.append(mutations[mate])
+                }
+            }
+        }
+    }
+
+    mutating func pull(_ name: String, _ version: Int64, _ data: JSONObject?) {
+        install(data.map { .record(HubRecord(version: version, data: $0)) } ?? .deleted(version: version), name)
+    }
+}
