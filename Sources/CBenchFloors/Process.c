@@ -139,6 +139,13 @@ int bench_stop(pid_t pid, int signal, int timeout_ms) {
     return waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
+void bench_how_ended(pid_t pid, bench_failure *words) {
+    siginfo_t info = {0};
+    words->text[0] = 0;
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid) return;
+    fail(words, "ended %s %d", info.si_code == CLD_EXITED ? "with status" : "by signal", info.si_status);
+}
+
 uint64_t bench_process_cpu(pid_t pid) {
     clockid_t clock;
     struct timespec time;

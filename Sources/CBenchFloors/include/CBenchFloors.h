@@ -157,6 +157,9 @@ int bench_notify_wait(int fd, pid_t pid, int timeout_ms, bench_failure *failure)
 /// Sends the signal and collects the child; SIGKILL after `timeout_ms`. Returns the wait status, or -1.
 int bench_stop(pid_t pid, int signal, int timeout_ms);
 
+/// Says in words how the child ended, such as "ended by signal 9"; empty while it runs. It is not collected.
+void bench_how_ended(pid_t pid, bench_failure *words);
+
 /// CPU that the process has used since its start, all threads, user and system; 0 when there is none.
 uint64_t bench_process_cpu(pid_t pid);
 

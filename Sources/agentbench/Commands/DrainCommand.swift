@@ -124,6 +124,10 @@ private final class Drain {
             program: shared.agentd, in: workplace.folder("agent"), hubURL: url, token: tokens["bench"] ?? "",
             producers: producers)
         defer { agent.stop() }
+        return try agent.explaining { try drain(agent, producers) }
+    }
+
+    private func drain(_ agent: AgentUnderTest, _ producers: Producers) throws -> Cost {
         try agent.call("POST", "/v1/pause", body: #"{"scope":"all"}"#)
         _ = try Load(socket: agent.socketPath, entity: .event, producers: producers).lines(count, firstRow: 0)
 

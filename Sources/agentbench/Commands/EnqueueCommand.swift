@@ -51,7 +51,9 @@ struct EnqueueCommand: ParsableCommand {
                 let load = Load(socket: agent.socketPath, entity: suites[index].entity, producers: producers)
                 // Who goes first changes, so that neither always meets the warmer disk.
                 let order: Order = round.isMultiple(of: 2) ? .agentFirst : .floorFirst
-                try suites[index].measure(floors: floors, load: load, order: order, size: size)
+                try agent.explaining {
+                    try suites[index].measure(floors: floors, load: load, order: order, size: size)
+                }
                 let open = try agent.outbox().open
                 let sent = size.total
                 guard open == sent else { throw BenchError("the agent holds \(open) mutations, \(sent) were accepted") }

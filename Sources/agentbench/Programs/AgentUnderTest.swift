@@ -72,6 +72,18 @@ final class AgentUnderTest {
         return status.outbox
     }
 
+    /// Adds what the agent itself said to an error that `body` throws.
+    func explaining<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch {
+            var end = bench_failure()
+            bench_how_ended(pid, &end)
+            let words = end.message.isEmpty ? "" : "\nThe agent \(end.message)."
+            throw BenchError("\(error)\(words)\nThe end of its log:\n\(tail(of: log))")
+        }
+    }
+
     func stop() {
         _ = bench_stop(pid, SIGTERM, 20_000)
     }
