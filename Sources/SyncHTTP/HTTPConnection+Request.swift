@@ -257,10 +257,8 @@ extension HTTPConnection {
         }
     }
 
-    /// The server stops: a running exchange may end, nothing is begun.
-    func stop() {
-        isStopping = true
-        keepsConnection = false
+    /// The server has begun to stop, which running exchanges see for themselves when they end.
+    func closeIfIdle() {
         if case .head = input { closeWhenSent() }
     }
 

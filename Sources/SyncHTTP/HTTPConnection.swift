@@ -111,7 +111,6 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     var flushIsDue = false
 
     var deadlines = Deadlines()
-    var isStopping = false
 
     init(server: ServerContext, loop: any EventLoop, peer: HTTPPeer, refusal: HTTPProblem?) {
         self.server = server
@@ -121,6 +120,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     // MARK: From any thread
+
+    /// The server stops: what runs may end, nothing is begun.
+    var isStopping: Bool { server.isStopping.load(ordering: .relaxed) }
 
     /// The number of the exchange that can still reach its client; 0 for none.
     var openExchange: UInt64 { currentExchange.load(ordering: .acquiring) }

@@ -99,7 +99,7 @@ package final class HTTPExchange: Sendable {
 
     /// What ``readBody(_:)`` delivers. Nothing comes after `end` or `failed`.
     package enum BodyPart: Sendable {
-        /// Never empty; at most 64 KiB, but for the last one of a client that has closed its side.
+        /// Never empty; at most 64 KiB.
         case bytes([UInt8])
         case end
         case failed(BodyFailure)

@@ -2,6 +2,7 @@ import Glibc
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 
 /// An HTTP/1.1 server: the agent's on its Unix socket, the hub's on TCP.
 ///
@@ -99,6 +100,7 @@ package final class HTTPServer: Sendable {
     /// Returns when the last connection is closed. Further calls wait with the first.
     package func stop(within grace: Duration) async {
         let loop = listener.eventLoop
+        context.isStopping.store(true, ordering: .relaxed)
         // First the name, then the socket: in between, a client is refused rather than sent into a queue nobody serves.
         file?.removeFile()
         // It fails if it is closed already, which is what is wanted.
@@ -106,7 +108,7 @@ package final class HTTPServer: Sendable {
 
         let empty = loop.makePromise(of: Void.self)
         for connection in context.registry.stop(whenEmpty: empty) {
-            connection.onLoop { $0.stop() }
+            connection.onLoop { $0.closeIfIdle() }
         }
         let cut = loop.scheduleTask(in: TimeAmount(grace)) { [registry = context.registry] in
             for connection in registry.all { connection.onLoop { $0.close() } }
@@ -133,6 +135,8 @@ extension HTTPServer.Address {
 
 /// What the connections of a server have in common.
 final class ServerContext: Sendable {
+    /// Once true, stays true.
+    let isStopping = Atomic(false)
     let limits: HTTPServerLimits
     let handler: any HTTPHandler
     let registry: ConnectionRegistry

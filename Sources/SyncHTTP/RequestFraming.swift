@@ -15,6 +15,9 @@ struct RequestFraming {
         case chunked
     }
 
+    /// The longest piece, bytes: a usual read. More is at hand only when the client has closed its side.
+    static let longestPiece = 64 << 10
+
     private var part = Part.head
     /// How many bytes of CR LF CR LF the pieces so far end with.
     private var matched = 0
@@ -38,12 +41,12 @@ struct RequestFraming {
             overhead += length
             return length
         case .counted(let left):
-            let length = min(left, buffer.readableBytes)
+            let length = min(left, buffer.readableBytes, Self.longestPiece)
             part = .counted(left: left - length)
             return length
         case .chunked:
             guard overhead < limit else { return 0 }
-            let length = lineEnd(in: buffer, atMost: buffer.readableBytes)
+            let length = lineEnd(in: buffer, atMost: Self.longestPiece)
             overhead += length
             return length
         }

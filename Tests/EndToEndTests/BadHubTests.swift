@@ -94,14 +94,15 @@ extension EndToEnd {
 
                 let status = try await stand.client.status().value
                 #expect(status.outbox.enqueued == 1)
-                #expect(status.outbox.open == 1)
-                #expect(status.outbox.count(.pending) + status.outbox.count(.inFlight) == 1)
+                // Where only the pull is spoiled, the change itself may have gone before it.
+                let hasGone = example.path == Self.pull && status.outbox.count(.done) == 1
+                #expect(hasGone || status.outbox.count(.pending) + status.outbox.count(.inFlight) == 1)
                 #expect(status.outbox.isBalanced)
                 #expect(status.overall.level != .ok)
                 let error = try #require(status.sync.lastError)
                 if let word = example.word { #expect(error.contains(word), "status says: \(error)") }
                 let mirrored = try await stand.client.record(RecordName(ours.entity, RecordID(trusted: "ours"))).value
-                #expect(mirrored.version == 0)
+                #expect(hasGone || mirrored.version == 0)
                 #expect(mirrored.data == #"{"from":"stand"}"#)
 
                 relay.use(nil)

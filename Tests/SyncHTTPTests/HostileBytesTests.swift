@@ -10,11 +10,6 @@ struct HostileBytesTests {
     func randomBytes(seed: UInt64) async throws {
         var random = Random(state: seed)
         try await withServer(
-            limits: {
-                $0.headTime = .milliseconds(200)
-                $0.bodyIdleTime = .milliseconds(200)
-                $0.idleTime = .milliseconds(200)
-            },
             admit: { request in
                 request.path.hasPrefix("/s")
                     ? .stream(limit: 5_000) { drain($0) }

@@ -63,12 +63,14 @@ struct LoopExecutorTests {
         try await withLoop { group in
             let executor = LoopExecutor(group.next())
             let fired = Log<String>()
-            let cancelled = executor.schedule(after: .milliseconds(1)) { fired.append("cancelled") }
-            cancelled.cancel()
-            // Later than the cancelled one would have been.
-            executor.schedule(after: .milliseconds(2)) {
-                fired.append(executor.loop.inEventLoop ? "on the loop" : "elsewhere")
-            }
+            // In one turn, so that the loop cannot fire it in between.
+            try await executor.loop.submit {
+                executor.schedule(after: .milliseconds(1)) { fired.append("cancelled") }.cancel()
+                // Later than the cancelled one would have been.
+                executor.schedule(after: .milliseconds(2)) {
+                    fired.append(executor.loop.inEventLoop ? "on the loop" : "elsewhere")
+                }
+            }.get()
             #expect(await fired.wait() == ["on the loop"])
         }
     }

@@ -30,16 +30,19 @@ package final class HubService: Sendable {
         package var tokens: @Sendable () -> TokenBook?
         /// Shrinks answers; `nil` sends them as they are.
         package var compressor: (any Compressor)?
+        /// Told from time to time, and at the end, how far the database has come.
+        package var remember: @Sendable (HubMark) -> Void
         package var log: Logger
 
         package init(
             time: any TimeSource, seed: UInt64, tokens: @escaping @Sendable () -> TokenBook?,
-            compressor: (any Compressor)?, log: Logger
+            compressor: (any Compressor)?, remember: @escaping @Sendable (HubMark) -> Void = { _ in }, log: Logger
         ) {
             self.time = time
             self.seed = seed
             self.tokens = tokens
             self.compressor = compressor
+            self.remember = remember
             self.log = log
         }
     }
@@ -63,8 +66,7 @@ package final class HubService: Sendable {
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let worker = HubWorker(
-            hub, on: ownGroup.next(), time: environment.time, seed: environment.seed, tokens: environment.tokens)
+        let worker = HubWorker(hub, on: ownGroup.next(), environment)
         let handler = HubHandler(worker: worker, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)
@@ -107,6 +109,41 @@ package final class HubService: Sendable {
         }
     }
 
+    /// Serves on this thread, which is none of the runtime's, until `end` is called.
+    ///
+    /// - Parameter whenReady: Called once requests are taken. `end` may be called from any thread, any number of times.
+    package static func run(
+        _ hub: sending Hub, _ options: Options, _ environment: Environment,
+        whenReady: (_ service: HubService, _ end: @escaping @Sendable () -> Void) throws -> Void
+    ) throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        defer { try? group.syncShutdownGracefully() }  // Nothing runs there any more.
+        let loop = group.next()
+        let executor = LoopExecutor(loop)
+        let started = loop.makePromise(of: HubService.self)
+        let box = HubBox(hub)
+        Task(executorPreference: executor) {
+            do {
+                started.succeed(try await start(box.take(), options, environment))
+            } catch {
+                started.fail(error)
+            }
+        }
+        let service = try started.futureResult.wait()
+        let ended = loop.makePromise(of: Void.self)
+        let stopped = loop.makePromise(of: Void.self)
+        defer {
+            ended.succeed()
+            Task(executorPreference: executor) {
+                await service.stop(within: .seconds(10))
+                stopped.succeed()
+            }
+            try? stopped.futureResult.wait()  // Only ever succeeds.
+        }
+        try whenReady(service) { ended.succeed() }
+        try ended.futureResult.wait()
+    }
+
     /// Takes no new connection, lets running requests end for at most `grace`, and closes the database's file in good order.
     package func stop(within grace: Duration) async {
         await server.stop(within: grace)
@@ -114,5 +151,22 @@ package final class HubService: Sendable {
         try? await worker.stop().get()
         try? await group.shutdownGracefully()
         try? await ownGroup.shutdownGracefully()
+    }
+}
+
+/// Carries a hub into the task that starts the service.
+private final class HubBox: @unchecked Sendable {
+    // Unchecked: put in before the task exists, taken out by it alone.
+    private var hub: Hub?
+
+    init(_ hub: sending Hub) {
+        self.hub = hub
+    }
+
+    func take() -> sending Hub {
+        guard let taken = hub else { preconditionFailure("the hub was taken twice") }
+        hub = nil
+        nonisolated(unsafe) let result = taken
+        return result
     }
 }

@@ -11,8 +11,7 @@ final class HubWorker: @unchecked Sendable {
     // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
     let loop: any EventLoop
     private let hub: Hub
-    private let time: any TimeSource
-    private let tokens: @Sendable () -> TokenBook?
+    private let environment: HubService.Environment
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
 
@@ -40,14 +39,11 @@ final class HubWorker: @unchecked Sendable {
     /// Quiet time after which the log of the database is written back.
     private static let quietTime = TimeAmount.seconds(10)
 
-    init(
-        _ hub: sending Hub, on loop: any EventLoop, time: any TimeSource, seed: UInt64, tokens: @escaping @Sendable () -> TokenBook?
-    ) {
+    init(_ hub: sending Hub, on loop: any EventLoop, _ environment: HubService.Environment) {
         self.hub = hub
         self.loop = loop
-        self.time = time
-        self.tokens = tokens
-        admission = Mutex(Admission(random: SeededRandom(seed: seed)))
+        self.environment = environment
+        admission = Mutex(Admission(random: SeededRandom(seed: environment.seed)))
     }
 
     // MARK: From any thread
@@ -103,7 +99,7 @@ final class HubWorker: @unchecked Sendable {
             self.turn()
             self.housekeeping?.cancel()
             self.tidying?.cancel()
-            self.hub.checkpoint()
+            self.tidy()
         }
     }
 
@@ -122,7 +118,7 @@ final class HubWorker: @unchecked Sendable {
         }
         guard !writes.isEmpty || !reads.isEmpty else { return }
         let start = NIODeadline.now()
-        hub.settings.tokens = tokens()
+        hub.settings.tokens = environment.tokens()
         serve(writes)
         serve(reads)
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
@@ -132,17 +128,22 @@ final class HubWorker: @unchecked Sendable {
 
     private func serve(_ jobs: [Job]) {
         if jobs.isEmpty { return }
-        let responses = hub.handle(jobs.map(\.request), at: time.now().wall)
+        let responses = hub.handle(jobs.map(\.request), at: environment.time.now().wall)
         for (job, response) in zip(jobs, responses) { job.answer(response) }
     }
 
     private func tidyLater() {
         tidying?.cancel()
-        tidying = loop.scheduleTask(in: HubWorker.quietTime) { self.hub.checkpoint() }
+        tidying = loop.scheduleTask(in: HubWorker.quietTime) { self.tidy() }
+    }
+
+    private func tidy() {
+        hub.checkpoint()
+        environment.remember(hub.mark)
     }
 
     private func housekeep() {
         // What failed is reported by the hub, and tried again tomorrow.
-        _ = try? hub.housekeep(at: time.now().wall)
+        _ = try? hub.housekeep(at: environment.time.now().wall)
     }
 }

@@ -120,7 +120,7 @@ extension SyncEngine {
     private mutating func check(_ response: PullResponse, against asked: [StreamPosition]) throws(ReplyError) {
         let cursors = Dictionary(asked.map { ($0.entity, $0.cursor) }, uniquingKeysWith: { first, _ in first })
         var seen: Set<EntityName> = []
-        var isStuck = false
+        var standsStill = false, moves = false
         for (index, page) in response.pages.enumerated() {
             guard let cursor = cursors[page.entity], seen.insert(page.entity).inserted else {
                 throw ReplyError("/streams/\(index)/entity", "an entity that was asked for, once")
@@ -128,7 +128,7 @@ extension SyncEngine {
             guard page.records.count + page.deletions.count <= Limits.pullRecordsMax * 2 else {
                 throw ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
             }
-            if page.hasMore, page.cursor == cursor { isStuck = true }
+            if page.cursor != cursor { moves = true } else if page.hasMore { standsStill = true }
         }
         for (index, error) in response.errors.enumerated() {
             guard let cursor = cursors[error.entity], seen.insert(error.entity).inserted else {
@@ -139,8 +139,9 @@ extension SyncEngine {
                 throw ReplyError("/errors/\(index)", "a feed that can be read from its beginning")
             }
         }
-        // The same cursor with more to come is a loop as well: nobody would ever leave it.
-        let stuck = isStuck ? (cycle?.stuckPages ?? 0) + 1 : 0
+        // More to come and no cursor that moves is a loop as well: nobody would ever leave it. One stream alone may stand
+        // still, while another one fills the answers.
+        let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
         cycle?.stuckPages = stuck
         if stuck >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
     }

@@ -58,6 +58,12 @@ package final class SignalSource: Sendable {
     }
 
     private static func listen(to reader: Int32, _ onSignal: @Sendable (Signal) -> Void) {
+        // Whoever started this process may have left its signals blocked (a parent that spawns from a thread of its own): then
+        // nobody here would ever get one. This thread takes them, whatever was inherited.
+        var ours = sigset_t()
+        sigemptyset(&ours)
+        for signal in Signal.allCases { sigaddset(&ours, signal.number) }
+        pthread_sigmask(SIG_UNBLOCK, &ours, nil)
         var byte: UInt8 = 0
         while true {
             let count = read(reader, &byte, 1)

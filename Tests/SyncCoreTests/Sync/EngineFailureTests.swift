@@ -462,6 +462,25 @@ struct EngineFailureTests {
         }
     }
 
+    @Test("A stream that waits while another one fills the answers is not stuck")
+    func waitingStream() {
+        var rig = Rig()
+        rig.start()
+        rig.wake()
+        rig.greet(head: 100)
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.sites, nil), Rig.position(Rig.works, "w1")]))
+        for page in 1...9 {
+            #expect(rig.asked == "pull")
+            let sites = Rig.page(Rig.sites, cursor: "s\(page)", hasMore: page < 9, records: [Rig.record("s-\(page)", version: Int64(page))])
+            rig.answer(Rig.pull([sites, Rig.page(Rig.works, cursor: "w1", hasMore: true)], head: 100))
+            rig.stored(.pullApplied(PullSummary()))
+        }
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "w2")], head: 100))
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(rig.asked == "claim")
+    }
+
     @Test("What a stranger sends is shown, but without what could forge a line")
     func shown() {
         var rig = Rig.pushing(Rig.batch(1...1))

@@ -137,10 +137,13 @@ struct EngineTriggerTests {
         #expect(rig.asked == "loadInFlight")
         rig.handle(.requested(SyncRequest()))
         #expect(rig.effects.isEmpty)
+        // Who asks wants the news as well, so each of the two looks for streams to pull.
         rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([]))
         rig.stored(.batch(nil, retryAt: nil))
         #expect(rig.asked == "loadInFlight", "the second cycle")
         rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([]))
         rig.stored(.batch(nil, retryAt: nil))
         #expect(rig.engine.cycle == nil)
     }

@@ -1,0 +1,87 @@
+import ArgumentParser
+import Glibc
+import HubServer
+import SyncLinux
+
+/// `agenthub`: the reference hub. One program, one database file, nothing to install.
+@main
+struct AgentHubCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agenthub", abstract: "The hub that devices sync with, and what an operator does with it.",
+        discussion: """
+            Exit status: 0 fine, 64 wrong usage, 65 a file is not what it should be, 66 there is no such hub, 69 the address \
+            cannot be listened on, 73 the data folder cannot be used, 75 another agenthub serves it, 78 the entities are not \
+            accepted.
+            """,
+        version: "agenthub 1.0.0", subcommands: [ServeCommand.self, TokenCommand.self, StatsCommand.self, ExportCommand.self])
+
+    static func main() {
+        ignoreDeadlySignals()
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch let failure as Failure {
+            Say.error(failure.text)
+            Glibc.exit(failure.status)
+        } catch {
+            exit(withError: error)
+        }
+    }
+}
+
+/// What ends a command: one line for the operator and the exit status, as sysexits(3) has them.
+struct Failure: Error {
+    var status: Int32
+    var text: String
+
+    init(_ status: Int32, _ text: String) {
+        self.status = status
+        self.text = text
+    }
+
+    init(_ error: HubError) {
+        let status: Int32 =
+            switch error.code {
+            case .database: 73
+            case .foreignDatabase, .badTokens, .badCertificate: 65
+            case .cannotListen: 69
+            }
+        self.init(status, error.description)
+    }
+
+    init(_ error: LinuxError) {
+        self.init(error.code == .inUse ? 75 : 73, error.description)
+    }
+}
+
+/// Results go to standard output, talk to standard error.
+enum Say {
+    static func error(_ text: String) {
+        _ = write("agenthub: " + text + "\n", to: STDERR_FILENO)
+    }
+
+    static func result(_ text: String) throws(Failure) {
+        guard write(text + "\n", to: STDOUT_FILENO) else { throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))") }
+    }
+
+    /// - Returns: `false` with `errno` set when not everything could be written.
+    static func write(_ bytes: [UInt8]) -> Bool {
+        bytes.withUnsafeBytes { write($0, to: STDOUT_FILENO) }
+    }
+
+    private static func write(_ text: String, to descriptor: Int32) -> Bool {
+        var text = text
+        return text.withUTF8 { write(UnsafeRawBufferPointer($0), to: descriptor) }
+    }
+
+    private static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+}

@@ -1,0 +1,36 @@
+import ArgumentParser
+import Glibc
+import HubServer
+import SyncCore
+
+/// `agenthub export ENTITY`: the records of an entity as NDJSON; also beside a server that is running.
+struct ExportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Print the records of an entity, one JSON object a line, by id.")
+
+    @Argument(help: "The name of the entity.") var entity: EntityName
+    @OptionGroup var folder: DataFolder
+
+    func run() throws {
+        let inspector = try folder.inspector()
+        var waiting: [UInt8] = []
+        var isOpen = true
+        do throws(HubError) {
+            try inspector.export(entity) { line in
+                waiting += line
+                waiting.append(UInt8(ascii: "\n"))
+                if waiting.count >= 1 << 16 {
+                    isOpen = Say.write(waiting)
+                    waiting.removeAll(keepingCapacity: true)
+                }
+                return isOpen
+            }
+        } catch {
+            throw Failure(error)
+        }
+        // `export … | head` is no failure: whoever reads has had enough.
+        guard isOpen && Say.write(waiting) || errno == EPIPE else {
+            throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))")
+        }
+    }
+}

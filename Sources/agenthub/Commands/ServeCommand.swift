@@ -1,0 +1,152 @@
+import ArgumentParser
+import Glibc
+import HubServer
+import Logging
+import SyncCore
+import SyncLinux
+import SyncYAML
+
+/// `agenthub serve`: takes requests until SIGTERM or SIGINT.
+struct ServeCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve", abstract: "Serve the devices, in the foreground.",
+        discussion: "Prints `agenthub: listening on HOST:PORT` on standard output when it is ready; the log goes to standard error.")
+
+    @OptionGroup var folder: DataFolder
+
+    @Option(help: ArgumentHelp("Where to listen; port 0 lets the system choose.", valueName: "host:port"))
+    var listen = "127.0.0.1:7433"
+
+    @Option(help: ArgumentHelp("Certificate chain of the hub, PEM.", valueName: "file"))
+    var tlsCert: String?
+
+    @Option(help: ArgumentHelp("Its private key, PEM.", valueName: "file"))
+    var tlsKey: String?
+
+    @Option(help: ArgumentHelp("Issuers of client certificates, PEM. A device may then show a certificate whose DNS name is its id.", valueName: "file"))
+    var clientCa: String?
+
+    @Option(help: ArgumentHelp("Settings of entities, YAML, the same keys as the agents'.", valueName: "file"))
+    var entities: String?
+
+    @Flag(help: "Ask for no token. Only on a loopback address.")
+    var open = false
+
+    @Flag(help: "The database was restored from a backup: start a new history, so that devices offer again what is missing.")
+    var newEpoch = false
+
+    @Flag(help: "Log every request.")
+    var verbose = false
+
+    func validate() throws {
+        guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
+        if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
+        if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
+        if open, !address.isLoopback { throw ValidationError("--open is only for loopback addresses") }
+    }
+
+    func run() throws {
+        guard let address = ListenAddress(listen) else { return }
+        let rules = try readRules()
+        do {
+            try hardenProcess()
+            let state = try StateDirectory.open(folder.data, calls: LinuxFileCalls(), userID: geteuid())
+            defer { state.close() }
+            try serve(address, rules, state.warnings)
+        } catch let error as LinuxError {
+            throw Failure(error)
+        } catch let error as HubError {
+            throw Failure(error)
+        }
+    }
+
+    private func serve(_ address: ListenAddress, _ rules: RuleBook, _ warnings: [String]) throws {
+        let log = makeLog()
+        for warning in warnings { log.warning("data folder", metadata: ["detail": "\(warning)"]) }
+        if tlsCert == nil, !address.isLoopback {
+            log.warning("tokens travel unencrypted", metadata: ["hint": "put TLS in front, or give --tls-cert and --tls-key"])
+        }
+        let watch = open ? nil : try TokenWatch(TokenFile(path: folder.tokens)) { log.error("tokens", metadata: ["error": "\($0)"]) }
+        if let watch, watch.current().entries.isEmpty {
+            log.warning("no device has a token yet", metadata: ["hint": "agenthub token add DEVICE --data \(folder.data)"])
+        }
+        let hub = try openHub(rules, log)
+        var options = HubService.Options(host: address.host, port: address.port)
+        if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
+        let folder = folder
+        let environment = HubService.Environment(
+            time: SystemClocks(), seed: systemRandomSeed(), tokens: { watch?.current() }, compressor: ZlibCompressor(),
+            remember: { mark in
+                do throws(LinuxError) {
+                    try folder.write(mark)
+                } catch {
+                    log.warning("the mark was not written", metadata: ["error": "\(error)"])
+                }
+            }, log: log)
+        let notifier = try ReadinessNotifier.fromEnvironment()
+        var signals: SignalSource?
+        try HubService.run(hub, options, environment) { service, end in
+            signals = try SignalSource { signal in
+                // Tokens are read when they change; there is nothing to reload.
+                if signal != .hangUp { end() }
+            }
+            try Say.result("agenthub: listening on \(service.address)")
+            // A service manager that does not listen is no reason not to serve.
+            try? notifier?.send(.ready)
+            log.notice("serving", metadata: ["address": "\(service.address)", "tls": "\(options.tls != nil)", "open": "\(open)"])
+        }
+        try? notifier?.send(.stopping)
+        log.notice("stopped")
+        signals?.close()
+    }
+
+    private func readRules() throws(Failure) -> RuleBook {
+        guard let entities else { return RuleBook() }
+        do throws(ConfigurationErrors) {
+            return try EntitySettings.readEntities(file: entities)
+        } catch {
+            throw Failure(78, error.description)
+        }
+    }
+
+    private func openHub(_ rules: RuleBook, _ log: Logger) throws(HubError) -> sending Hub {
+        let settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
+        let hub = try Hub(.file(folder.database), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
+        let mark = folder.readMark()
+        if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {
+            let before = hub.epoch
+            try hub.startEpoch()
+            log.warning(
+                "a new history begins: the database is older than it was",
+                metadata: ["epoch": "\(hub.epoch)", "before": "\(before)", "head": "\(hub.head)", "mark": "\(mark?.head ?? 0)"])
+        }
+        log.info("opened", metadata: ["database": "\(folder.database)", "epoch": "\(hub.epoch)", "head": "\(hub.head)"])
+        return hub
+    }
+
+    private func makeLog() -> Logger {
+        LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
+        var log = Logger(label: "agenthub")
+        log.logLevel = verbose ? .debug : .info
+        return log
+    }
+}
+
+/// `127.0.0.1:7433`, `[::1]:0`, `hub.example:443`, `localhost:0`.
+struct ListenAddress {
+    var host: String
+    var port: Int
+
+    init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]), (0...65_535).contains(port),
+            text[text.index(after: colon)...].utf8.allSatisfy({ (48...57).contains($0) })
+        else { return nil }
+        var host = String(text[..<colon])
+        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) } else if host.contains(":") { return nil }
+        guard !host.isEmpty else { return nil }
+        self.host = host
+        self.port = port
+    }
+
+    var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+}

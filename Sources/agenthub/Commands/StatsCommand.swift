@@ -1,0 +1,50 @@
+import ArgumentParser
+import HubServer
+import SyncCore
+
+/// `agenthub stats`: what the hub holds; also beside a server that is running.
+struct StatsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stats", abstract: "Count devices, records, mutations and duplicates.")
+
+    @OptionGroup var folder: DataFolder
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() throws {
+        let inspector = try folder.inspector()
+        let stats: HubStats
+        do throws(HubError) {
+            stats = try inspector.stats()
+        } catch {
+            throw Failure(error)
+        }
+        try Say.result(json ? stats.json.json : StatsCommand.text(stats))
+    }
+
+    private static func text(_ stats: HubStats) -> String {
+        let counters = stats.counters
+        var lines = [
+            "head \(stats.head), epoch \(stats.epoch)",
+            "mutations  \(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, "
+                + "\(counters.rejected) rejected, \(counters.retried) told to retry; \(stats.keys) keys remembered",
+            "devices    \(stats.devices.count)",
+        ]
+        let deviceWidth = stats.devices.map(\.id.text.utf8.count).max() ?? 0
+        for device in stats.devices {
+            var line = "  \(padded(device.id.text, deviceWidth))  \(device.counters.applied) applied, seen \(device.lastSeen)"
+            if device.clones > 1 { line += ", \(device.clones) times another database took turns: is this identity used twice?" }
+            lines.append(line)
+        }
+        lines.append("entities   \(stats.entities.count)")
+        let entityWidth = stats.entities.map(\.name.text.utf8.count).max() ?? 0
+        for entity in stats.entities {
+            lines.append("  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes")
+        }
+        lines.append("blobs      0")
+        return lines.joined(separator: "\n")
+    }
+
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.utf8.count))
+    }
+}
