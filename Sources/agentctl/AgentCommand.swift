@@ -23,7 +23,8 @@ extension AgentCommand {
         let result = CallingThread.run { () async -> Result<Int32, any Error> in
             do {
                 let client = AgentClient(
-                    transport: try CurlTransport(name: "agentctl", idleConnections: 1), socketPath: command.global.socketPath)
+                    transport: try CurlTransport(name: "agentctl", idleConnections: 1),
+                    socketPath: command.global.socketPath)
                 return .success(try await command.run(Session(client: client, isJSON: command.global.json)))
             } catch {
                 return .failure(error)

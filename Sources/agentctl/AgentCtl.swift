@@ -9,9 +9,9 @@ struct AgentCtl: ParsableCommand {
         commandName: "agentctl",
         abstract: "Ask the Edge Sync Agent on this machine, and give it work.",
         discussion: """
-            Results go to standard output, everything else to standard error; with --json the result is JSON, also when it \
-            is an error. Exit status: 0 fine, 1 degraded or the answer is no, 2 agent not reachable, 3 attention needed \
-            (status), 64 usage, 77 not allowed.
+            Results go to standard output, everything else to standard error; with --json the result is JSON, also \
+            when it is an error. Exit status: 0 fine, 1 degraded or the answer is no, 2 agent not reachable, 3 \
+            attention needed (status), 64 usage, 77 not allowed.
             """,
         version: ProductVersion.text,
         subcommands: [
@@ -29,7 +29,8 @@ struct AgentCtl: ParsableCommand {
             let code = exitCode(for: error)
             // `--json` stays JSON also when the arguments are wrong; then nothing else has written to standard output.
             if !(error is ExitCode), code != .success, CommandLine.arguments.contains("--json") {
-                Output.line(Problem("usage", status: 0, detail: message(for: error)).json(prefix: Problem.localPrefix).json)
+                Output.line(
+                    Problem("usage", status: 0, detail: message(for: error)).json(prefix: Problem.localPrefix).json)
             }
             exit(withError: error)
         }

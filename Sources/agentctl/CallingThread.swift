@@ -1,10 +1,11 @@
 import Glibc
 import Synchronization
 
-/// Runs asynchronous work to its end on the thread that asks for it: the process needs no thread of the default executor.
+/// Runs asynchronous work to its end on the thread that asks for it: the process needs no thread of the default
+/// executor.
 ///
-/// The one task is made and awaited right here. Its continuations may be resumed on the transport's thread: they queue their
-/// job, and the calling thread, asleep on a semaphore meanwhile, runs it.
+/// The one task is made and awaited right here. Its continuations may be resumed on the transport's thread: they
+/// queue their job, and the calling thread, asleep on a semaphore meanwhile, runs it.
 enum CallingThread {
     static func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
         let queue = JobQueue()

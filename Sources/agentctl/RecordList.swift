@@ -16,7 +16,9 @@ enum RecordList {
         for record in reply.value.items {
             Output.line(PlainText.safe("\(record.name.id)  \(record.status)  \(record.data ?? "null")"))
         }
-        if let next = reply.value.next { Output.note("there is more: agentctl query \(entity) --cursor \(PlainText.safe(next))") }
+        if let next = reply.value.next {
+            Output.note("there is more: agentctl query \(entity) --cursor \(PlainText.safe(next))")
+        }
     }
 
     /// A document over several lines. It is JSON from the agent, so it reads; if not, it is shown as it came.

@@ -1,12 +1,13 @@
 import LocalAPI
-import Synchronization
 import SyncCore
+import Synchronization
 import Testing
 
 @Suite("The client") struct AgentClientTests {
     private let audits = EntityName(trusted: "audits")
     private let key = MutationKey(trusted: "0199c3f3-2")
-    private let absent = TransportError(.unreachable, doing: "connect", detail: "Failed to connect (No such file or directory)")
+    private let absent = TransportError(
+        .unreachable, doing: "connect", detail: "Failed to connect (No such file or directory)")
     private let broken = TransportError(.broken, doing: "read", detail: "the connection broke")
 
     private func client(_ agent: FakeAgent) -> AgentClient { AgentClient(transport: agent, socketPath: "/run/x.sock") }
@@ -16,16 +17,20 @@ import Testing
     @Test("Each call asks for its route, over the socket, with its body")
     func calls() async throws {
         let enqueued = #"{"id":"k","seq":1,"state":"pending","record":{"entity":"audits","id":"a"}}"#
-        let record = #"{"entity":"audits","id":"a","version":0,"sync_status":"pending","deleted":false,"data":{},"pending":[],"etag":""}"#
-        let item = #"{"id":"k","seq":1,"entity":"audits","record_id":"a","action":"create","state":"pending","priority":"normal"}"#
+        let record =
+            #"{"entity":"audits","id":"a","version":0,"sync_status":"pending","deleted":false,"data":{},"pending":[],"etag":""}"#
+        let item =
+            #"{"id":"k","seq":1,"entity":"audits","record_id":"a","action":"create","state":"pending","priority":"normal"}"#
         let agent = FakeAgent(
             .init(201, enqueued), .init(200, #"{"items":[\#(item)],"next":"7"}"#), .init(200, item),
-            .init(200, #"{"id":"k","state":"cancelled"}"#), .init(201, enqueued), .init(200, #"{"id":"k","state":"discarded"}"#),
+            .init(200, #"{"id":"k","state":"cancelled"}"#), .init(201, enqueued),
+            .init(200, #"{"id":"k","state":"discarded"}"#),
             .init(200, record), .init(200, #"{"items":[\#(record)],"next":null}"#), .init(200, "[]"),
             .init(200, String(decoding: StatusSamples.settled.answer.body, as: UTF8.self)), .init(200, #"{"ok":true}"#),
             .init(200, #"{"ready":true}"#), .init(200, "up 1\n"), .init(202, #"{"cycle":"c","state":"queued"}"#),
             .init(200, #"{"paused":["all"],"until":null,"reason":"","by":{"uid":0}}"#), .init(200, #"{"paused":[]}"#),
-            .init(200, #"{"version":1,"values":{}}"#), .init(200, #"{"ok":true}"#), .init(200, #"{"changed":[],"restart_needed":[]}"#))
+            .init(200, #"{"version":1,"values":{}}"#), .init(200, #"{"ok":true}"#),
+            .init(200, #"{"changed":[],"restart_needed":[]}"#))
         let client = client(agent)
         let mutation = NewMutation(.create, audits, nil, data: ["n": exactly("1.10")])
         #expect(try await client.enqueue(mutation, key: "k1", wait: .seconds(5)).value.seq == 1)
@@ -49,8 +54,10 @@ import Testing
         _ = try await client.reloadConfig()
 
         let routes: [Route] = [
-            .enqueue(wait: .seconds(5)), .mutations(MutationListQuery(states: [.rejected])), .mutation(key), .cancelMutation(key),
-            .retryMutation(key), .discardMutation(key), .record(RecordName(audits, RecordID(trusted: "a")), view: .merged), .query,
+            .enqueue(wait: .seconds(5)), .mutations(MutationListQuery(states: [.rejected])), .mutation(key),
+            .cancelMutation(key),
+            .retryMutation(key), .discardMutation(key),
+            .record(RecordName(audits, RecordID(trusted: "a")), view: .merged), .query,
             .entities, .status, .health, .ready, .metrics, .sync, .pause, .resume, .config, .checkConfig, .reloadConfig,
         ]
         #expect(agent.asked.count == routes.count)
@@ -67,12 +74,15 @@ import Testing
             }
         }
         #expect(agent.asked[0].request.headers["Idempotency-Key"] == "k1")
-        #expect(String(decoding: agent.asked[0].body, as: UTF8.self) == #"{"entity":"audits","action":"create","data":{"n":1.10}}"#)
+        #expect(
+            String(decoding: agent.asked[0].body, as: UTF8.self)
+                == #"{"entity":"audits","action":"create","data":{"n":1.10}}"#)
     }
 
     @Test("Who waits for an answer is not cut before it can come")
     func patience() async throws {
-        let agent = FakeAgent(.init(202, #"{"id":"k"}"#), .init(200, #"{"cycle":"c","result":"ok"}"#), .init(200, #"{"ok":true}"#))
+        let agent = FakeAgent(
+            .init(202, #"{"id":"k"}"#), .init(200, #"{"cycle":"c","result":"ok"}"#), .init(200, #"{"ok":true}"#))
         let client = client(agent)
         _ = try await client.enqueue(body: [], wait: .seconds(300))
         _ = try await client.sync(SyncBody(waits: true))
@@ -87,7 +97,8 @@ import Testing
 
     @Test("A refusal arrives with its problem, and its exit status")
     func refusal() async throws {
-        let problem = LocalProblem.entityNotAllowed.problem("audits is not yours", errors: [Problem.Pointer("/entity", "no")])
+        let problem = LocalProblem.entityNotAllowed.problem(
+            "audits is not yours", errors: [Problem.Pointer("/entity", "no")])
         let agent = FakeAgent(.init(403, String(decoding: problem.localAnswer.body, as: UTF8.self)))
         let error = await #expect(throws: AgentError.self) { try await client(agent).status() }
         #expect(error?.code == .refused)
@@ -108,7 +119,8 @@ import Testing
     @Test(
         "An answer that is not an agent's is told as that, never trusted",
         arguments: [
-            FakeAgent.Answer(200, "<html>"), .init(200, ""), .init(200, "{}"), .init(200, "[]"), .init(200, #"{"agent":{}}"#),
+            FakeAgent.Answer(200, "<html>"), .init(200, ""), .init(200, "{}"), .init(200, "[]"),
+            .init(200, #"{"agent":{}}"#),
             .init(200, #"{"a":1,"a":2}"#), .init(TransportError(.malformed, doing: "read", detail: "not HTTP")),
         ])
     func nonsense(_ answer: FakeAgent.Answer) async {
@@ -119,7 +131,9 @@ import Testing
 
     @Test("A refusal without a problem document keeps its status")
     func bareRefusal() async {
-        let error = await #expect(throws: AgentError.self) { try await client(FakeAgent(.init(418, "teapot"))).status() }
+        let error = await #expect(throws: AgentError.self) {
+            try await client(FakeAgent(.init(418, "teapot"))).status()
+        }
         #expect(error?.problem.status == 418)
         #expect(error?.problem.code == "unknown")
         #expect(error?.exitStatus == 1)
@@ -149,7 +163,9 @@ import Testing
 
     @Test("An import sends every line and counts every answer, however both are cut")
     func imports() async throws {
-        let answers = #"{"ref":0,"id":"a","state":"pending"}"# + "\n" + #"{"ref":1,"id":"b","state":"pending","repeat":true}"# + "\n"
+        let answers =
+            #"{"ref":0,"id":"a","state":"pending"}"# + "\n" + #"{"ref":1,"id":"b","state":"pending","repeat":true}"#
+            + "\n"
             + #"{"ref":2,"error":{"type":"urn:edge-sync:local:validation","status":422,"detail":"no"}}"# + "\n"
             + #"{"summary":{"accepted":2,"failed":1}}"# + "\n"
         for size in [1, 7, 1_000] {
@@ -176,10 +192,14 @@ import Testing
         "An import whose answers stop, or do not add up, is not complete",
         arguments: [
             FakeAgent.Answer(pieces: ["{\"id\":\"a\",\"state\":\"pending\"}\n"]),
-            .init(pieces: ["{\"id\":\"a\",\"state\":\"pending\"}\n"], error: TransportError(.broken, doing: "read", detail: "cut")),
+            .init(
+                pieces: ["{\"id\":\"a\",\"state\":\"pending\"}\n"],
+                error: TransportError(.broken, doing: "read", detail: "cut")),
             .init(pieces: ["{\"id\":\"a\",\"state\":\"pending\"}\n{\"id\":\"b\",\"sta"]),
             .init(pieces: ["{\"id\":\"a\",\"state\":\"pending\"}\n{\"summary\":{\"accepted\":2,\"failed\":0}}\n"]),
-            .init(pieces: ["{\"id\":\"a\",\"state\":\"pending\"}\nnonsense\n{\"summary\":{\"accepted\":1,\"failed\":0}}\n"]),
+            .init(pieces: [
+                "{\"id\":\"a\",\"state\":\"pending\"}\nnonsense\n{\"summary\":{\"accepted\":1,\"failed\":0}}\n"
+            ]),
         ])
     func cutImports(_ answer: FakeAgent.Answer) async throws {
         let outcome = try await client(FakeAgent(answer)).importLines(nextPiece: lines(2), onAnswer: { _ in })
@@ -213,8 +233,10 @@ import Testing
     func watch() async throws {
         let agent = FakeAgent(
             .init(pieces: [start(4), event(5), "id: 6\nevent: record\nda"], error: broken),
-            .init(absent), .init(503, String(decoding: LocalProblem.starting.problem("wait").localAnswer.body, as: UTF8.self)),
-            .init(pieces: [start(5), event(6), "event: overflow\ndata: {}\n\n"]), .init(pieces: [start(6), event(7), event(8)]))
+            .init(absent),
+            .init(503, String(decoding: LocalProblem.starting.problem("wait").localAnswer.body, as: UTF8.self)),
+            .init(pieces: [start(5), event(6), "event: overflow\ndata: {}\n\n"]),
+            .init(pieces: [start(6), event(7), event(8)]))
         let seen = Mutex<[String]>([])
         let pauses = Mutex<[Duration]>([])
         let gaps = Mutex(0)
@@ -244,7 +266,8 @@ import Testing
     func slowsDown() async throws {
         let reset = String(decoding: EventStream.reset(id: 9), as: UTF8.self)
         let agent = FakeAgent(
-            .init(pieces: [reset]), .init(pieces: [reset]), .init(pieces: []), .init(pieces: [start(9)]), .init(pieces: []),
+            .init(pieces: [reset]), .init(pieces: [reset]), .init(pieces: []), .init(pieces: [start(9)]),
+            .init(pieces: []),
             .init(pieces: []), .init(pieces: [event(10)]))
         let pauses = Mutex<[Duration]>([])
         try await client(agent).watch(
@@ -257,7 +280,8 @@ import Testing
     @Test("A watch that never began fails at once; one that is refused later fails then")
     func watchFails() async {
         let never = await #expect(throws: AgentError.self) {
-            try await client(FakeAgent(.init(absent))).watch(EventQuery(), after: nil, pause: { _ in }, onEvent: { _ in true })
+            try await client(FakeAgent(.init(absent))).watch(
+                EventQuery(), after: nil, pause: { _ in }, onEvent: { _ in true })
         }
         #expect(never?.code == .unreachable)
         let forbidden = String(decoding: LocalProblem.forbidden.problem("no").localAnswer.body, as: UTF8.self)

@@ -18,7 +18,8 @@ import Testing
         durability: EntityRules.Durability = .flash
     ) -> Enqueued {
         Enqueued(
-            key: key, seq: 402, state: state, record: record, recordName: name, isRepeat: isRepeat, durability: durability)
+            key: key, seq: 402, state: state, record: record, recordName: name, isRepeat: isRepeat,
+            durability: durability)
     }
 
     // MARK: Records
@@ -101,7 +102,8 @@ import Testing
     func variants() {
         #expect(
             text(EnqueueAnswer.answer(enqueued(record: nil, durability: .relaxed)))
-                == #"{"id":"0199c3f3-2","seq":402,"state":"pending","durability":"relaxed","record":{"entity":"audits","id":"a-17"}}"#)
+                == #"{"id":"0199c3f3-2","seq":402,"state":"pending","durability":"relaxed","record":{"entity":"audits","id":"a-17"}}"#
+        )
         #expect(EnqueueAnswer.answer(enqueued(record: nil, isRepeat: true)).status == 200)
         #expect(EnqueueAnswer.answer(atomic: [enqueued(record: nil), enqueued(record: nil)]).status == 201)
         #expect(EnqueueAnswer.answer(atomic: [enqueued(record: nil, isRepeat: true)]).status == 200)
@@ -150,7 +152,9 @@ import Testing
     @Test("The lines of a bulk answer look as documented")
     func bulkShapes() {
         let accepted = BulkAnswer.accepted(line: 9, ref: "17", id: key, state: "pending", isRepeat: false)
-        #expect(String(decoding: accepted.bytes, as: UTF8.self) == "{\"ref\":\"17\",\"id\":\"0199c3f3-2\",\"state\":\"pending\"}\n")
+        #expect(
+            String(decoding: accepted.bytes, as: UTF8.self)
+                == "{\"ref\":\"17\",\"id\":\"0199c3f3-2\",\"state\":\"pending\"}\n")
         let summary = BulkAnswer.summary(accepted: 998, failed: 2)
         #expect(String(decoding: summary.bytes, as: UTF8.self) == "{\"summary\":{\"accepted\":998,\"failed\":2}}\n")
         #expect(BulkAnswer(["x": 1], position: 1) == nil)
@@ -160,13 +164,18 @@ import Testing
 
     private var item: MutationItem {
         MutationItem(
-            id: "0199c3f3-2", seq: 402, record: name, action: "update", state: "rejected", priority: "normal", attempts: 2,
+            id: "0199c3f3-2", seq: 402, record: name, action: "update", state: "rejected", priority: "normal",
+            attempts: 2,
             createdAt: time("2026-11-20T21:04:05Z"), nextAttemptAt: time("2026-11-20T21:05:00Z"),
             deferral: .init(reason: "backoff", until: time("2026-11-20T21:05:00Z")),
-            problem: Problem("validation", status: 0, detail: "no", errors: [Problem.Pointer("/value", "one of")]), app: "inspector",
+            problem: Problem("validation", status: 0, detail: "no", errors: [Problem.Pointer("/value", "one of")]),
+            app: "inspector",
             author: "ines", into: "i", supersedes: "s", data: #"{"n":1.10}"#, unset: #"["a"]"#,
             operations: #"[{"field":"a","op":"inc","value":1}]"#,
-            history: [.init(at: time("2026-11-20T21:04:05Z"), state: "pending", detail: nil), .init(at: time("2026-11-20T21:04:09Z"), state: "rejected", detail: "no")])
+            history: [
+                .init(at: time("2026-11-20T21:04:05Z"), state: "pending", detail: nil),
+                .init(at: time("2026-11-20T21:04:09Z"), state: "rejected", detail: "no"),
+            ])
     }
 
     @Test("A mutation with all it can carry reads as it was written, and so does one with nothing")
@@ -191,14 +200,22 @@ import Testing
         #expect(queued.answer.status == 202)
         #expect(try SyncAnswer(JSONReader.read(queued.answer.body)) == queued)
         let ended = SyncAnswer(
-            cycle: "6f1c", outcome: .init(result: "ok", detail: "d", pushed: 17, pulled: 3, deferred: ["bulk": "metered"], bytesUp: 5_120, bytesDown: 2_210))
+            cycle: "6f1c",
+            outcome: .init(
+                result: "ok", detail: "d", pushed: 17, pulled: 3, deferred: ["bulk": "metered"], bytesUp: 5_120,
+                bytesDown: 2_210))
         #expect(ended.answer.status == 200)
         #expect(try SyncAnswer(JSONReader.read(ended.answer.body)) == ended)
-        let paused = PauseAnswer(pause: EngineMemory.Pause(until: time("2026-11-21T06:00:00Z"), reason: "window", uid: 1_001))
+        let paused = PauseAnswer(
+            pause: EngineMemory.Pause(until: time("2026-11-21T06:00:00Z"), reason: "window", uid: 1_001))
         #expect(try PauseAnswer(JSONReader.read(paused.answer.body)) == paused)
         #expect(text(PauseAnswer(pause: nil).answer) == #"{"paused":[]}"#)
         let config = ConfigAnswer(
-            version: 3, values: [.init(key: "hub.url", value: "https://x", origin: "file", place: "agentd.yaml:2:8"), .init(key: "sync.debounce", value: "2s", origin: "default")])
+            version: 3,
+            values: [
+                .init(key: "hub.url", value: "https://x", origin: "file", place: "agentd.yaml:2:8"),
+                .init(key: "sync.debounce", value: "2s", origin: "default"),
+            ])
         #expect(try ConfigAnswer(JSONReader.read(config.answer.body)) == config)
         let reload = ReloadAnswer(changed: ["sync.debounce"], restartNeeded: ["socket.path"])
         #expect(try ReloadAnswer(JSONReader.read(reload.answer.body)) == reload)
@@ -211,7 +228,9 @@ import Testing
         let waiting = ControlAnswer.ready(reason: "seeding", firstSync: first)
         #expect(waiting.status == 503)
         #expect(waiting.headers["Retry-After"] == "1")
-        #expect(text(waiting) == #"{"ready":false,"reason":"seeding","first_sync":{"phase":"seeding","done":214,"total":9149}}"#)
+        #expect(
+            text(waiting)
+                == #"{"ready":false,"reason":"seeding","first_sync":{"phase":"seeding","done":214,"total":9149}}"#)
         #expect(ControlAnswer.ready(reason: nil, firstSync: nil).status == 200)
         #expect(text(ControlAnswer.state(key, .cancelled)) == #"{"id":"0199c3f3-2","state":"cancelled"}"#)
     }
@@ -221,7 +240,8 @@ import Testing
         var rules = EntityRules()
         rules.fields = ["notes": .append, "visits": .counter]
         let item = EntityItem(
-            name: "audits", kind: .record, access: "write", records: 8_123, pending: 3, cursorAge: .seconds(41), rules: rules)
+            name: "audits", kind: .record, access: "write", records: 8_123, pending: 3, cursorAge: .seconds(41),
+            rules: rules)
         #expect(
             text(EntityItem.list([item]))
                 == #"[{"name":"audits","kind":"record","access":"write","records":8123,"pending":3,"cursor_age_s":41,"#
@@ -242,7 +262,8 @@ import Testing
     func statuses() {
         let table: [(Int, [LocalProblem])] = [
             (400, [.malformed, .unknownMember]), (403, [.forbidden, .entityNotAllowed]), (404, [.notFound]),
-            (405, [.methodNotAllowed]), (409, [.exists, .alreadySent, .versionMismatch, .idempotencyMismatch, .paused]),
+            (405, [.methodNotAllowed]),
+            (409, [.exists, .alreadySent, .versionMismatch, .idempotencyMismatch, .paused]),
             (413, [.tooLarge]), (415, [.unsupportedMediaType]), (422, [.validation]), (429, [.rate]),
             (503, [.starting, .readOnly]), (507, [.queueFull, .diskFull]),
         ]
@@ -259,7 +280,8 @@ import Testing
         #expect(answer.headers["Retry-After"] == "3")
         #expect(
             text(answer)
-                == #"{"type":"urn:edge-sync:local:rate","title":"Rate","status":429,"detail":"too many requests","retry_after":3}"#)
+                == #"{"type":"urn:edge-sync:local:rate","title":"Rate","status":429,"detail":"too many requests","retry_after":3}"#
+        )
     }
 
     private func text(_ answer: LocalAnswer) -> String { String(decoding: answer.body, as: UTF8.self) }

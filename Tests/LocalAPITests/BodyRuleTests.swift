@@ -11,7 +11,9 @@ import Testing
         var isChunked = false
         /// `nil`: taken.
         var code: LocalProblem?
-        var testDescription: String { "\(rule) \(type ?? "-") \(encoding ?? "-") \(length.map(String.init) ?? "chunked") -> \(code?.rawValue ?? "ok")" }
+        var testDescription: String {
+            "\(rule) \(type ?? "-") \(encoding ?? "-") \(length.map(String.init) ?? "chunked") -> \(code?.rawValue ?? "ok")"
+        }
     }
 
     static let json = BodyRule.json(maxBytes: 100, isRequired: true)

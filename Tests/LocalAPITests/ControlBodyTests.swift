@@ -41,7 +41,10 @@ import Testing
         var pointer: String
         var testDescription: String { body }
 
-        init(_ body: String, _ code: LocalProblem, _ pointer: String, _ read: @escaping @Sendable ([UInt8]) throws -> Void) {
+        init(
+            _ body: String, _ code: LocalProblem, _ pointer: String,
+            _ read: @escaping @Sendable ([UInt8]) throws -> Void
+        ) {
             (self.body, self.code, self.pointer, self.read) = (body, code, pointer, read)
         }
     }

@@ -36,11 +36,20 @@ import Testing
             Bad(#"{"atomic":false,"mutations":[{"entity":"e","action":"create"}]}"#, .validation, "/atomic"),
             Bad(#"{"mutations":[{"entity":"e","action":"create"}]}"#, .validation, "/atomic"),
             Bad(#"{"atomic":1,"mutations":[{"entity":"e","action":"create"}]}"#, .malformed, "/atomic"),
-            Bad(#"{"atomic":true,"mutations":[{"entity":"e","action":"create"}],"entity":"e"}"#, .unknownMember, "/entity"),
-            Bad(#"{"atomic":true,"mutations":[{"entity":"e","action":"create"},{"entity":"e"}]}"#, .malformed, "/mutations/1/action"),
-            Bad(#"{"atomic":true,"mutations":[{"entity":"e","action":"create","x":1}]}"#, .unknownMember, "/mutations/0/x"),
+            Bad(
+                #"{"atomic":true,"mutations":[{"entity":"e","action":"create"}],"entity":"e"}"#, .unknownMember,
+                "/entity"),
+            Bad(
+                #"{"atomic":true,"mutations":[{"entity":"e","action":"create"},{"entity":"e"}]}"#, .malformed,
+                "/mutations/1/action"),
+            Bad(
+                #"{"atomic":true,"mutations":[{"entity":"e","action":"create","x":1}]}"#, .unknownMember,
+                "/mutations/0/x"),
             Bad(#"{"atomic":true,"mutations":[7]}"#, .malformed, "/mutations/0"),
-            Bad(#"{"atomic":true,"mutations":["# + Array(repeating: #"{"entity":"e","action":"create"}"#, count: 51).joined(separator: ",") + "]}", .validation, "/mutations"),
+            Bad(
+                #"{"atomic":true,"mutations":["#
+                    + Array(repeating: #"{"entity":"e","action":"create"}"#, count: 51).joined(separator: ",") + "]}",
+                .validation, "/mutations"),
         ])
     func refuses(_ example: Bad) throws {
         let problem = try #require(throws: Problem.self) { try EnqueueBody.read(Array(example.body.utf8)) }
@@ -64,21 +73,30 @@ import Testing
         let first = try EnqueueBody.appKey(header: "insp-7781", body: body)
         #expect(first?.key == "insp-7781")
         // SHA-256 of "{}" is 44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a.
-        #expect(first?.fingerprint == [0x44, 0x13, 0x6F, 0xA3, 0x55, 0xB3, 0x67, 0x8A, 0x11, 0x46, 0xAD, 0x16, 0xF7, 0xE8, 0x64, 0x9E])
+        #expect(
+            first?.fingerprint == [
+                0x44, 0x13, 0x6F, 0xA3, 0x55, 0xB3, 0x67, 0x8A, 0x11, 0x46, 0xAD, 0x16, 0xF7, 0xE8, 0x64, 0x9E,
+            ])
         #expect(try EnqueueBody.appKey(header: String(repeating: "k", count: 255), body: body) != nil)
     }
 
-    @Test("A key that is empty, too long or not visible ASCII is refused", arguments: ["", " ", "a b", "a\u{7F}", "é", String(repeating: "k", count: 256), String(repeating: "k", count: 10_240)])
+    @Test(
+        "A key that is empty, too long or not visible ASCII is refused",
+        arguments: [
+            "", " ", "a b", "a\u{7F}", "é", String(repeating: "k", count: 256), String(repeating: "k", count: 10_240),
+        ])
     func badKeys(_ key: String) throws {
         let problem = try #require(throws: Problem.self) { try EnqueueBody.appKey(header: key, body: []) }
         #expect(problem.code == "malformed")
-        let line = BulkLine.read(Array(#"{"entity":"e","action":"create","idempotency_key":\#(JSON.string(key).json)}"#.utf8))
+        let line = BulkLine.read(
+            Array(#"{"entity":"e","action":"create","idempotency_key":\#(JSON.string(key).json)}"#.utf8))
         #expect(throws: Problem.self) { try line.mutation.get() }
     }
 
     @Test("A line carries its sender's name for it and its key")
     func readsLine() throws {
-        let bytes = Array(#"{"ref":"17","idempotency_key":"imp-17","entity":"e","action":"create","data":{"v":1}}"#.utf8)
+        let bytes = Array(
+            #"{"ref":"17","idempotency_key":"imp-17","entity":"e","action":"create","data":{"v":1}}"#.utf8)
         let line = BulkLine.read(bytes)
         #expect(line.ref == "17")
         #expect(line.appKey?.key == "imp-17")
@@ -112,7 +130,8 @@ import Testing
 
     @Test("What the client writes as a line is read as that line")
     func lineRoundTrips() throws {
-        var mutation = NewMutation(.upsert, EntityName(trusted: "e"), RecordID(trusted: "r"), data: ["v": exactly("1.50")])
+        var mutation = NewMutation(
+            .upsert, EntityName(trusted: "e"), RecordID(trusted: "r"), data: ["v": exactly("1.50")])
         let bytes = BulkLine.bytes(mutation, ref: .int(3), key: "k3")
         #expect(bytes.last == UInt8(ascii: "\n"))
         let line = BulkLine.read(Array(bytes.dropLast()))

@@ -109,7 +109,9 @@ import Testing
     @Test("The blocks look as documented")
     func frames() {
         func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
-        #expect(text(EventStream.event(id: 88_123, type: "mutation", data: "{\"id\":\"k\"}".utf8)) == "id: 88123\nevent: mutation\ndata: {\"id\":\"k\"}\n\n")
+        #expect(
+            text(EventStream.event(id: 88_123, type: "mutation", data: "{\"id\":\"k\"}".utf8))
+                == "id: 88123\nevent: mutation\ndata: {\"id\":\"k\"}\n\n")
         #expect(text(EventStream.keepAlive) == ":\n\n")
         #expect(text(EventStream.reset(id: 7)) == "id: 7\nevent: reset\ndata: {}\n\n")
         #expect(text(EventStream.overflow) == "event: overflow\ndata: {}\n\n")
@@ -132,7 +134,8 @@ import Testing
         let problem = Problem("validation", status: 422, detail: "no")
         let table: [([UInt8], String)] = [
             (
-                EventPayload.mutation(MutationKey(trusted: "k"), seq: 402, state: .rejected, record: name, problem: problem, into: nil),
+                EventPayload.mutation(
+                    MutationKey(trusted: "k"), seq: 402, state: .rejected, record: name, problem: problem, into: nil),
                 #"{"id":"k","seq":402,"state":"rejected","entity":"audits","record_id":"a","problem":{"code":"validation","detail":"no"}}"#
             ),
             (
@@ -140,17 +143,27 @@ import Testing
                 #"{"entity":"audits","id":"a","change":"upsert","source":"remote","version":9,"sync_status":"synced"}"#
             ),
             (
-                EventPayload.sync(cycle: "c", phase: "ended", result: "ok", pulled: 1, pushed: 2, bytesUp: 3, bytesDown: 4),
+                EventPayload.sync(
+                    cycle: "c", phase: "ended", result: "ok", pulled: 1, pushed: 2, bytesUp: 3, bytesDown: 4),
                 #"{"cycle":"c","phase":"ended","result":"ok","pulled":1,"pushed":2,"bytes":{"up":3,"down":4}}"#
             ),
-            (EventPayload.connectivity(from: .offline, to: .online, cause: "probe_ok"), #"{"from":"offline","to":"online","cause":"probe_ok"}"#),
+            (
+                EventPayload.connectivity(from: .offline, to: .online, cause: "probe_ok"),
+                #"{"from":"offline","to":"online","cause":"probe_ok"}"#
+            ),
             (EventPayload.policy(.bulk, .allow), #"{"class":"bulk","verdict":"allow"}"#),
             (
                 EventPayload.policy(.normal, .defer(Deferral(.metered, until: time("2026-11-21T20:59:00Z")))),
                 #"{"class":"normal","verdict":"defer","reason":"metered","until":"2026-11-21T20:59:00.000Z"}"#
             ),
-            (EventPayload.config(version: 2, changed: ["sync.debounce"]), #"{"version":2,"changed":["sync.debounce"]}"#),
-            (EventPayload.attention(code: "disk_full", detail: "no space"), #"{"code":"disk_full","detail":"no space"}"#),
+            (
+                EventPayload.config(version: 2, changed: ["sync.debounce"]),
+                #"{"version":2,"changed":["sync.debounce"]}"#
+            ),
+            (
+                EventPayload.attention(code: "disk_full", detail: "no space"),
+                #"{"code":"disk_full","detail":"no space"}"#
+            ),
         ]
         for (bytes, text) in table { #expect(String(decoding: bytes, as: UTF8.self) == text) }
     }

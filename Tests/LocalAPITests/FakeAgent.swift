@@ -1,5 +1,5 @@
-import Synchronization
 import SyncCore
+import Synchronization
 
 /// A transport that answers from a script and keeps what it was asked.
 final class FakeAgent: HTTPTransport {

@@ -75,10 +75,13 @@ import Testing
         #expect(result.failures.first == "3: the row has 1 fields, the header 2")
     }
 
-    @Test("A bad header stops the import with its reason", arguments: [
-        ("", "no header"), ("\n", "no header"), ("a,a\n", "two columns are named a"), ("a,,b\n", "no name"), ("\"a\n", "cannot be read"),
-        ("timestmp,value\n1,2\n", "did you mean timestmp?"),
-    ])
+    @Test(
+        "A bad header stops the import with its reason",
+        arguments: [
+            ("", "no header"), ("\n", "no header"), ("a,a\n", "two columns are named a"), ("a,,b\n", "no name"),
+            ("\"a\n", "cannot be read"),
+            ("timestmp,value\n1,2\n", "did you mean timestmp?"),
+        ])
     func badHeaders(_ text: String, _ says: String) {
         let result = encode(plan(idColumn: "timestamp"), text)
         #expect(result.lines.isEmpty)
@@ -95,10 +98,15 @@ import Testing
 
     @Test("NDJSON passes its documents on as they are; the id comes from a member")
     func ndjson() {
-        let text = #"{"id":"a","n":1.10}"# + "\n\n" + #"{"id":5,"s":"\u00e9"}"# + "\r\n" + #"{"n":1}"# + "\n[1]\n{\n" + #"{"id":"z"}"#
+        let text =
+            #"{"id":"a","n":1.10}"# + "\n\n" + #"{"id":5,"s":"\u00e9"}"# + "\r\n" + #"{"n":1}"# + "\n[1]\n{\n"
+            + #"{"id":"z"}"#
         let result = encode(plan(.ndjson, idColumn: "id", idPrefix: "p-", keyPrefix: "k"), text)
         #expect(result.lines.map { $0.object?["record_id"]?.text } == ["p-a", "p-5", "p-z"])
-        #expect(result.lines.map { $0.object?["data"]?.json } == [#"{"id":"a","n":1.10}"#, #"{"id":5,"s":"\u00e9"}"#, #"{"id":"z"}"#])
+        #expect(
+            result.lines.map { $0.object?["data"]?.json } == [
+                #"{"id":"a","n":1.10}"#, #"{"id":5,"s":"\u00e9"}"#, #"{"id":"z"}"#,
+            ])
         #expect(result.lines.map { $0.object?["idempotency_key"]?.text } == ["k1", "k3", "k7"])
         #expect(result.failures.map { String($0.prefix(2)) } == ["4:", "5:", "6:"])
     }
@@ -144,9 +152,11 @@ import Testing
     @Test(
         "A number with its unit is read, anything else is not",
         arguments: [
-            ("500ms", Duration.milliseconds(500)), ("30s", .seconds(30)), ("5m", .seconds(300)), ("2h", .seconds(7_200)),
+            ("500ms", Duration.milliseconds(500)), ("30s", .seconds(30)), ("5m", .seconds(300)),
+            ("2h", .seconds(7_200)),
             ("7d", .seconds(604_800)), ("0s", .zero), ("", nil), ("5", nil), ("-5s", nil), ("+5s", nil), ("1.5h", nil),
-            ("5 m", nil), ("5w", nil), ("s", nil), ("99999999999999999999s", nil), ("9223372036854775807d", nil), ("٣s", nil),
+            ("5 m", nil), ("5w", nil), ("s", nil), ("99999999999999999999s", nil), ("9223372036854775807d", nil),
+            ("٣s", nil),
         ] as [(String, Duration?)])
     func reads(_ text: String, _ duration: Duration?) {
         #expect(DurationText.parse(text) == duration)

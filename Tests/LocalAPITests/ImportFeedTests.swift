@@ -1,6 +1,6 @@
 import LocalAPI
-import Synchronization
 import SyncCore
+import Synchronization
 import Testing
 
 @Suite("The feed of an import") struct ImportFeedTests {
@@ -55,9 +55,12 @@ import Testing
         #expect(feed.report.failures.map(\.line) == [1, 2, 3, 3, 4, 5, 6, 7, 8, 9])
     }
 
-    @Test("When the agent has no room, the line under way is finished and nothing more is sent", arguments: [LocalProblem.queueFull, .diskFull, .readOnly])
+    @Test(
+        "When the agent has no room, the line under way is finished and nothing more is sent",
+        arguments: [LocalProblem.queueFull, .diskFull, .readOnly])
     func stops(_ problem: LocalProblem) {
-        let feed = feed(nil, [bytes(#"{"a":1}"# + "\n" + #"{"b":2}"# + "\n" + #"{"c":3}"# + "\n"), bytes(#"{"d":4}"# + "\n")])
+        let feed = feed(
+            nil, [bytes(#"{"a":1}"# + "\n" + #"{"b":2}"# + "\n" + #"{"c":3}"# + "\n"), bytes(#"{"d":4}"# + "\n")])
         var sent = feed.next(upTo: one.utf8.count + 5) ?? []
         feed.note(.refused(line: 1, ref: 1, problem.problem("full")))
         while let piece = feed.next(upTo: 9) { sent += piece }
@@ -96,7 +99,8 @@ import Testing
     func progress() {
         let seen = Mutex<[Int64]>([])
         let script = Script([bytes(#"{"a":1}"# + "\n")])
-        let feed = ImportFeed(plan, read: { script.next() }, onProgress: { _, answered in seen.withLock { $0.append(answered) } })
+        let feed = ImportFeed(
+            plan, read: { script.next() }, onProgress: { _, answered in seen.withLock { $0.append(answered) } })
         _ = all(feed, upTo: 100)
         feed.note(.accepted(line: 1, ref: 1, id: MutationKey(trusted: "k"), state: "pending", isRepeat: false))
         feed.note(.summary(accepted: 1, failed: 0))

@@ -17,7 +17,10 @@ import Testing
         #expect(mutation.action == .update)
         #expect(mutation.data.json == #"{"value":"fail","n":1.10,"big":9007199254740993}"#)
         #expect(mutation.unset == ["waived_by"])
-        #expect(mutation.operations == [FieldOperation("notes", .append, "rail loose"), FieldOperation("visits", .increment, 1)])
+        #expect(
+            mutation.operations == [
+                FieldOperation("notes", .append, "rail loose"), FieldOperation("visits", .increment, 1),
+            ])
         #expect(mutation.priority == .normal)
         #expect(mutation.expectedVersion == 90_102)
         #expect(mutation.dependsOn.map(\.text) == ["0199-7"])
@@ -33,7 +36,8 @@ import Testing
     func nullIsAbsent() throws {
         let short = try read(#"{"entity":"e","action":"create"}"#)
         var long = try read(
-            #"{"entity":"e","action":"create","record_id":null,"priority":null,"expect_version":null,"ttl":null,"author":null,"durability":null}"#)
+            #"{"entity":"e","action":"create","record_id":null,"priority":null,"expect_version":null,"ttl":null,"author":null,"durability":null}"#
+        )
         long.size = short.size
         #expect(long == short)
     }
@@ -100,12 +104,16 @@ import Testing
         Bad(#"{"entity":"e","record_id":"r","action":"update"}"#, .validation, "", "changes nothing"),
         Bad(#"{"entity":"e","record_id":"r","action":"delete","data":{"a":1}}"#, .validation, "/data", "delete"),
         Bad(#"{"entity":"e","record_id":"r","action":"delete","unset":["a"]}"#, .validation, "/unset"),
-        Bad(#"{"entity":"e","record_id":"r","action":"delete","ops":[{"field":"a","op":"inc","value":1}]}"#, .validation, "/ops"),
+        Bad(
+            #"{"entity":"e","record_id":"r","action":"delete","ops":[{"field":"a","op":"inc","value":1}]}"#,
+            .validation, "/ops"),
         Bad(update(#""data":{"a":1},"unset":["a"]"#), .validation, "/unset", "names a"),
         Bad(update(#""unset":"a""#), .malformed, "/unset"),
         Bad(update(#""unset":[1]"#), .malformed, "/unset/0"),
         Bad(update(#""unset":[""]"#), .validation, "/unset/0"),
-        Bad(update(#""data":"# + String(repeating: #"{"a":"#, count: 33) + "1" + String(repeating: "}", count: 33)), .malformed, "/data", "32 levels"),
+        Bad(
+            update(#""data":"# + String(repeating: #"{"a":"#, count: 33) + "1" + String(repeating: "}", count: 33)),
+            .malformed, "/data", "32 levels"),
         // Operations
         Bad(update(#""ops":{}"#), .malformed, "/ops"),
         Bad(update(#""ops":[1]"#), .malformed, "/ops/0"),
@@ -117,8 +125,14 @@ import Testing
         Bad(update(#""ops":[{"field":"a","op":"max","value":[]}]"#), .malformed, "/ops/0/value"),
         Bad(update(#""ops":[{"field":"a","op":"append","value":null}]"#), .malformed, "/ops/0/value"),
         Bad(update(#""ops":[{"field":"a","op":"inc","value":1,"by":2}]"#), .unknownMember, "/ops/0/by"),
-        Bad(update(#""ops":[{"field":"a","op":"inc","value":1},{"field":"","op":"inc","value":1}]"#), .validation, "/ops/1/field"),
-        Bad(update(#""ops":["# + Array(repeating: #"{"field":"a","op":"inc","value":1}"#, count: 257).joined(separator: ",") + "]"), .validation, "/ops"),
+        Bad(
+            update(#""ops":[{"field":"a","op":"inc","value":1},{"field":"","op":"inc","value":1}]"#), .validation,
+            "/ops/1/field"),
+        Bad(
+            update(
+                #""ops":["#
+                    + Array(repeating: #"{"field":"a","op":"inc","value":1}"#, count: 257).joined(separator: ",") + "]"),
+            .validation, "/ops"),
         // Numbers and words
         Bad(update(#""data":{},"ttl":0"#), .validation, "/ttl", "from 1"),
         Bad(update(#""data":{},"ttl":-5"#), .validation, "/ttl"),
@@ -151,7 +165,9 @@ import Testing
         let problem = try #require(throws: Problem.self) { try read(example.body) }
         #expect(problem.code == example.code.rawValue)
         #expect(problem.status == example.code.status)
-        #expect(problem.errors.contains { $0.pointer == example.pointer && $0.detail.contains(example.says) }, "\(problem.errors)")
+        #expect(
+            problem.errors.contains { $0.pointer == example.pointer && $0.detail.contains(example.says) },
+            "\(problem.errors)")
     }
 
     @Test("All faults of a body come at once, the gravest gives the code, and their number is bounded")
@@ -179,7 +195,8 @@ import Testing
             Broken("", at: 0), Broken("   ", at: 3), Broken("{", at: 1), Broken(#"{"a":1} x"#, at: 8),
             Broken("\u{FEFF}{}", at: 0), Broken(#"{"a":NaN}"#, at: 5), Broken(#"{"a":Infinity}"#, at: 5),
             Broken(#"{"a":1,/*c*/"b":2}"#, at: 7), Broken(#"{"a":1,"a":2}"#, at: 7), Broken(#"{"a":01}"#, at: 6),
-            Broken(#"{"a":"\ud800"}"#, at: 6), Broken(#"{"a":"\u0000"}"#, at: 6), Broken([0x7B, 0x22, 0xFF, 0x22], at: 2),
+            Broken(#"{"a":"\ud800"}"#, at: 6), Broken(#"{"a":"\u0000"}"#, at: 6),
+            Broken([0x7B, 0x22, 0xFF, 0x22], at: 2),
             Broken(#"{"a":1,}"#, at: 7), Broken(String(repeating: "[", count: 100_000), at: 40),
         ])
     func refusesBrokenText(_ example: Broken) throws {
@@ -195,7 +212,9 @@ import Testing
         let fits = String(repeating: "y", count: (128 << 10) - frame.utf8.count)
         let largest = #"{"entity":"e","action":"create","data":{"x":"\#(fits)"}}"#
         #expect(try read(largest).size == 128 << 10)
-        let problem = try #require(throws: Problem.self) { try read(#"{"entity":"e","action":"create","data":{"x":"\#(fits)y"}}"#) }
+        let problem = try #require(throws: Problem.self) {
+            try read(#"{"entity":"e","action":"create","data":{"x":"\#(fits)y"}}"#)
+        }
         #expect(problem.code == "too-large")
         #expect(problem.status == 413)
     }
@@ -210,7 +229,9 @@ import Testing
 
     @Test("No mutation with random parts replaced traps; it is read or refused")
     func survivesNoise() {
-        let whole = Array(#"{"entity":"e","record_id":"r","action":"update","data":{"a":1},"ops":[{"field":"f","op":"inc","value":1}],"ttl":5,"unset":["b"]}"#.utf8)
+        let whole = Array(
+            #"{"entity":"e","record_id":"r","action":"update","data":{"a":1},"ops":[{"field":"f","op":"inc","value":1}],"ttl":5,"unset":["b"]}"#
+                .utf8)
         var random = SeededRandom(seed: 11)
         for _ in 0..<20_000 {
             var bytes = whole

@@ -3,7 +3,12 @@ import SyncCore
 import Testing
 
 @Suite("Plain text") struct PlainTextTests {
-    @Test("Numbers have commas", arguments: [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (-1_000, "-1,000"), (.min, "-9,223,372,036,854,775,808")] as [(Int64, String)])
+    @Test(
+        "Numbers have commas",
+        arguments: [
+            (0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (-1_000, "-1,000"),
+            (.min, "-9,223,372,036,854,775,808"),
+        ] as [(Int64, String)])
     func counts(_ value: Int64, _ text: String) { #expect(PlainText.count(value) == text) }
 
     @Test(
@@ -11,7 +16,7 @@ import Testing
         arguments: [
             (0, "0 B"), (-5, "0 B"), (999, "999 B"), (1_000, "1.0 KB"), (1_049, "1.0 KB"), (1_050, "1.1 KB"),
             (9_949, "9.9 KB"), (9_950, "10 KB"), (18_211, "18 KB"), (999_499, "999 KB"), (999_500, "1.0 MB"),
-             (4_610_000, "4.6 MB"), (12_000_000_000, "12 GB"), (.max, "9223372 TB"),
+            (4_610_000, "4.6 MB"), (12_000_000_000, "12 GB"), (.max, "9223372 TB"),
         ] as [(Int64, String)])
     func sizes(_ value: Int64, _ text: String) { #expect(PlainText.bytes(value) == text) }
 
@@ -34,20 +39,33 @@ import Testing
 
     @Test(
         "Outside text can neither move the cursor nor turn the line around",
-        arguments: ["a\u{1B}[31mb", "a\nb", "a\rb", "a\u{7F}b", "a\u{9B}b", "a\u{202E}b", "a\u{2066}b", "a\u{2028}b", "a\u{0}b"])
+        arguments: [
+            "a\u{1B}[31mb", "a\nb", "a\rb", "a\u{7F}b", "a\u{9B}b", "a\u{202E}b", "a\u{2066}b", "a\u{2028}b", "a\u{0}b",
+        ])
     func safe(_ text: String) {
         let shown = PlainText.safe(text)
-        #expect(shown.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F && !(0x80..<0xA0).contains($0.value) && !(0x2028...0x2069).contains($0.value) })
+        #expect(
+            shown.unicodeScalars.allSatisfy {
+                $0.value >= 0x20 && $0.value != 0x7F && !(0x80..<0xA0).contains($0.value)
+                    && !(0x2028...0x2069).contains($0.value)
+            })
         #expect(shown.hasPrefix("a?"))
     }
 
     @Test("Ordinary text stays as it is", arguments: ["audits/a-9", "Überprüfung – fertig", "日本", "e\u{301}"])
     func keeps(_ text: String) { #expect(PlainText.safe(text).unicodeScalars.elementsEqual(text.unicodeScalars)) }
 
-    @Test("Columns count what a terminal shows", arguments: [("abc", 3), ("日本", 4), ("e\u{301}", 1), ("é", 1), ("👍", 2), ("", 0)])
+    @Test(
+        "Columns count what a terminal shows",
+        arguments: [("abc", 3), ("日本", 4), ("e\u{301}", 1), ("é", 1), ("👍", 2), ("", 0)])
     func columns(_ text: String, _ count: Int) { #expect(PlainText.columns(text) == count) }
 
-    @Test("Clipped text fits, and says that it was cut", arguments: [("abcdef", 6, "abcdef"), ("abcdef", 5, "abcd…"), ("日本語", 4, "日…"), ("日本語", 5, "日本…"), ("abc", 1, "…"), ("abc", 0, "")])
+    @Test(
+        "Clipped text fits, and says that it was cut",
+        arguments: [
+            ("abcdef", 6, "abcdef"), ("abcdef", 5, "abcd…"), ("日本語", 4, "日…"), ("日本語", 5, "日本…"), ("abc", 1, "…"),
+            ("abc", 0, ""),
+        ])
     func clips(_ text: String, _ width: Int, _ clipped: String) { #expect(PlainText.clip(text, to: width) == clipped) }
 
     @Test("Wrapped text breaks at spaces where it can")
@@ -66,7 +84,9 @@ import Testing
         let alphabet = Array("ab  日e\u{301}".unicodeScalars)
         for _ in 0..<2_000 {
             var text = ""
-            for _ in 0..<Int.random(in: 0..<40, using: &random) { text.unicodeScalars.append(alphabet.randomElement(using: &random) ?? "a") }
+            for _ in 0..<Int.random(in: 0..<40, using: &random) {
+                text.unicodeScalars.append(alphabet.randomElement(using: &random) ?? "a")
+            }
             let width = Int.random(in: 2..<12, using: &random)
             let lines = PlainText.wrap(text, to: width, lines: 100)
             #expect(lines.allSatisfy { PlainText.columns($0) <= width }, "\(text.debugDescription) in \(width)")
@@ -77,19 +97,20 @@ import Testing
 
     @Test("JSON for people has the numbers and strings as they were sent")
     func pretty() {
-        #expect(exactly(#"{"a":1.10,"b":[],"c":{},"d":[1,{"e":"\u00e9"}]}"#).pretty == """
-            {
-              "a": 1.10,
-              "b": [],
-              "c": {},
-              "d": [
-                1,
+        #expect(
+            exactly(#"{"a":1.10,"b":[],"c":{},"d":[1,{"e":"\u00e9"}]}"#).pretty == """
                 {
-                  "e": "\\u00e9"
+                  "a": 1.10,
+                  "b": [],
+                  "c": {},
+                  "d": [
+                    1,
+                    {
+                      "e": "\\u00e9"
+                    }
+                  ]
                 }
-              ]
-            }
-            """)
+                """)
         #expect(exactly("null").pretty == "null")
     }
 }

@@ -47,7 +47,9 @@ import Testing
                 .any([.test(path("a"), .eq(1)), .test(path("data", "b"), .isIn(["x", nil]))]),
                 .test(path("c"), .exists(true)), .test(path("d"), .prefix("p")),
             ]))
-        query.sort = [.init(.updatedAt, isDescending: true), .init(.field(path("updated_at"))), .init(.field(path("data")))]
+        query.sort = [
+            .init(.updatedAt, isDescending: true), .init(.field(path("updated_at"))), .init(.field(path("data"))),
+        ]
         query.fields = [path("id"), path("site", "name")]
         query.limit = 7
         query.cursor = "c"
@@ -70,7 +72,8 @@ import Testing
     }
 
     static func nested(_ levels: Int) -> String {
-        #"{"entity":"e","where":"# + String(repeating: #"{"and":["#, count: levels) + #"{"field":"a","op":"eq","value":1}"#
+        #"{"entity":"e","where":"# + String(repeating: #"{"and":["#, count: levels)
+            + #"{"field":"a","op":"eq","value":1}"#
             + String(repeating: "]}", count: levels) + "}"
     }
 
@@ -84,18 +87,25 @@ import Testing
             Bad(#"{"entity":"e","where":{}}"#, .malformed, "/where/field"),
             Bad(#"{"entity":"e","where":{"and":[]}}"#, .malformed, "/where/and"),
             Bad(#"{"entity":"e","where":{"and":[{"or":7}]}}"#, .malformed, "/where/and/0/or"),
-            Bad(#"{"entity":"e","where":{"and":[{"field":"a","op":"eq","value":1}],"or":[]}}"#, .unknownMember, "/where/or"),
+            Bad(
+                #"{"entity":"e","where":{"and":[{"field":"a","op":"eq","value":1}],"or":[]}}"#, .unknownMember,
+                "/where/or"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"eq"}}"#, .malformed, "/where/value"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"like","value":1}}"#, .validation, "/where/op"),
             Bad(#"{"entity":"e","where":{"field":"a..b","op":"eq","value":1}}"#, .validation, "/where/field"),
-            Bad(#"{"entity":"e","where":{"field":"a.b.c.d.e.f.g.h.i","op":"eq","value":1}}"#, .validation, "/where/field"),
+            Bad(
+                #"{"entity":"e","where":{"field":"a.b.c.d.e.f.g.h.i","op":"eq","value":1}}"#, .validation,
+                "/where/field"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"in","value":1}}"#, .validation, "/where/value"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"in","value":[[1]]}}"#, .validation, "/where/value"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"lt","value":null}}"#, .validation, "/where/value"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"eq","value":{}}}"#, .validation, "/where/value"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"exists","value":"true"}}"#, .validation, "/where/value"),
             Bad(#"{"entity":"e","where":{"field":"a","op":"eq","value":1,"not":true}}"#, .unknownMember, "/where/not"),
-            Bad(#"{"entity":"e","where":{"and":["# + Array(repeating: #"{"field":"a","op":"eq","value":1}"#, count: 128).joined(separator: ",") + "]}}", .validation, "/where"),
+            Bad(
+                #"{"entity":"e","where":{"and":["#
+                    + Array(repeating: #"{"field":"a","op":"eq","value":1}"#, count: 128).joined(separator: ",")
+                    + "]}}", .validation, "/where"),
             Bad(nested(9), .validation, "/where" + String(repeating: "/and/0", count: 8)),
             Bad(#"{"entity":"e","sort":"a"}"#, .malformed, "/sort"),
             Bad(#"{"entity":"e","sort":["a","b","c","d","e"]}"#, .validation, "/sort"),

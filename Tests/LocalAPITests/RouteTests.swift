@@ -28,9 +28,12 @@ private let audits = EntityName(trusted: "audits")
             "GET", "/v1/mutations?state=pending,in_flight&entity=audits&record_id=a-1&app=me&after=7&limit=1000",
             .mutations(
                 MutationListQuery(
-                    states: [.pending, .inFlight], entity: audits, recordID: RecordID(trusted: "a-1"), app: .me, after: 7,
+                    states: [.pending, .inFlight], entity: audits, recordID: RecordID(trusted: "a-1"), app: .me,
+                    after: 7,
                     limit: 1_000)), .read),
-        Good("GET", "/v1/mutations?app=inspector", .mutations(MutationListQuery(app: .named(AppName(trusted: "inspector")))), .read),
+        Good(
+            "GET", "/v1/mutations?app=inspector",
+            .mutations(MutationListQuery(app: .named(AppName(trusted: "inspector")))), .read),
         Good("GET", "/v1/rejected", .mutations(MutationListQuery(states: [.rejected, .failed, .held])), .read),
         Good("GET", "/v1/rejected?state=held", .mutations(MutationListQuery(states: [.held])), .read),
         Good("GET", "/v1/rejected/0199c3f3-2", .mutation(key), .read),
@@ -38,8 +41,12 @@ private let audits = EntityName(trusted: "audits")
         Good("DELETE", "/v1/mutations/0199c3f3-2", .cancelMutation(key), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/retry", .retryMutation(key), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/discard", .discardMutation(key), .enqueue),
-        Good("GET", "/v1/records/audits/a-17", .record(RecordName(audits, RecordID(trusted: "a-17")), view: .merged), .read),
-        Good("GET", "/v1/records/audits/a%3A17?view=both", .record(RecordName(audits, RecordID(trusted: "a:17")), view: .both), .read),
+        Good(
+            "GET", "/v1/records/audits/a-17", .record(RecordName(audits, RecordID(trusted: "a-17")), view: .merged),
+            .read),
+        Good(
+            "GET", "/v1/records/audits/a%3A17?view=both",
+            .record(RecordName(audits, RecordID(trusted: "a:17")), view: .both), .read),
         Good("GET", "/v1/records/audits", .records(RecordListQuery(audits)), .read),
         Good(
             "GET",
@@ -61,7 +68,9 @@ private let audits = EntityName(trusted: "audits")
         Good("GET", "/v1/readyz", .ready, nil),
         Good("GET", "/v1/metrics", .metrics, .read),
         Good("GET", "/v1/events", .events(EventQuery()), .read),
-        Good("GET", "/v1/events?types=mutation,sync&entity=audits", .events(EventQuery(types: [.mutation, .sync], entity: audits)), .read),
+        Good(
+            "GET", "/v1/events?types=mutation,sync&entity=audits",
+            .events(EventQuery(types: [.mutation, .sync], entity: audits)), .read),
         Good("POST", "/v1/sync", .sync, .enqueue),
         Good("POST", "/v1/pause", .pause, .operate),
         Good("POST", "/v1/resume", .resume, .operate),
@@ -162,7 +171,9 @@ private let audits = EntityName(trusted: "audits")
         Bad("GET", "/v1/mutations?=5", .malformed, "name=value"),
         Bad("GET", "/v1/mutations?limit=5&", .malformed, "name=value"),
         Bad("GET", "/v1/mutations?a%00b=1", .malformed, "control"),
-        Bad("GET", "/v1/mutations?" + Array(repeating: "a=1", count: 65).joined(separator: "&"), .malformed, "more than 64"),
+        Bad(
+            "GET", "/v1/mutations?" + Array(repeating: "a=1", count: 65).joined(separator: "&"), .malformed,
+            "more than 64"),
         Bad("POST", "/v1/mutations?wait=done", .malformed, "one of acked"),
         Bad("POST", "/v1/mutations?timeout=5", .malformed, "wait=acked"),
         Bad("POST", "/v1/mutations?wait=acked&timeout=301", .malformed, "1 to 300"),
@@ -189,7 +200,9 @@ private let audits = EntityName(trusted: "audits")
         }
         #expect(problem.code == example.code.rawValue)
         #expect(problem.status == example.code.status)
-        #expect(problem.detail.contains(example.says) || problem.errors.contains { $0.detail.contains(example.says) }, "\(problem.detail)")
+        #expect(
+            problem.detail.contains(example.says) || problem.errors.contains { $0.detail.contains(example.says) },
+            "\(problem.detail)")
     }
 
     @Test("A wrong method is answered with the ones that exist")

@@ -58,7 +58,10 @@ import Testing
         var change: @Sendable (inout StatusDocument) -> Void
         var testDescription: String { "\(level): \(reasons)" }
 
-        init(_ level: StatusJudgement.Level, _ reasons: [String], _ change: @escaping @Sendable (inout StatusDocument) -> Void) {
+        init(
+            _ level: StatusJudgement.Level, _ reasons: [String],
+            _ change: @escaping @Sendable (inout StatusDocument) -> Void
+        ) {
             (self.level, self.reasons, self.change) = (level, reasons, change)
         }
     }
@@ -68,26 +71,46 @@ import Testing
         arguments: [
             Judged(.ok, []) { _ in },
             Judged(.ok, []) { $0.connectivity.state = "connecting" },
-            Judged(.ok, []) { $0.outbox.counts[.pending] = 5; $0.outbox.enqueued += 5 },
-            Judged(.degraded, ["offline"]) { $0.connectivity.state = "offline"; $0.sync.attempt = 3 },
+            Judged(.ok, []) {
+                $0.outbox.counts[.pending] = 5
+                $0.outbox.enqueued += 5
+            },
+            Judged(.degraded, ["offline"]) {
+                $0.connectivity.state = "offline"
+                $0.sync.attempt = 3
+            },
             Judged(.degraded, ["captive"]) { $0.connectivity.state = "captive" },
             Judged(.degraded, ["hub_unreachable"]) { $0.connectivity.state = "degraded" },
             Judged(.degraded, ["backoff"]) { $0.sync.attempt = 1 },
             Judged(.degraded, ["backoff"]) { $0.sync.notBefore = StatusSamples.now },
             Judged(.degraded, ["paused"]) { $0.sync.pause = .init(until: nil, reason: "", uid: 0) },
-            Judged(.degraded, ["rejected"]) { $0.outbox.counts[.rejected] = 1; $0.outbox.enqueued += 1 },
-            Judged(.degraded, ["parked"]) { $0.outbox.counts[.held] = 1; $0.outbox.enqueued += 1 },
+            Judged(.degraded, ["rejected"]) {
+                $0.outbox.counts[.rejected] = 1
+                $0.outbox.enqueued += 1
+            },
+            Judged(.degraded, ["parked"]) {
+                $0.outbox.counts[.held] = 1
+                $0.outbox.enqueued += 1
+            },
             Judged(.degraded, ["recovered"]) { $0.database.recovery = "recovered from corruption, 3 rows set aside" },
-            Judged(.degraded, ["deferred"]) { $0.outbox.deferred = [.init(priority: .bulk, count: 1, reason: "metered")] },
+            Judged(.degraded, ["deferred"]) {
+                $0.outbox.deferred = [.init(priority: .bulk, count: 1, reason: "metered")]
+            },
             Judged(.degraded, ["offline", "rejected"]) {
                 $0.connectivity.state = "offline"
                 $0.outbox.counts[.rejected] = 1
                 $0.outbox.enqueued += 1
                 $0.outbox.deferred = [.init(priority: .bulk, count: 1, reason: "offline")]
             },
-            Judged(.attention, ["auth"]) { $0.connectivity.state = "auth"; $0.sync.attempt = 9 },
+            Judged(.attention, ["auth"]) {
+                $0.connectivity.state = "auth"
+                $0.sync.attempt = 9
+            },
             Judged(.attention, ["incompatible"]) { $0.connectivity.state = "incompatible" },
-            Judged(.attention, ["conflicts"]) { $0.outbox.counts[.conflicted] = 1; $0.outbox.enqueued += 1 },
+            Judged(.attention, ["conflicts"]) {
+                $0.outbox.counts[.conflicted] = 1
+                $0.outbox.enqueued += 1
+            },
             Judged(.attention, ["disk_full"]) { $0.database.state = .diskFull },
             Judged(.attention, ["read_only"]) { $0.database.state = .readOnly },
             Judged(.attention, ["queue_full"]) { $0.database.state = .queueFull },
@@ -97,7 +120,10 @@ import Testing
             Judged(.attention, ["config"]) { $0.configuration.source = "last_good" },
             Judged(.attention, ["clock"]) { $0.sync.clock?.state = "suspect" },
             Judged(.attention, ["counters"]) { $0.outbox.enqueued += 1 },
-            Judged(.attention, ["counters", "paused"]) { $0.outbox.enqueued -= 1; $0.sync.pause = .init(until: nil, reason: "", uid: 0) },
+            Judged(.attention, ["counters", "paused"]) {
+                $0.outbox.enqueued -= 1
+                $0.sync.pause = .init(until: nil, reason: "", uid: 0)
+            },
         ])
     func judges(_ example: Judged) {
         var document = StatusSamples.settled
@@ -114,7 +140,8 @@ import Testing
 
     @Test("A status of another agent, older or newer, is read as far as it goes")
     func lenient() throws {
-        let json = try JSONReader.read(#"{"agent":{},"outbox":{"pending":{"normal":3},"new_state":7},"sync":{},"later":{}}"#)
+        let json = try JSONReader.read(
+            #"{"agent":{},"outbox":{"pending":{"normal":3},"new_state":7},"sync":{},"later":{}}"#)
         let document = try #require(StatusDocument(json))
         #expect(document.agent.version == "unknown")
         #expect(document.outbox.count(.pending) == 3)

@@ -12,11 +12,16 @@ enum StatusSamples {
 
     static var fresh: StatusDocument {
         StatusDocument(
-            agent: .init(version: "1.0.0", device: "gw-17", replica: "r-1", hub: "https://hub.example.org", uptime: .seconds(3)),
+            agent: .init(
+                version: "1.0.0", device: "gw-17", replica: "r-1", hub: "https://hub.example.org", uptime: .seconds(3)),
             database: .init(bytes: 49_152, walBytes: 0, freeBytes: 12_000_000_000, schema: 1, sqlite: "3.40.1"),
             configuration: .init(version: 1),
-            connectivity: .init(state: "connecting", since: time("2026-11-20T21:40:47Z"), uplink: "eth0", links: [.init(name: "eth0", state: "up", isMetered: false, meteredBy: "config")]),
-            verdicts: [.init("critical", .allow), .init("normal", .allow), .init("bulk", .allow), .init("pull", .allow)],
+            connectivity: .init(
+                state: "connecting", since: time("2026-11-20T21:40:47Z"), uplink: "eth0",
+                links: [.init(name: "eth0", state: "up", isMetered: false, meteredBy: "config")]),
+            verdicts: [
+                .init("critical", .allow), .init("normal", .allow), .init("bulk", .allow), .init("pull", .allow),
+            ],
             sync: .init(nextAt: time("2026-11-20T21:40:52Z"), firstSync: .init(phase: "waiting")),
             entities: [.init(name: "audits", kind: "record", records: 0, pending: 0)])
     }
@@ -30,7 +35,8 @@ enum StatusSamples {
         status.connectivity.since = time("2026-11-18T17:28:50Z")
         status.sync = .init(
             lastSuccess: time("2026-11-20T21:40:12Z"), nextAt: time("2026-11-20T21:41:12Z"), isCaughtUp: true,
-            firstSync: .init(phase: "done"), clock: .init(offset: .milliseconds(412), error: .milliseconds(60), state: "synced"),
+            firstSync: .init(phase: "done"),
+            clock: .init(offset: .milliseconds(412), error: .milliseconds(60), state: "synced"),
             server: .init(epoch: "7f3a", head: 90_215, syncVersion: 1))
         status.outbox = .init(counts: [.done: 1_184, .coalesced: 15, .cancelled: 5], enqueued: 1_204, limit: 100_000)
         status.entities = [
@@ -91,7 +97,9 @@ enum StatusSamples {
             .init(
                 state: .rejected, id: "0199c3f3-0000-7000-8000-000000000001",
                 record: RecordName(EntityName(trusted: "audits"), RecordID(trusted: "a-9")),
-                problem: Problem("validation", status: 422, detail: "status must be one of open, closed\u{1B}[31m, and that rather soon, please"))
+                problem: Problem(
+                    "validation", status: 422,
+                    detail: "status must be one of open, closed\u{1B}[31m, and that rather soon, please"))
         ]
         return status
     }
@@ -122,7 +130,8 @@ enum StatusSamples {
 
     static var paused: StatusDocument {
         var status = settled
-        status.sync.pause = EngineMemory.Pause(until: time("2026-11-21T06:00:00Z"), reason: "satellite window", uid: 1_001)
+        status.sync.pause = EngineMemory.Pause(
+            until: time("2026-11-21T06:00:00Z"), reason: "satellite window", uid: 1_001)
         status.sync.nextAt = nil
         status.outbox.counts[.pending] = 1
         status.outbox.pending = [.normal: 1]
@@ -137,7 +146,8 @@ enum StatusSamples {
         var status = offline
         status.connectivity.state = "captive"
         status.connectivity.cause = "bad_reply"
-        status.connectivity.detail = "an answer with status 200 carried text/html and no Sync-Version: something answers in the hub's place"
+        status.connectivity.detail =
+            "an answer with status 200 carried text/html and no Sync-Version: something answers in the hub's place"
         status.sync.lastError = "pull: not an answer of a hub (text/html)"
         status.sync.badReplies = 12
         status.outbox.deferred = [.init(.normal, count: 17, .init(.captive))]
@@ -148,7 +158,8 @@ enum StatusSamples {
         var status = offline
         status.database.state = .diskFull
         status.database.freeBytes = 12_000_000
-        status.configuration.error = "/etc/agentd/agentd.yaml:12:8: sync.debounce: \"2x\" is not a length of time, expected something like 2s"
+        status.configuration.error =
+            "/etc/agentd/agentd.yaml:12:8: sync.debounce: \"2x\" is not a length of time, expected something like 2s"
         return status
     }
 }

@@ -55,7 +55,8 @@ import Testing
 
     @Test("Times are shown in the zone that is asked for")
     func zone() {
-        let lines = StatusScreen.render(StatusSamples.offline, now: StatusSamples.now, color: false, offset: .seconds(7_200))
+        let lines = StatusScreen.render(
+            StatusSamples.offline, now: StatusSamples.now, color: false, offset: .seconds(7_200))
         #expect(lines[3].contains("since 22:59:00;"))
     }
 
@@ -63,7 +64,9 @@ import Testing
     func neverSafe() {
         var lost = StatusSamples.settled
         lost.outbox.enqueued += 1
-        #expect(StatusScreen.render(lost, now: StatusSamples.now, color: false)[2] == "WORK      the counters do not add up: 1,205 accepted, 1,204 found")
+        #expect(
+            StatusScreen.render(lost, now: StatusSamples.now, color: false)[2]
+                == "WORK      the counters do not add up: 1,205 accepted, 1,204 found")
         #expect(lost.overall == StatusJudgement(level: .attention, reasons: ["counters"]))
         var lazy = StatusSamples.settled
         lazy.database.durability = "normal"
@@ -235,6 +238,7 @@ import Testing
             CONFIG    not taken: /etc/agentd/agentd.yaml:12:8: sync.debounce: "2x" is not a
                       length of time, expected something like 2s
             """,
-            brief: "attention: disk_full, config, hub_unreachable; degraded; 18 waiting, oldest 41 min; next try in 12 s"),
+            brief:
+                "attention: disk_full, config, hub_unreachable; degraded; 18 waiting, oldest 41 min; next try in 12 s"),
     ]
 }

@@ -141,7 +141,8 @@ package struct PauseAnswer: Hashable, Sendable {
     package init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard reader.object["paused"]?.array != nil else { return nil }
-        pause = reader.list("paused").isEmpty
+        pause =
+            reader.list("paused").isEmpty
             ? nil
             : EngineMemory.Pause(
                 until: reader.time("until"), reason: reader.text("reason") ?? "",

@@ -1,6 +1,7 @@
 package import SyncCore
 
-/// What an app gets for a mutation. It leaves only when its durability is reached, and says so when that is less than flash.
+/// What an app gets for a mutation. It leaves only when its durability is reached, and says so when that is less than
+/// flash.
 package struct EnqueueAnswer: Hashable, Sendable {
     package var id: MutationKey
     package var seq: Int64
@@ -14,8 +15,8 @@ package struct EnqueueAnswer: Hashable, Sendable {
         LocalAnswer(enqueued.isRepeat ? 200 : 201, headers: location(enqueued.key)) { write(enqueued, to: &$0) }
     }
 
-    /// For `?wait=acked`: 201 when `state` is final, else 202 because the time ran out first. `enqueued.state` is where the
-    /// mutation stands now.
+    /// For `?wait=acked`: 201 when `state` is final, else 202 because the time ran out first. `enqueued.state` is
+    /// where the mutation stands now.
     package static func waited(_ enqueued: Enqueued) -> LocalAnswer {
         let isFinal = enqueued.state.isTerminal || MutationListQuery.needingAttention.contains(enqueued.state)
         return LocalAnswer(isFinal ? 201 : 202, headers: location(enqueued.key)) { write(enqueued, to: &$0) }
@@ -52,7 +53,9 @@ package struct EnqueueAnswer: Hashable, Sendable {
         seq = reader.int("seq") ?? 0
         state = reader.text("state") ?? "unknown"
         let name = reader.inside("record")
-        if let entity = name.text("entity").flatMap({ EntityName($0) }), let id = name.text("id").flatMap({ RecordID($0) }) {
+        if let entity = name.text("entity").flatMap({ EntityName($0) }),
+            let id = name.text("id").flatMap({ RecordID($0) })
+        {
             record = RecordName(entity, id)
         }
         durability = reader.text("durability").flatMap { EntityRules.Durability(rawValue: $0) }
@@ -98,7 +101,8 @@ package enum BulkAnswer: Hashable, Sendable {
         return writer.bytes + [UInt8(ascii: "\n")]
     }
 
-    /// - Parameter position: The place of this answer in the stream, from 1; stands in for a line number that was not sent.
+    /// - Parameter position: The place of this answer in the stream, from 1; stands in for a line number that was not
+    ///   sent.
     package init?(_ json: JSON, position: Int64) {
         let reader = AnswerReader(json)
         let line = reader.int("line") ?? position

@@ -73,7 +73,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
     }
 
-    /// Exit status of `agentctl` when this is the answer: 1 the answer is no, 2 not reachable, 64 usage, 77 not allowed.
+    /// Exit status of `agentctl` when this is the answer: 1 the answer is no, 2 not reachable, 64 usage, 77 not
+    /// allowed.
     package var exitStatus: Int32 {
         switch self {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
@@ -107,6 +108,7 @@ extension Problem {
         if let allow = members["allow"]?.array { headers["Allow"] = allow.compactMap(\.text).joined(separator: ", ") }
         if let retryAfter { headers["Retry-After"] = String(retryAfter) }
         return LocalAnswer(
-            status, contentType: LocalProblem.contentType, headers: headers, body: json(prefix: Problem.localPrefix).bytes)
+            status, contentType: LocalProblem.contentType, headers: headers,
+            body: json(prefix: Problem.localPrefix).bytes)
     }
 }

@@ -50,8 +50,10 @@ package struct MutationItem: Hashable, Sendable {
     package var history: [Step]?
 
     package init(
-        id: String, seq: Int64, record: RecordName, action: String, state: String, priority: String, attempts: Int64 = 0,
-        createdAt: Timestamp? = nil, nextAttemptAt: Timestamp? = nil, deferral: Deferral? = nil, problem: Problem? = nil,
+        id: String, seq: Int64, record: RecordName, action: String, state: String, priority: String,
+        attempts: Int64 = 0,
+        createdAt: Timestamp? = nil, nextAttemptAt: Timestamp? = nil, deferral: Deferral? = nil,
+        problem: Problem? = nil,
         app: String? = nil, author: String? = nil, into: String? = nil, supersedes: String? = nil, data: String? = nil,
         unset: String? = nil, operations: String? = nil, history: [Step]? = nil
     ) {

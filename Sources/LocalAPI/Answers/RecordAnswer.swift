@@ -97,7 +97,9 @@ package struct RecordAnswer: Hashable, Sendable {
     /// The document cut down to some of its fields, nested as they were.
     private static func project(_ document: String?, _ fields: [FieldPath]) -> JSON {
         // A stored document that does not read is shown as absent here, and found by the store's own checks.
-        guard let document, let object = (try? JSONReader.read(document, limits: .message))?.object else { return .null }
+        guard let document, let object = (try? JSONReader.read(document, limits: .message))?.object else {
+            return .null
+        }
         var result: JSONObject = [:]
         for path in fields { copy(path.names[...], from: object, to: &result) }
         return .object(result)

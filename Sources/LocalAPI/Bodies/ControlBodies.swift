@@ -2,8 +2,8 @@ package import SyncCore
 
 /// `POST /v1/sync`.
 package struct SyncBody: Hashable, Sendable {
-    /// What is to be done, and whether past metered, battery, window and backoff; never past `Retry-After`, auth or a hard
-    /// budget.
+    /// What is to be done, and whether past metered, battery, window and backoff; never past `Retry-After`, auth or a
+    /// hard budget.
     package var request: SyncRequest
     /// Answer when the cycle has ended.
     package var waits: Bool
@@ -147,8 +147,8 @@ package struct DiscardBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/config/check`: a configuration as text, because the agent opens no file that a client names; without a text
-/// it checks its own files, as a reload would, and changes nothing.
+/// `POST /v1/config/check`: a configuration as text, because the agent opens no file that a client names; without a
+/// text it checks its own files, as a reload would, and changes nothing.
 package struct ConfigCheckBody: Hashable, Sendable {
     /// Stands in the messages; nothing is opened by it.
     package var name: String

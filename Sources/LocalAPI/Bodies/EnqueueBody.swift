@@ -57,8 +57,8 @@ package enum EnqueueBody: Hashable, Sendable {
 package struct BulkLine: Hashable, Sendable {
     /// The sender's own name for the line, given back in its answer; a string or a number, at most 256 bytes.
     package var ref: JSON?
-    /// The app's key for this line, as the header `Idempotency-Key` is for a single mutation: an import that was cut can be
-    /// sent again from its start, and nothing is taken twice.
+    /// The app's key for this line, as the header `Idempotency-Key` is for a single mutation: an import that was cut
+    /// can be sent again from its start, and nothing is taken twice.
     package var appKey: AppKey?
     /// What is wrong with a line does not end the stream; it is the answer to this line.
     package var mutation: Result<NewMutation, Problem>
@@ -98,7 +98,9 @@ package struct BulkLine: Hashable, Sendable {
             switch member.name.text {
             case "ref":
                 line.ref = ref(member.value)
-                if line.ref == nil { draft.faults.malformed("/ref", "must be a string or a number of at most 256 bytes") }
+                if line.ref == nil {
+                    draft.faults.malformed("/ref", "must be a string or a number of at most 256 bytes")
+                }
             case "idempotency_key":
                 if let key = member.value.text, EnqueueBody.isKey(key) {
                     line.appKey = AppKey(key: key, fingerprint: EnqueueBody.fingerprint(bytes))

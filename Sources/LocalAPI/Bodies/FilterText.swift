@@ -9,9 +9,9 @@ extension RecordFilter {
 
     /// Reads `field:op:value`, split at the first two colons.
     ///
-    /// A value that is a JSON number, `true`, `false`, `null` or a string in quotes is that; anything else is text. So `7`
-    /// is the number and `"7"` the text. The operand of `in` is a list with commas between, where text in quotes may hold
-    /// commas itself; the operand of `prefix` is text as it stands, or what is inside quotes.
+    /// A value that is a JSON number, `true`, `false`, `null` or a string in quotes is that; anything else is text.
+    /// So `7` is the number and `"7"` the text. The operand of `in` is a list with commas between, where text in
+    /// quotes may hold commas itself; the operand of `prefix` is text as it stands, or what is inside quotes.
     package init?(text: String) {
         let parts = text.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let path = FieldPath(parameter: parts[0]) else { return nil }
@@ -21,7 +21,11 @@ extension RecordFilter {
             guard let list = RecordFilter.list(parts[2]) else { return nil }
             operand = .array(list)
         case "prefix":
-            if case .string(let text) = RecordFilter.scalar(parts[2]) { operand = .string(text) } else { operand = .string(parts[2]) }
+            if case .string(let text) = RecordFilter.scalar(parts[2]) {
+                operand = .string(text)
+            } else {
+                operand = .string(parts[2])
+            }
         default: operand = RecordFilter.scalar(parts[2])
         }
         guard case .success(let comparison) = RecordFilter.comparison(parts[1], operand) else { return nil }
@@ -32,7 +36,8 @@ extension RecordFilter {
     var text: String {
         guard case .test(let path, let comparison) = self else { preconditionFailure("not a single test") }
         let (word, operand) = comparison.written
-        let value = if case .array(let elements) = operand { elements.map(\.json).joined(separator: ",") } else { operand.json }
+        let value =
+            if case .array(let elements) = operand { elements.map(\.json).joined(separator: ",") } else { operand.json }
         return "\(path.parameter):\(word):\(value)"
     }
 

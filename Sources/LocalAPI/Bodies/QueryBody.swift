@@ -1,7 +1,7 @@
 package import SyncCore
 
 /// The body of `POST /v1/query`:
-/// `{"entity":"audits","where":{"and":[{"field":"status","op":"eq","value":"open"},{"or":[…]}]},"sort":["-updated_at"],…}`.
+/// `{"entity":"audits","where":{"and":[{"field":"status","op":"eq","value":"open"},{"or":[…]}]},"limit":9}`.
 package enum QueryBody {
     package static func read(_ bytes: [UInt8]) throws(Problem) -> RecordListQuery {
         let json = try BodyText.json(bytes)
@@ -55,7 +55,9 @@ package enum QueryBody {
             }
             var read: [RecordFilter] = []
             for (index, part) in parts.enumerated() {
-                if let part = condition(part, "\(place)/\(name)/\(index)", depth: depth + 1, &faults) { read.append(part) }
+                if let part = condition(part, "\(place)/\(name)/\(index)", depth: depth + 1, &faults) {
+                    read.append(part)
+                }
             }
             return join(read)
         }
@@ -106,7 +108,11 @@ package enum QueryBody {
                 reader.faults.wrong("/\(name)/\(index)", "a string", json)
                 continue
             }
-            if let element = parse(text) { elements.append(element) } else { reader.faults.refused("/\(name)/\(index)", rule) }
+            if let element = parse(text) {
+                elements.append(element)
+            } else {
+                reader.faults.refused("/\(name)/\(index)", rule)
+            }
         }
         return elements
     }
@@ -130,7 +136,10 @@ package enum QueryBody {
     private static func json(_ filter: RecordFilter) -> JSON {
         switch filter {
         case .test(let path, let comparison):
-            ["field": .string(path.parameter), "op": .string(comparison.written.word), "value": comparison.written.operand]
+            [
+                "field": .string(path.parameter), "op": .string(comparison.written.word),
+                "value": comparison.written.operand,
+            ]
         case .all(let parts): ["and": .array(parts.map(json))]
         case .any(let parts): ["or": .array(parts.map(json))]
         }

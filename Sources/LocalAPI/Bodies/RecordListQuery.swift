@@ -34,7 +34,8 @@ package struct RecordListQuery: Hashable, Sendable {
     package static let limitMax = 1_000
     package static let sortMax = 4
     static let fieldsMax = 64
-    /// Comparisons and list elements of a filter (``SyncCore/RecordFilter/size``), and its levels: each costs a term of SQL.
+    /// Comparisons and list elements of a filter (``SyncCore/RecordFilter/size``), and its levels: each costs a term
+    /// of SQL.
     package static let sizeMax = 128
     static let depthMax = 8
     static let cursorBytesMax = 4_096
@@ -54,8 +55,8 @@ package struct RecordListQuery: Hashable, Sendable {
         self.statuses = statuses
     }
 
-    /// Reads `filter=field:op:value` (any number, all must hold), `sort`, `fields`, `limit`, `cursor`, `include_deleted`,
-    /// `sync_status`.
+    /// Reads `filter=field:op:value` (any number, all must hold), `sort`, `fields`, `limit`, `cursor`,
+    /// `include_deleted`, `sync_status`.
     init(_ entity: EntityName, from p: inout ParameterReader) throws(Problem) {
         self.init(entity)
         var tests: [RecordFilter] = []
@@ -73,12 +74,16 @@ package struct RecordListQuery: Hashable, Sendable {
             let keys = text.split(separator: ",", omittingEmptySubsequences: false).map { Sort(text: String($0)) }
             guard keys.count <= RecordListQuery.sortMax, !keys.contains(nil) else {
                 throw p.refusal(
-                    "sort", "must be 1 to \(RecordListQuery.sortMax) fields with commas between, each with - before it to go down")
+                    "sort",
+                    "must be 1 to \(RecordListQuery.sortMax) fields with commas between, each with - before it to go down"
+                )
             }
             sort = keys.compactMap { $0 }
         }
         if let text = try p.text("fields") {
-            let paths = text.split(separator: ",", omittingEmptySubsequences: false).map { FieldPath(parameter: String($0)) }
+            let paths = text.split(separator: ",", omittingEmptySubsequences: false).map {
+                FieldPath(parameter: String($0))
+            }
             guard paths.count <= RecordListQuery.fieldsMax, !paths.contains(nil) else {
                 throw p.refusal("fields", "must be 1 to \(RecordListQuery.fieldsMax) fields with commas between")
             }
@@ -86,15 +91,17 @@ package struct RecordListQuery: Hashable, Sendable {
         }
         if let limit = try p.integer("limit", in: 1...Int64(RecordListQuery.limitMax)) { self.limit = Int(limit) }
         cursor = try p.text("cursor")
-        if let cursor, cursor.utf8.count > RecordListQuery.cursorBytesMax { throw p.refusal("cursor", "is not one of ours") }
+        if let cursor, cursor.utf8.count > RecordListQuery.cursorBytesMax {
+            throw p.refusal("cursor", "is not one of ours")
+        }
         includesDeleted = try p.flag("include_deleted") ?? false
         statuses = Set(try p.words("sync_status", RecordSnapshot.SyncStatus.allCases.map { ($0.name, $0) }) ?? [])
     }
 }
 
 extension FieldPath {
-    /// `status`, `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field can be
-    /// named whatever it is called: `data.data.x` is the field `x` inside the field `data`.
+    /// `status`, `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field
+    /// can be named whatever it is called: `data.data.x` is the field `x` inside the field `data`.
     package init?(parameter text: String) {
         self.init(dotted: text.hasPrefix("data.") ? String(text.dropFirst(5)) : text)
     }
@@ -103,8 +110,8 @@ extension FieldPath {
 }
 
 extension RecordListQuery.Sort {
-    /// `updated_at`, `-status`. `id`, `updated_at` and `version` are the record's own; a field of the document with such a
-    /// name is `data.id` and so on.
+    /// `updated_at`, `-status`. `id`, `updated_at` and `version` are the record's own; a field of the document with
+    /// such a name is `data.id` and so on.
     package init?(text: String) {
         let isDescending = text.hasPrefix("-")
         let name = isDescending ? String(text.dropFirst()) : text

@@ -1,5 +1,5 @@
-import Synchronization
 import SyncCore
+import Synchronization
 
 /// How an import went, counted from the answers.
 package struct ImportOutcome: Hashable, Sendable {
@@ -7,7 +7,8 @@ package struct ImportOutcome: Hashable, Sendable {
     /// Of the accepted: taken before, under the same key.
     package var repeated: Int64 = 0
     package var failed: Int64 = 0
-    /// The agent's own count came and agrees; otherwise the stream was cut, and lines without an answer are not accepted.
+    /// The agent's own count came and agrees; otherwise the stream was cut, and lines without an answer are not
+    /// accepted.
     package var isComplete = false
 
     package init() {}
@@ -17,17 +18,18 @@ extension AgentClient {
     /// Sends lines as they come and gives back the answers as they come; neither side is ever held whole.
     ///
     /// - Parameters:
-    ///   - nextPiece: Called on the transport's thread for the next bytes of NDJSON, at most the given count; `nil` at the
-    ///     end. Lines may be cut anywhere.
+    ///   - nextPiece: Called on the transport's thread for the next bytes of NDJSON, at most the given count; `nil` at
+    ///     the end. Lines may be cut anywhere.
     ///   - onAnswer: Called on the transport's thread for each line, in order.
-    /// - Throws: `.refused` when the agent takes nothing at all. A refused line is an answer, a cut stream an outcome that
-    ///   is not complete.
+    /// - Throws: `.refused` when the agent takes nothing at all. A refused line is an answer, a cut stream an outcome
+    ///   that is not complete.
     package func importLines(
         nextPiece: @escaping @Sendable (_ upTo: Int) -> [UInt8]?, onAnswer: @escaping @Sendable (BulkAnswer) -> Void
     ) async throws(AgentError) -> ImportOutcome {
         var request = request(.enqueueLines, headers: ["Content-Type": LocalAnswer.lines])
         request.body = .pieces(nextPiece)
-        // The pace is that of whoever makes the lines: a pipe may be silent for hours. And the answers together have no limit.
+        // The pace is that of whoever makes the lines: a pipe may be silent for hours. And the answers together have
+        // no limit.
         request.deadlines.firstByte = nil
         request.deadlines.idle = nil
         request.deadlines.total = nil
@@ -59,8 +61,8 @@ extension AgentClient {
         try await events(query, WatchPosition(lastID), onEvent)
     }
 
-    /// Follows the event stream over restarts of the agent, each time after the last event seen, until `onEvent` returns
-    /// `false`. Nothing is missed: what is no longer kept comes as a `reset` event.
+    /// Follows the event stream over restarts of the agent, each time after the last event seen, until `onEvent`
+    /// returns `false`. Nothing is missed: what is no longer kept comes as a `reset` event.
     ///
     /// - Parameters:
     ///   - pause: Waits that long; the caller's way to do so.

@@ -50,17 +50,22 @@ package struct AgentClient: Sendable {
     }
 
     /// The reply is about the new mutation.
-    package func retry(_ key: MutationKey, _ body: RetryBody = RetryBody()) async throws(AgentError) -> Reply<EnqueueAnswer> {
+    package func retry(
+        _ key: MutationKey, _ body: RetryBody = RetryBody()
+    ) async throws(AgentError) -> Reply<EnqueueAnswer> {
         try await call(.retryMutation(key), body: body.bytes) { EnqueueAnswer($0) }
     }
 
-    package func discard(_ key: MutationKey, _ body: DiscardBody = DiscardBody()) async throws(AgentError) -> Reply<Void> {
+    package func discard(
+        _ key: MutationKey, _ body: DiscardBody = DiscardBody()
+    ) async throws(AgentError) -> Reply<Void> {
         try await call(.discardMutation(key), body: body.bytes) { _ in () }
     }
 
     // MARK: The mirror
 
-    package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer> {
+    package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer>
+    {
         try await call(.record(name, view: view)) { RecordAnswer($0) }
     }
 

@@ -29,14 +29,15 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     static func transport(_ doing: String, socket: String, _ error: TransportError) -> AgentError {
         let isAbsent = error.code == .unreachable || error.code == .unresolved
         let code: Code = isAbsent ? .unreachable : .badAnswer
-        let detail = isAbsent ? "no agent answers at \(socket): \(reason(error.detail))" : "\(error.doing): \(error.detail)"
+        let detail =
+            isAbsent ? "no agent answers at \(socket): \(reason(error.detail))" : "\(error.doing): \(error.detail)"
         return AgentError(
             code: code, doing: doing, detail: detail, problem: Problem(code.rawValue, status: 0, detail: detail),
             isRetryable: isAbsent || error.code == .broken || error.code == .timedOut)
     }
 
-    /// The system's own words, which the transport puts in brackets at the end; what stands before them speaks of a host and
-    /// a port, which a Unix socket does not have.
+    /// The system's own words, which the transport puts in brackets at the end; what stands before them speaks of a
+    /// host and a port, which a Unix socket does not have.
     private static func reason(_ detail: String) -> Substring {
         guard detail.hasSuffix(")"), let open = detail.lastIndex(of: "(") else { return detail[...] }
         return detail[open...].dropFirst().dropLast()

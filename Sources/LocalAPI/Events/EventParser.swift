@@ -1,7 +1,7 @@
 /// Reads an event stream however it is cut into pieces, even inside a character or a line end.
 ///
-/// The WHATWG algorithm ("Interpreting an event stream"): lines end with LF, CR or CRLF; a blank line dispatches; a line
-/// that starts with a colon is a comment; an unfinished event at the end of the stream is dropped.
+/// The WHATWG algorithm ("Interpreting an event stream"): lines end with LF, CR or CRLF; a blank line dispatches; a
+/// line that starts with a colon is a comment; an unfinished event at the end of the stream is dropped.
 package struct EventParser: Sendable {
     /// Longest line and event; the agent's own are far smaller. What is longer ends the stream, or memory would not.
     package static let bytesMax = 4 << 20

@@ -27,7 +27,8 @@ package enum EventStream {
         event(id: id, type: "reset", data: "{}".utf8)
     }
 
-    /// Last event for a reader that fell too far behind. It carries no id, so that the reader resumes after what it got.
+    /// Last event for a reader that fell too far behind. It carries no id, so that the reader resumes after what it
+    /// got.
     package static let overflow: [UInt8] = Array("event: overflow\ndata: {}\n\n".utf8)
 
     /// `reset` and `overflow` tell of the stream; they are no news, and a stream of nothing else is no progress.
@@ -52,8 +53,8 @@ package enum EventStream {
     }
 
     private static func append(_ data: some Collection<UInt8>, to bytes: inout [UInt8]) {
-        // A line feed would end the field. JSON text from our writer has none, but a stored payload is data from outside
-        // this file, so the rule of the format is followed: one `data` field a line.
+        // A line feed would end the field. JSON text from our writer has none, but a stored payload is data from
+        // outside this file, so the rule of the format is followed: one `data` field a line.
         for line in data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
             bytes.append(contentsOf: "data: ".utf8)
             bytes.append(contentsOf: line)

@@ -1,8 +1,8 @@
 /// Reads CSV by RFC 4180 from pieces of any size, row by row.
 ///
-/// Fields are separated by commas; a field in double quotes may hold commas, line ends and doubled quotes. Lines end with LF
-/// or CRLF. A byte order mark at the start and empty lines are skipped. A row that breaks the rules is reported, and reading
-/// goes on after its line.
+/// Fields are separated by commas; a field in double quotes may hold commas, line ends and doubled quotes. Lines end
+/// with LF or CRLF. A byte order mark at the start and empty lines are skipped. A row that breaks the rules is
+/// reported, and reading goes on after its line.
 package struct CSVReader: Sendable {
     package struct Field: Hashable, Sendable {
         package var bytes: [UInt8]
@@ -108,8 +108,11 @@ package struct CSVReader: Sendable {
 
     private mutating func content(_ byte: UInt8, _ rows: inout [Row]) {
         rowBytes += 1
-        if rowBytes > rowBytesMax, state != .skipping { return fail("the row is longer than \(rowBytesMax) bytes", &rows) }
-        let quote = UInt8(ascii: "\""), comma = UInt8(ascii: ",")
+        if rowBytes > rowBytesMax, state != .skipping {
+            return fail("the row is longer than \(rowBytesMax) bytes", &rows)
+        }
+        let quote = UInt8(ascii: "\"")
+        let comma = UInt8(ascii: ",")
         switch state {
         case .fieldStart where byte == quote:
             isQuoted = true

@@ -11,11 +11,11 @@ package enum ImportPiece: Hashable, Sendable {
     case failed(String)
 }
 
-/// Between a file and ``AgentClient/importLines(nextPiece:onAnswer:)``: encodes what is read, counts what is answered, and
-/// stops when the agent has no room.
+/// Between a file and ``AgentClient/importLines(nextPiece:onAnswer:)``: encodes what is read, counts what is
+/// answered, and stops when the agent has no room.
 ///
-/// A bad line does not stop an import, for the next one may be good. A full queue does: whatever else were sent would only
-/// be refused, and a file of a million lines with it.
+/// A bad line does not stop an import, for the next one may be good. A full queue does: whatever else were sent would
+/// only be refused, and a file of a million lines with it.
 package final class ImportFeed: Sendable {
     package struct Report: Hashable, Sendable {
         package var bytesRead: Int64 = 0

@@ -1,5 +1,5 @@
-/// What a peer may do, from its credentials and the access rules. Each role includes the ones before it. The raw value is
-/// the word in the configuration and in messages.
+/// What a peer may do, from its credentials and the access rules. Each role includes the ones before it. The raw
+/// value is the word in the configuration and in messages.
 package enum Role: String, Sendable, CaseIterable, Comparable {
     /// Read the mirror, the mutations, the status and the events.
     case read

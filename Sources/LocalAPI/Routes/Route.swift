@@ -2,8 +2,8 @@ package import SyncCore
 
 /// One request of the local API, as far as its method and target say it. Bodies are read by the types in `Bodies`.
 ///
-/// To add a route: a case here, its row in ``RouteParser``, its role and body below, and what the client sends for it in
-/// ``RouteTarget``. The compiler asks for the last three.
+/// To add a route: a case here, its row in ``RouteParser``, its role and body below, and what the client sends for it
+/// in ``RouteTarget``. The compiler asks for the last three.
 package enum Route: Hashable, Sendable {
     // Changes
     case enqueue(wait: Duration?)

@@ -38,11 +38,14 @@ enum RouteParser {
         case "mutations": [("GET", { p throws(Problem) in .mutations(try mutationList(&p)) }), ("POST", enqueue)]
         case "rejected":
             [
-                ("GET", { p throws(Problem) in
-                    var query = try mutationList(&p)
-                    query.states = query.states ?? MutationListQuery.needingAttention
-                    return .mutations(query)
-                })
+                (
+                    "GET",
+                    { p throws(Problem) in
+                        var query = try mutationList(&p)
+                        query.states = query.states ?? MutationListQuery.needingAttention
+                        return .mutations(query)
+                    }
+                )
             ]
         case "query": [("POST", plain(.query))]
         case "entities": [("GET", plain(.entities))]
@@ -125,7 +128,9 @@ enum RouteParser {
     }
 
     private static func identifier<Kind>(_ text: String, _ what: String) throws(Problem) -> Identifier<Kind> {
-        guard let identifier = Identifier<Kind>(text) else { throw LocalProblem.malformed.problem(what + " " + identifierRule) }
+        guard let identifier = Identifier<Kind>(text) else {
+            throw LocalProblem.malformed.problem(what + " " + identifierRule)
+        }
         return identifier
     }
 

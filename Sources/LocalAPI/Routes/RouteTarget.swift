@@ -46,7 +46,9 @@ package struct RouteTarget: Hashable, Sendable {
             add("limit", String(query.limit))
             add("cursor", query.cursor)
             if query.includesDeleted { add("include_deleted", "true") }
-            if !query.statuses.isEmpty { add("sync_status", query.statuses.map(\.name).sorted().joined(separator: ",")) }
+            if !query.statuses.isEmpty {
+                add("sync_status", query.statuses.map(\.name).sorted().joined(separator: ","))
+            }
         case .query: (method, path) = (.post, ["query"])
         case .entities: (method, path) = (.get, ["entities"])
         case .status: (method, path) = (.get, ["status"])

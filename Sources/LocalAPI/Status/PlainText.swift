@@ -52,8 +52,8 @@ package enum PlainText {
 
     private static func two(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }
 
-    /// Text from outside as it may stand on a terminal or in a log: without control, line and direction characters, which
-    /// could move the cursor or turn the line around.
+    /// Text from outside as it may stand on a terminal or in a log: without control, line and direction characters,
+    /// which could move the cursor or turn the line around.
     package static func safe(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

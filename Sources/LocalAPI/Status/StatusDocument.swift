@@ -2,8 +2,8 @@ package import SyncCore
 
 /// `GET /v1/status`: what the agent knows about itself, from facts only. Where something never happened, it says so.
 ///
-/// Members are only ever added, never renamed or removed: monitoring reads them. Parts that an agent does not have yet are
-/// absent, not empty.
+/// Members are only ever added, never renamed or removed: monitoring reads them. Parts that an agent does not have
+/// yet are absent, not empty.
 package struct StatusDocument: Hashable, Sendable {
     package static let schema = "status/1"
 
@@ -92,7 +92,8 @@ package struct StatusDocument: Hashable, Sendable {
     }
 
     package struct Connectivity: Hashable, Sendable {
-        /// `offline`, `connecting`, `captive`, `degraded`, `auth`, `online`; further words of a newer agent are shown as is.
+        /// `offline`, `connecting`, `captive`, `degraded`, `auth`, `online`; further words of a newer agent are shown
+        /// as is.
         package var state: String
         package var since: Timestamp?
         /// Code of the last transition: `probe_ok`, `refused`, `bad_reply`, …
@@ -104,7 +105,8 @@ package struct StatusDocument: Hashable, Sendable {
         package var links: [Link]
 
         package init(
-            state: String, since: Timestamp? = nil, cause: String? = nil, detail: String? = nil, portalURL: String? = nil,
+            state: String, since: Timestamp? = nil, cause: String? = nil, detail: String? = nil,
+            portalURL: String? = nil,
             uplink: String? = nil, links: [Link] = []
         ) {
             self.state = state
@@ -128,223 +130,6 @@ package struct StatusDocument: Hashable, Sendable {
             self.state = state
             self.isMetered = isMetered
             self.meteredBy = meteredBy
-        }
-    }
-
-    /// What the policy says about one class of traffic: `critical`, `normal`, `bulk`, `pull`.
-    package struct ClassVerdict: Hashable, Sendable {
-        package enum Verdict: Hashable, Sendable {
-            case allow
-            case deferred(reason: String, until: Timestamp?)
-        }
-
-        package var name: String
-        package var verdict: Verdict
-
-        package init(_ name: String, _ verdict: Verdict) {
-            self.name = name
-            self.verdict = verdict
-        }
-
-        package init(_ traffic: TrafficClass, _ verdict: SyncCore.Verdict) {
-            name = traffic.name
-            switch verdict {
-            case .allow: self.verdict = .allow
-            case .defer(let deferral): self.verdict = .deferred(reason: deferral.reason.rawValue, until: deferral.until)
-            }
-        }
-    }
-
-    package struct Sync: Hashable, Sendable {
-        /// `idle`, `settle`, `pull`, `push`, `waiting`.
-        package var phase: String
-        package var lastSuccess: Timestamp?
-        package var lastError: String?
-        package var lastErrorAt: Timestamp?
-        /// When the next cycle begins by itself.
-        package var nextAt: Timestamp?
-        /// Failed cycles since the last success.
-        package var attempt: Int64
-        /// The hub asked for silence until then.
-        package var notBefore: Timestamp?
-        package var pause: EngineMemory.Pause?
-        package var isCaughtUp: Bool
-        package var firstSync: FirstSync?
-        package var clock: Clock?
-        package var server: Server?
-        /// Answers that were not the hub's, or not readable, since the start.
-        package var badReplies: Int64
-
-        package init(
-            phase: String = "idle", lastSuccess: Timestamp? = nil, lastError: String? = nil,
-            lastErrorAt: Timestamp? = nil, nextAt: Timestamp? = nil, attempt: Int64 = 0, notBefore: Timestamp? = nil,
-            pause: EngineMemory.Pause? = nil, isCaughtUp: Bool = false, firstSync: FirstSync? = nil, clock: Clock? = nil,
-            server: Server? = nil, badReplies: Int64 = 0
-        ) {
-            self.phase = phase
-            self.lastSuccess = lastSuccess
-            self.lastError = lastError
-            self.lastErrorAt = lastErrorAt
-            self.nextAt = nextAt
-            self.attempt = attempt
-            self.notBefore = notBefore
-            self.pause = pause
-            self.isCaughtUp = isCaughtUp
-            self.firstSync = firstSync
-            self.clock = clock
-            self.server = server
-            self.badReplies = badReplies
-        }
-    }
-
-    package struct FirstSync: Hashable, Sendable {
-        /// `waiting`, `seeding`, `seeded`, `done`.
-        package var phase: String
-        package var done: Int64?
-        package var total: Int64?
-
-        package init(phase: String, done: Int64? = nil, total: Int64? = nil) {
-            self.phase = phase
-            self.done = done
-            self.total = total
-        }
-    }
-
-    /// How far our wall clock is from the hub's.
-    package struct Clock: Hashable, Sendable {
-        package var offset: Duration
-        package var error: Duration
-        /// `synced`, `unsynced`, `suspect`.
-        package var state: String
-
-        package init(offset: Duration, error: Duration, state: String) {
-            self.offset = offset
-            self.error = error
-            self.state = state
-        }
-    }
-
-    package struct Server: Hashable, Sendable {
-        package var epoch: String?
-        package var head: Int64?
-        package var syncVersion: Int64?
-
-        package init(epoch: String? = nil, head: Int64? = nil, syncVersion: Int64? = nil) {
-            self.epoch = epoch
-            self.head = head
-            self.syncVersion = syncVersion
-        }
-    }
-
-    package struct Outbox: Hashable, Sendable {
-        /// Open and final states; the sum over all of them is ``enqueued``.
-        package var counts: [MutationState: Int64]
-        /// Of the pending ones.
-        package var pending: [Priority: Int64]
-        /// All mutations ever accepted by this database.
-        package var enqueued: Int64
-        /// Age of the oldest mutation that the hub does not have.
-        package var oldest: Duration?
-        /// Payload that has still to be sent.
-        package var bytes: Int64
-        /// Most open mutations that are taken.
-        package var limit: Int64?
-        package var deferred: [Deferral]
-
-        package init(
-            counts: [MutationState: Int64] = [:], pending: [Priority: Int64] = [:], enqueued: Int64 = 0,
-            oldest: Duration? = nil, bytes: Int64 = 0, limit: Int64? = nil, deferred: [Deferral] = []
-        ) {
-            self.counts = counts
-            self.pending = pending
-            self.enqueued = enqueued
-            self.oldest = oldest
-            self.bytes = bytes
-            self.limit = limit
-            self.deferred = deferred
-        }
-
-        package func count(_ state: MutationState) -> Int64 { counts[state] ?? 0 }
-        package var open: Int64 { MutationState.allCases.filter { !$0.isTerminal }.reduce(0) { $0 + count($1) } }
-        package var finished: Int64 { MutationState.allCases.filter(\.isTerminal).reduce(0) { $0 + count($1) } }
-        /// Nothing vanished: every accepted mutation is in exactly one state.
-        package var isBalanced: Bool { open + finished == enqueued }
-    }
-
-    /// Pending mutations that have to wait for the same reason.
-    package struct Deferral: Hashable, Sendable {
-        package var priority: Priority
-        package var count: Int64
-        /// One of the fixed reason codes of the policy.
-        package var reason: String
-        package var until: Timestamp?
-
-        package init(_ priority: Priority, count: Int64, _ deferral: SyncCore.Deferral) {
-            self.init(priority: priority, count: count, reason: deferral.reason.rawValue, until: deferral.until)
-        }
-
-        package init(priority: Priority, count: Int64, reason: String, until: Timestamp? = nil) {
-            self.priority = priority
-            self.count = count
-            self.reason = reason
-            self.until = until
-        }
-    }
-
-    package struct Attention: Hashable, Sendable {
-        /// `rejected`, `failed`, `held` or `conflicted`.
-        package var state: MutationState
-        package var id: String
-        package var record: RecordName
-        package var problem: Problem?
-
-        package init(state: MutationState, id: String, record: RecordName, problem: Problem?) {
-            self.state = state
-            self.id = id
-            self.record = record
-            self.problem = problem
-        }
-    }
-
-    package struct Entity: Hashable, Sendable {
-        package var name: String
-        package var kind: String
-        package var records: Int64
-        package var pending: Int64
-        /// Since the last pull that reached the end of the feed; `nil` when there was none.
-        package var cursorAge: Duration?
-
-        package init(name: String, kind: String, records: Int64, pending: Int64, cursorAge: Duration? = nil) {
-            self.name = name
-            self.kind = kind
-            self.records = records
-            self.pending = pending
-            self.cursorAge = cursorAge
-        }
-    }
-
-    package struct App: Hashable, Sendable {
-        package var app: String
-        package var uid: Int64
-        package var connections: Int64
-        /// Open mutations of this app.
-        package var open: Int64
-
-        package init(app: String, uid: Int64, connections: Int64, open: Int64) {
-            self.app = app
-            self.uid = uid
-            self.connections = connections
-            self.open = open
-        }
-    }
-
-    package struct Usage: Hashable, Sendable {
-        package var up: Int64
-        package var down: Int64
-
-        package init(up: Int64, down: Int64) {
-            self.up = up
-            self.down = down
         }
     }
 

@@ -18,7 +18,8 @@ struct StatusRows {
 
     private var overall: StatusRow {
         let overall = document.overall
-        let text = overall.level.rawValue + (overall.reasons.isEmpty ? "" : ": " + overall.reasons.joined(separator: ", "))
+        let text =
+            overall.level.rawValue + (overall.reasons.isEmpty ? "" : ": " + overall.reasons.joined(separator: ", "))
         switch overall.level {
         case .ok: return StatusRow("OVERALL", [text], .good)
         case .degraded: return StatusRow("OVERALL", [text], .warning)
@@ -32,7 +33,8 @@ struct StatusRows {
         let outbox = document.outbox
         guard outbox.isBalanced else {
             let found = count(outbox.open + outbox.finished)
-            return StatusRow("WORK", ["the counters do not add up: \(count(outbox.enqueued)) accepted, \(found) found"], .bad)
+            return StatusRow(
+                "WORK", ["the counters do not add up: \(count(outbox.enqueued)) accepted, \(found) found"], .bad)
         }
         var text: String
         if outbox.enqueued == 0 {
@@ -45,7 +47,8 @@ struct StatusRows {
             if otherwise > 0 { text += " + \(count(otherwise)) closed" }
         }
         guard document.database.durability == "full" else {
-            return StatusRow("WORK", ["NOT SAFE: the store runs with synchronous=\(document.database.durability)", text], .bad)
+            return StatusRow(
+                "WORK", ["NOT SAFE: the store runs with synchronous=\(document.database.durability)", text], .bad)
         }
         switch document.database.state {
         case .ok: return StatusRow("WORK", [text], .good)
@@ -73,7 +76,9 @@ struct StatusRows {
         if let since = connectivity.since { text += " since " + clock(since) }
         text += "; " + (document.sync.lastSuccess.map { "last success \(ago($0))" } ?? "the hub was never reached")
         var texts = [text]
-        if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause { texts.append(detail) }
+        if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause {
+            texts.append(detail)
+        }
         if let portal = connectivity.portalURL { texts.append("log in at " + portal) }
         switch connectivity.state {
         case "online": return StatusRow("STATE", texts, .good, wrapsTo: 2)
@@ -118,7 +123,8 @@ struct StatusRows {
 
     private var outbox: StatusRow {
         let outbox = document.outbox
-        let pending = outbox.count(.pending), inFlight = outbox.count(.inFlight)
+        let pending = outbox.count(.pending)
+        let inFlight = outbox.count(.inFlight)
         guard pending + inFlight > 0 else { return StatusRow("OUTBOX", ["empty"]) }
         let classes = Priority.allCases.compactMap { priority in
             outbox.pending[priority].flatMap { $0 > 0 ? "\(count($0)) \(priority.name)" : nil }
@@ -169,13 +175,16 @@ struct StatusRows {
             return StatusRow(label, [count(number)], tone)
         }
         let problem = latest.problem.map { "  \($0.code): \($0.detail)" } ?? ""
-        return StatusRow(label, ["\(count(number))  \(latest.record)" + problem, "-> agentctl \(command) \(latest.id)"], tone)
+        return StatusRow(
+            label, ["\(count(number))  \(latest.record)" + problem, "-> agentctl \(command) \(latest.id)"], tone)
     }
 
     // MARK: What will it cost?
 
     private var cost: StatusRow {
-        var texts = [document.outbox.bytes > 0 ? PlainText.bytes(document.outbox.bytes) + " to send" : "nothing to send"]
+        var texts = [
+            document.outbox.bytes > 0 ? PlainText.bytes(document.outbox.bytes) + " to send" : "nothing to send"
+        ]
         if let usage = document.usage {
             texts.append("today " + PlainText.bytes(usage.up) + " up, " + PlainText.bytes(usage.down) + " down")
         }
@@ -190,7 +199,8 @@ struct StatusRows {
         let ages = entities.map(\.cursorAge)
         let oldest = ages.contains(nil) ? nil : ages.compactMap { $0 }.max()
         let pulled = oldest.map { "pulled " + PlainText.duration($0) + " ago" } ?? "not all pulled yet"
-        return StatusRow("MIRROR", [pulled + "; " + entities.map { "\($0.name) \(count($0.records))" }.joined(separator: ", ")])
+        return StatusRow(
+            "MIRROR", [pulled + "; " + entities.map { "\($0.name) \(count($0.records))" }.joined(separator: ", ")])
     }
 
     private var store: StatusRow {
@@ -208,7 +218,9 @@ struct StatusRows {
     private var config: StatusRow? {
         let configuration = document.configuration
         var texts: [String] = []
-        if configuration.source == "last_good" { texts.append("the file could not be used; the last good copy is in force") }
+        if configuration.source == "last_good" {
+            texts.append("the file could not be used; the last good copy is in force")
+        }
         if let error = configuration.error { texts.append("not taken: " + error) }
         return texts.isEmpty ? nil : StatusRow("CONFIG", texts, .bad, wrapsTo: 2)
     }

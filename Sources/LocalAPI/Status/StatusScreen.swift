@@ -32,7 +32,9 @@ package enum StatusScreen {
     /// One line, for prompts and logs.
     package static func brief(_ document: StatusDocument, now: Timestamp, offset: Duration = .zero) -> String {
         let overall = document.overall
-        var parts = [overall.level.rawValue + (overall.reasons.isEmpty ? "" : ": " + overall.reasons.joined(separator: ", "))]
+        var parts = [
+            overall.level.rawValue + (overall.reasons.isEmpty ? "" : ": " + overall.reasons.joined(separator: ", "))
+        ]
         parts.append(document.connectivity.state)
         let open = document.outbox.open
         let oldest = document.outbox.oldest.map { ", oldest " + PlainText.duration($0) } ?? ""

@@ -12,7 +12,12 @@ struct ConfigCommand: ParsableCommand {
     struct Check: AgentCommand {
         static let configuration = CommandConfiguration(
             abstract: "Is this configuration good? Nothing is changed.",
-            discussion: "A running agent is asked, else agentd itself is started to check. Without FILE: the files that the agent uses.")
+            discussion:
+                """
+                A running agent is asked, else agentd itself is started to check. Without FILE: the files that the \
+                agent uses.
+                """
+        )
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The configuration file.") var file: String?
@@ -71,9 +76,11 @@ struct ConfigCommand: ParsableCommand {
                 Output.json(reply.body)
             } else {
                 let changed = reply.value.changed
-                Output.line(PlainText.safe(changed.isEmpty ? "nothing changed" : "changed: " + changed.joined(separator: ", ")))
+                Output.line(
+                    PlainText.safe(changed.isEmpty ? "nothing changed" : "changed: " + changed.joined(separator: ", ")))
                 if !reply.value.restartNeeded.isEmpty {
-                    Output.note(PlainText.safe("a restart is needed for: " + reply.value.restartNeeded.joined(separator: ", ")))
+                    Output.note(
+                        PlainText.safe("a restart is needed for: " + reply.value.restartNeeded.joined(separator: ", ")))
                 }
             }
             return 0
@@ -100,7 +107,8 @@ enum AgentProgram {
         return CommandFailure(
             exitStatus: 2,
             problem: Problem(
-                "unreachable", status: 0, detail: "no agent answers, and agentd could not be started to check: \(reason)"))
+                "unreachable", status: 0,
+                detail: "no agent answers, and agentd could not be started to check: \(reason)"))
     }
 
     private static func beside(_ name: String) -> String? {

@@ -6,7 +6,12 @@ struct EnqueueCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "enqueue",
         abstract: "Ask for one change of one record.",
-        discussion: "It returns when the change is on flash; with --wait, when the hub has decided (exit 1 if it said no, or nothing in time).")
+        discussion:
+            """
+            It returns when the change is on flash; with --wait, when the hub has decided (exit 1 if it said no, or \
+            nothing in time).
+            """
+    )
 
     @OptionGroup var global: GlobalOptions
     @Argument(help: "The entity.") var entity: EntityName
@@ -23,7 +28,9 @@ struct EnqueueCommand: AgentCommand {
 
     func validate() throws {
         if timeout != nil, !wait { throw ValidationError("--timeout goes with --wait.") }
-        if id == nil, action ?? .create != .create { throw ValidationError("--action \(action?.rawValue ?? "") needs the record's id.") }
+        if id == nil, action ?? .create != .create {
+            throw ValidationError("--action \(action?.rawValue ?? "") needs the record's id.")
+        }
     }
 
     func run(_ session: Session) async throws -> Int32 {

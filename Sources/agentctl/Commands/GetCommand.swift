@@ -6,7 +6,12 @@ struct GetCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "get",
         abstract: "Read one record of the local mirror, or list those of an entity.",
-        discussion: "Always local, never waits for the network. The document goes to standard output, what else is known about it to standard error.")
+        discussion:
+            """
+            Always local, never waits for the network. The document goes to standard output, what else is known \
+            about it to standard error.
+            """
+    )
 
     @OptionGroup var global: GlobalOptions
     @Argument(help: "The entity.") var entity: EntityName

@@ -9,16 +9,17 @@ struct ImportCommand: AgentCommand {
         commandName: "import",
         abstract: "Ask for one change per line of a file.",
         discussion: """
-            CSV (RFC 4180) needs a header; fields that are numbers by the grammar of JSON become numbers, digit for digit, \
-            everything else and everything in quotes text. NDJSON has one object a line. The file is streamed; a bad line \
-            does not stop it, a full queue or disk does. With --key-prefix the import can be run again after a cut or a \
-            stop: what was taken is not taken twice.
+            CSV (RFC 4180) needs a header; fields that are numbers by the grammar of JSON become numbers, digit for \
+            digit, everything else and everything in quotes text. NDJSON has one object a line. The file is \
+            streamed; a bad line does not stop it, a full queue or disk does. With --key-prefix the import can be \
+            run again after a cut or a stop: what was taken is not taken twice.
             """)
 
     @OptionGroup var global: GlobalOptions
     @Argument(help: "The entity.") var entity: EntityName
     @Argument(help: "FILE.csv, FILE.ndjson, or - for standard input.") var file: String
-    @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format: ImportPlan.Format?
+    @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format:
+        ImportPlan.Format?
     @Option(help: "create, update, upsert or delete.") var action: NewMutation.Action = .create
     @Option(help: "The column or member that names the record.") var idColumn: String?
     @Option(help: "Before the value of --id-column; without that, before the number of the row.") var idPrefix: String?

@@ -68,7 +68,8 @@ struct MutationsCommand: ParsableCommand {
     }
 
     struct Discard: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "Let a refused or parked change go; its value is lost.")
+        static let configuration = CommandConfiguration(
+            abstract: "Let a refused or parked change go; its value is lost.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey

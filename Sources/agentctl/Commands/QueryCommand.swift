@@ -7,15 +7,17 @@ struct QueryCommand: AgentCommand {
         commandName: "query",
         abstract: "Find records of an entity in the local mirror.",
         discussion: """
-            A condition is field:op:value with op one of eq ne lt le gt ge in prefix exists; all of them must hold. A value \
-            that is a JSON number, true, false, null or a text in quotes is that, anything else is text.
+            A condition is field:op:value with op one of eq ne lt le gt ge in prefix exists; all of them must hold. \
+            A value that is a JSON number, true, false, null or a text in quotes is that, anything else is text.
             """)
 
     @OptionGroup var global: GlobalOptions
     @Argument(help: "The entity.") var entity: EntityName
-    @Option(name: .customLong("where"), help: ArgumentHelp("A condition; may be repeated.", valueName: "field:op:value"))
+    @Option(
+        name: .customLong("where"), help: ArgumentHelp("A condition; may be repeated.", valueName: "field:op:value"))
     var conditions: [Condition] = []
-    @Option(parsing: .unconditionalSingleValue, help: "A field to sort by, -field to go down; may be repeated.") var sort: [SortArgument] = []
+    @Option(parsing: .unconditionalSingleValue, help: "A field to sort by, -field to go down; may be repeated.")
+    var sort: [SortArgument] = []
     @Option(help: "A field to show; may be repeated. Default: all.") var fields: [FieldArgument] = []
     @Option(help: "How many records.") var limit: Int = RecordListQuery.limitDefault
     @Option(help: "Go on after the page that said so.") var cursor: String?
@@ -23,14 +25,19 @@ struct QueryCommand: AgentCommand {
 
     func validate() throws {
         try RecordList.check(limit: limit)
-        if conditions.count > RecordListQuery.sizeMax { throw ValidationError("At most \(RecordListQuery.sizeMax) conditions.") }
-        if sort.count > RecordListQuery.sortMax { throw ValidationError("At most \(RecordListQuery.sortMax) fields to sort by.") }
+        if conditions.count > RecordListQuery.sizeMax {
+            throw ValidationError("At most \(RecordListQuery.sizeMax) conditions.")
+        }
+        if sort.count > RecordListQuery.sortMax {
+            throw ValidationError("At most \(RecordListQuery.sortMax) fields to sort by.")
+        }
     }
 
     func run(_ session: Session) async throws -> Int32 {
         let tests = conditions.map(\.filter)
         let query = RecordListQuery(
-            entity, filter: tests.count == 1 ? tests[0] : .all(tests), sort: sort.map(\.sort), fields: fields.map(\.path),
+            entity, filter: tests.count == 1 ? tests[0] : .all(tests), sort: sort.map(\.sort),
+            fields: fields.map(\.path),
             limit: limit, cursor: cursor, includesDeleted: includeDeleted)
         RecordList.show(try await session.client.query(query), of: entity, asJSON: session.isJSON)
         return 0

@@ -25,7 +25,8 @@ struct RejectedCommand: ParsableCommand {
     }
 
     struct Show: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "One of them: the value, why it was refused, what can be done.")
+        static let configuration = CommandConfiguration(
+            abstract: "One of them: the value, why it was refused, what can be done.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
@@ -34,7 +35,8 @@ struct RejectedCommand: ParsableCommand {
             let reply = try await session.client.mutation(id)
             MutationList.show(reply, asJSON: session.isJSON)
             if let state = MutationState(name: reply.value.state), MutationListQuery.needingAttention.contains(state) {
-                Output.note("again: agentctl mutations retry \(id) [--data JSON]   let go: agentctl rejected acknowledge \(id)")
+                Output.note(
+                    "again: agentctl mutations retry \(id) [--data JSON]   let go: agentctl rejected acknowledge \(id)")
             }
             return 0
         }

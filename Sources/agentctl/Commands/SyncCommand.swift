@@ -6,7 +6,12 @@ struct SyncCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",
         abstract: "Talk to the hub now.",
-        discussion: "--force goes past metered links, battery, time windows and backoff, never past Retry-After, refused credentials or a used-up budget.")
+        discussion:
+            """
+            --force goes past metered links, battery, time windows and backoff, never past Retry-After, refused \
+            credentials or a used-up budget.
+            """
+    )
 
     @OptionGroup var global: GlobalOptions
     @Option(help: "all, push, pull or full (list everything again).") var scope: SyncRequest.Scope = .all
@@ -23,10 +28,13 @@ struct SyncCommand: AgentCommand {
             return wait ? 1 : 0
         }
         if !session.isJSON {
-            var text = "\(outcome.result): pushed \(PlainText.count(outcome.pushed)), pulled \(PlainText.count(outcome.pulled))"
+            let (pushed, pulled) = (PlainText.count(outcome.pushed), PlainText.count(outcome.pulled))
+            var text = "\(outcome.result): pushed \(pushed), pulled \(pulled)"
             text += ", \(PlainText.bytes(outcome.bytesUp)) up, \(PlainText.bytes(outcome.bytesDown)) down"
             if let detail = outcome.detail { text += "; " + detail }
-            for (name, reason) in outcome.deferred.sorted(by: { $0.key < $1.key }) { text += "; \(name) waits: \(reason)" }
+            for (name, reason) in outcome.deferred.sorted(by: { $0.key < $1.key }) {
+                text += "; \(name) waits: \(reason)"
+            }
             Output.line(PlainText.safe(text))
         }
         return outcome.result == "ok" ? 0 : 1

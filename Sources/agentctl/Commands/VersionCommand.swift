@@ -17,7 +17,9 @@ struct VersionCommand: AgentCommand {
             if !session.isJSON { Output.note("agentctl: " + PlainText.safe(error.detail)) }
         }
         if session.isJSON {
-            Output.line(JSON.object(["agentctl": .string(ProductVersion.text), "agentd": agent.map { .string($0) } ?? .null]).json)
+            Output.line(
+                JSON.object(["agentctl": .string(ProductVersion.text), "agentd": agent.map { .string($0) } ?? .null])
+                    .json)
         } else {
             Output.line("agentctl \(ProductVersion.text)")
             if let agent { Output.line("agentd \(PlainText.safe(agent))") }

@@ -7,7 +7,12 @@ struct WatchCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
         abstract: "Follow what happens, one line an event, until interrupted.",
-        discussion: "A restart of the agent is bridged: nothing is missed, unless it is no longer kept, which shows as the event reset.")
+        discussion:
+            """
+            A restart of the agent is bridged: nothing is missed, unless it is no longer kept, which shows as the \
+            event reset.
+            """
+    )
 
     @OptionGroup var global: GlobalOptions
     @Option(help: "Only this kind of event; may be repeated.") var type: [EventType] = []
@@ -21,7 +26,11 @@ struct WatchCommand: AgentCommand {
             pause: { CallingThread.pause($0) },
             onGap: { Output.note("agentctl: \(PlainText.safe($0.detail)); trying again") },
             onEvent: { event in
-                if asJSON { Output.json(WatchCommand.json(event)) } else { Output.line(EventLine.text(event, at: SystemClocks().now().wall)) }
+                if asJSON {
+                    Output.json(WatchCommand.json(event))
+                } else {
+                    Output.line(EventLine.text(event, at: SystemClocks().now().wall))
+                }
                 return true
             })
         return 0

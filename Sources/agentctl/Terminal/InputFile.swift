@@ -27,7 +27,8 @@ final class InputFile: Sendable {
     func read(upTo count: Int, patience: Duration? = nil) -> ImportPiece {
         if let patience, size == nil {
             var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            let milliseconds = patience.components.seconds * 1_000 + patience.components.attoseconds / 1_000_000_000_000_000
+            let milliseconds =
+                patience.components.seconds * 1_000 + patience.components.attoseconds / 1_000_000_000_000_000
             if poll(&poller, 1, Int32(clamping: milliseconds)) == 0 { return .nothingYet }
         }
         while true {
