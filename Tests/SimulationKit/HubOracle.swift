@@ -1,0 +1,98 @@
+import SyncCore
+
+/// What the hub must hold, computed from nothing but its own verdicts, and what it may never do.
+struct HubOracle {
+    /// Of a record that exists: the tokens that were appended since it came into being.
+    private(set) var lists: [RecordName: [String]] = [:]
+    /// Readings by id.
+    private(set) var events: [RecordID: String] = [:]
+    private(set) var appliedCount = 0
+    private var fingerprints: [MutationKey: [UInt8]] = [:]
+    private var latest: [Slot: Int] = [:]
+
+    private struct Slot: Hashable {
+        var agent: Int
+        var record: RecordName
+    }
+
+    /// Takes an answer of the hub into account, as it left the hub.
+    mutating func note(
+        _ push: IncomingPush, _ response: PushResponse, from agent: Int, _ operations: inout [Operation],
+        byKey: [MutationKey: Int]
+    ) throws(Broken) {
+        guard push.items.count == response.results.count else {
+            throw Broken("one result for each mutation", "\(push.items.count) mutations, \(response.results.count) results")
+        }
+        for (item, result) in zip(push.items, response.results) {
+            guard item.key == result.key else {
+                throw Broken("results in the order sent", "\(result.key) in the place of \(item.key)")
+            }
+            if let known = fingerprints[item.key], known != item.fingerprint {
+                throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
+            }
+            fingerprints[item.key] = item.fingerprint
+            guard case .accepted = result.verdict, case .success(let mutation) = item.content else { continue }
+            try apply(mutation, key: item.key, from: agent, &operations, byKey: byKey)
+        }
+    }
+
+    private mutating func apply(
+        _ mutation: IncomingMutation, key: MutationKey, from agent: Int, _ operations: inout [Operation],
+        byKey: [MutationKey: Int]
+    ) throws(Broken) {
+        appliedCount += 1
+        // A deletion carries no token: it is known by its key, once its app was told that.
+        let number = Operation.number(of: mutation.content.data["t"]?.text) ?? byKey[key]
+        if let number {
+            operations[number].applied += 1
+            if operations[number].applied > 1 {
+                throw Broken("each mutation takes effect once", "\(operations[number].token) was applied twice (\(key))")
+            }
+            try checkOrder(operations[number], mutation.record)
+        }
+        if mutation.record.entity == Entities.readings {
+            events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
+            return
+        }
+        if mutation.content.action == .delete {
+            lists[mutation.record] = nil
+            return
+        }
+        var list = lists[mutation.record] ?? []
+        for operation in mutation.content.operations where operation.kind == .append {
+            list += operation.value.array?.compactMap(\.text) ?? []
+        }
+        lists[mutation.record] = list
+    }
+
+    /// Of one device, mutations of one record take effect in the order in which its apps asked for them.
+    private mutating func checkOrder(_ operation: Operation, _ record: RecordName) throws(Broken) {
+        // One that a restored database knows nothing of may still arrive from the network, whenever.
+        if operation.isLost { return }
+        let slot = Slot(agent: operation.agent, record: record)
+        if let last = latest[slot], last > operation.number {
+            throw Broken("order per record and device", "\(operation.token) of \(record) after \(Operation.token(last))")
+        }
+        latest[slot] = operation.number
+    }
+
+    /// Compares with what the hub really holds.
+    func check(_ observed: [RecordName: JSONObject]) throws(Broken) {
+        for (record, document) in observed.sorted(by: { $0.key < $1.key })
+        where record.entity == Entities.works || record.entity == Entities.spots {
+            let list = document["a"]?.array?.compactMap(\.text) ?? []
+            guard let expected = lists[record] else {
+                throw Broken("deleted is deleted", "the hub has \(record), which was deleted: \(document.json)")
+            }
+            guard list == expected else {
+                throw Broken("lists hold what was appended", "\(record) holds \(list), expected \(expected)")
+            }
+            guard (document["n"]?.int ?? 0) == Int64(list.count) else {
+                throw Broken("counters count", "\(record) counts \(document["n"]?.json ?? "nothing") for \(list.count)")
+            }
+        }
+        for record in lists.keys.sorted() where observed[record] == nil {
+            throw Broken("accepted is there", "the hub has lost \(record)")
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import SyncCore
+
+/// One thing that an app asked for, and what it was told.
+struct Operation {
+    enum Answer {
+        /// None yet, or never: the agent died first. It may have happened or not.
+        case none
+        case refused
+        case acknowledged(MutationKey)
+    }
+
+    /// In the order in which they were asked for.
+    var number: Int
+    var agent: Int
+    var record: RecordName
+    var action: NewMutation.Action
+    var data: JSONObject
+    var operations: [FieldOperation]
+    var priority: Priority
+    var answer = Answer.none
+    /// The number of its app's acknowledgement among all that were given.
+    var acknowledgement = 0
+    /// The agent's database went back to before it: nobody can know of it any more.
+    var isLost = false
+    /// Times that the hub said "accepted" for it.
+    var applied = 0
+
+    /// Names the operation in every document that it touches.
+    var token: String { Operation.token(number) }
+
+    static func token(_ number: Int) -> String { "t\(number)" }
+
+    /// - Returns: `nil` when the text names no operation.
+    static func number(of token: String?) -> Int? {
+        guard let token, token.utf8.first == UInt8(ascii: "t") else { return nil }
+        return Int(token.dropFirst())
+    }
+
+    var key: MutationKey? {
+        if case .acknowledged(let key) = answer { key } else { nil }
+    }
+
+    var mutation: NewMutation {
+        NewMutation(
+            action, record.entity, record.id, data: data, operations: operations, priority: priority,
+            size: JSON.object(data).bytes.count)
+    }
+}
+
+/// What an app sends in one request: one operation, or an atomic list.
+struct AppRequest {
+    var agent: Int
+    /// Places in the list of all operations.
+    var operations: [Int]
+    var isAtomic: Bool
+    /// With a key of its own the app repeats until it hears an answer; without one it asks once.
+    var appKey: AppKey?
+}
+
+/// The entities of the simulated world, and the rules of both sides.
+enum Entities {
+    /// Every kind of field; a deletion wins.
+    static let works = EntityName(trusted: "works")
+    /// An update brings a deleted record back.
+    static let spots = EntityName(trusted: "spots")
+    /// The agents believe that they may change these; the hub refuses it.
+    static let prices = EntityName(trusted: "prices")
+    static let readings = EntityName(trusted: "readings")
+    static let templates = EntityName(trusted: "templates")
+
+    static let mirrored = [prices, spots, templates, works]
+
+    static func rules(ofHub: Bool) -> RuleBook {
+        var works = EntityRules()
+        works.fields = ["s": .lww, "v": .server, "c": .client, "m": .manual, "n": .counter, "a": .append]
+        var spots = EntityRules()
+        spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append]
+        spots.onDeleted = .updateWins
+        var prices = EntityRules()
+        if ofHub { prices.kind = .reference }
+        var readings = EntityRules()
+        readings.kind = .event
+        readings.priority = .bulk
+        var templates = EntityRules()
+        templates.kind = .reference
+        return RuleBook(
+            [
+                self.works: works, self.spots: spots, self.prices: prices, self.readings: readings,
+                self.templates: templates,
+            ], isStrict: true)
+    }
+}

@@ -1,0 +1,90 @@
+import SyncCore
+import SyncStore
+
+/// One agent: the real engine on the real store, over SQLite in memory. It dies and comes back as the world decides; what
+/// is left then is the database, and what stood beside it.
+final class SimAgent {
+    let index: Int
+    let device: DeviceID
+    let token: String
+    var database: Database
+    /// What stands beside the database (`identity.json`): as far as it was written down.
+    var marker: StoreMarker?
+    private(set) var images: [Image] = []
+
+    // The running process; `nil` while it is down.
+    var store: Store?
+    var engine: SyncEngine?
+    /// Counts processes: what was meant for an earlier one is dropped.
+    var life = 0
+    var job = Job.none
+    var wakeID = 0
+
+    // The machine.
+    private(set) var bootID = "boot-0"
+    private var bootedAt = Instant(nanoseconds: 0)
+    private var boots = 0
+    /// How wrong the wall clock is.
+    var wallError: Duration = .zero
+    var linkIsUp = true
+    /// The stamps of what is enqueued now are known to be doubtful.
+    var clockIsDoubtful = false
+
+    /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
+    var places: [EntityName: Int64] = [:]
+
+    enum Job: Equatable {
+        case none, store, call(UInt64)
+    }
+
+    /// An old copy of the disk.
+    struct Image {
+        var database: Database
+        var marker: StoreMarker?
+        /// Acknowledgements that all apps of the world had been given when it was made.
+        var acknowledgements: Int
+    }
+
+    init(index: Int, token: String) throws(StoreError) {
+        self.index = index
+        self.token = token
+        device = DeviceID(trusted: "agent-\(index)")
+        database = try Database.inMemory()
+    }
+
+    func moment(at now: Instant) -> Moment {
+        let wall = Timestamp(milliseconds: Simulation.epochMilliseconds + now.nanoseconds / 1_000_000)
+        return Moment(instant: boot(now), wall: wall.advanced(by: wallError))
+    }
+
+    /// Time since the boot, which every process of that boot shares.
+    func boot(_ now: Instant) -> Instant {
+        Instant(nanoseconds: bootedAt.duration(to: now).nanoseconds + 5_000_000_000)
+    }
+
+    func world(_ boot: Instant) -> Instant {
+        Instant(nanoseconds: boot.nanoseconds.saturatingAdd(bootedAt.nanoseconds - 5_000_000_000))
+    }
+
+    func reboot(at now: Instant) {
+        boots += 1
+        bootID = "boot-\(boots)"
+        bootedAt = now
+    }
+
+    // MARK: Old images
+
+    func takeImage(acknowledgements: Int) throws(StoreError) {
+        if images.count == 3 { images.removeFirst() }
+        images.append(Image(database: try database.copy(), marker: marker, acknowledgements: acknowledgements))
+    }
+
+    /// Puts an old image in place of the disk. The image itself stays good for another time.
+    ///
+    /// - Parameter withMarker: Whether what stands beside the database is as old as the database.
+    func install(_ image: Image, withMarker: Bool) throws(StoreError) {
+        database = try image.database.copy()
+        if withMarker { marker = image.marker }
+        places = [:]
+    }
+}

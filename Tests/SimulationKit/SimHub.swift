@@ -1,0 +1,95 @@
+import HubServer
+import SyncCore
+
+/// The real hub over an in-memory database, with somebody who watches it through its own front door.
+final class SimHub {
+    private(set) var hub: Hub
+    private var settings: Hub.Settings
+    private var seeds: SeededRandom
+    /// When its process comes back; `nil` while it runs.
+    var isUp = true
+    private let observerToken: String
+    /// The records as the observer knows them.
+    private(set) var records: [RecordName: (version: Int64, data: JSONObject)] = [:]
+    private var cursors: [EntityName: String] = [:]
+    let tokens: [String]
+
+    init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom) throws(HubError) {
+        var book = TokenBook()
+        var tokens: [String] = []
+        let birth = Timestamp(milliseconds: Simulation.epochMilliseconds)
+        for index in 0..<scenario.agents {
+            tokens.append(book.add(DeviceID(trusted: "agent-\(index)"), at: birth, using: &random))
+        }
+        self.tokens = tokens
+        observerToken = book.add(DeviceID(trusted: "observer"), at: birth, using: &random)
+        settings = Hub.Settings(rules: Entities.rules(ofHub: true), tokens: book)
+        settings.limits = HelloResponse.Announced(pushMutations: scenario.batch, pullRecords: scenario.page)
+        settings.ablations = ablations
+        seeds = SeededRandom(seed: random.next())
+        hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+    }
+
+    func handle(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
+        var body: [UInt8] = []
+        if case .bytes(let bytes) = request.body { body = bytes }
+        let target = request.url.dropFirst(Simulation.hubURL.utf8.count)
+        let response = hub.handle(
+            HubRequest(request.method.rawValue, String(target), headers: request.headers, body: body), at: now)
+        return HTTPResponse(status: response.status, headers: response.headers, body: response.body)
+    }
+
+    /// The process dies and another one opens the same database.
+    func restart() throws(HubError) {
+        let copy = try hub.copy()
+        hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+        try hub.restore(copy, startingEpoch: false)
+    }
+
+    /// A back office changes a record, keeping what devices count and append.
+    func publish(_ name: RecordName, _ changes: JSONObject?, at now: Timestamp) throws(HubError) {
+        guard let changes else {
+            try hub.publish(name, nil, at: now)
+            return
+        }
+        var document = records[name]?.data ?? [:]
+        for member in changes.members { document[member.name.text] = member.value }
+        try hub.publish(name, document, at: now)
+    }
+
+    // MARK: Watching
+
+    /// Brings the observer's copy up to date.
+    func observe(at now: Timestamp) throws(Broken) {
+        while true {
+            let streams = Entities.mirrored.map { StreamPosition(entity: $0, cursor: cursors[$0]) }
+            let request = PullRequest(streams: streams, limit: 1_000, maxBytes: Limits.pullBytes, maxSentSeq: 0)
+            let response = hub.handle(
+                HubRequest(
+                    "POST", "/v1/sync/pull",
+                    headers: [
+                        "Authorization": "Bearer \(observerToken)", "Sync-Version": "1", "Sync-Device": "observer",
+                        "Content-Type": "application/json",
+                    ], body: PullMessages.request(request)), at: now)
+            let pull: PullResponse
+            do throws(ReplyError) {
+                pull = try PullMessages.readResponse(response.body)
+            } catch {
+                throw Broken("answers are as agreed", "\(error)")
+            }
+            if let error = pull.errors.first {
+                throw Broken("the observer is never behind", "\(error.entity): \(error.problem.code)")
+            }
+            for page in pull.pages { take(page) }
+            if !pull.pages.contains(where: \.hasMore) { return }
+        }
+    }
+
+    private func take(_ page: StreamPage) {
+        for item in page.records {
+            records[RecordName(page.entity, item.id)] = (item.record.version, item.record.data)
+        }
+        for item in page.deletions { records[RecordName(page.entity, item.id)] = nil }
+        cursors[page.entity] = page.cursor
+    }
+}

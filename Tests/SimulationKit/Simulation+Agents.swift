@@ -1,0 +1,192 @@
+import SyncCore
+import SyncStore
+
+// Processes: they start, are fed, do what their engine asks for, and die between any two effects and around any commit.
+extension Simulation {
+    func start(_ agent: SimAgent) throws(Broken) {
+        guard agent.store == nil else { return }
+        let moment = agent.moment(at: now)
+        let options = StoreOptions(
+            device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
+            marker: agent.marker, ablations: ablations)
+        let store = try Broken.none { try Store(agent.database, options, at: moment) }
+        store.clockTrust = agent.clockIsDoubtful ? .unsynced : .synced
+        if store.opening.lostTail > 0 { count("lost tails noticed") }
+        store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
+        agent.store = store
+        agent.life += 1
+        agent.job = .none
+        say("agent \(agent.index) starts, boot \(agent.bootID), replica \(store.replica)")
+        try verify(agent)
+        var settings = SyncEngine.Settings()
+        settings.timer.pullInterval = scenario.pullInterval
+        settings.spread = scenario.spread
+        settings.agent = "simulated"
+        settings.entities = Entities.mirrored
+        agent.engine = SyncEngine(
+            settings: settings, replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
+        let facts = try Broken.none { try store.reads.facts(at: moment) }
+        let memory = try Broken.none { try store.memory() }
+        try feed(
+            .started(
+                EngineStart(
+                    memory: memory, replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
+                    hasWork: facts.count(.pending, .inFlight) > 0, linkIsUp: agent.linkIsUp)), to: agent)
+        if isHealed { try feed(.resumed, to: agent) }
+        extendDrain(for: agent)
+    }
+
+    /// Hands an event to the engine and does what it asks for, one effect after the other.
+    func feed(_ event: SyncEvent, to agent: SimAgent) throws(Broken) {
+        guard var engine = agent.engine else { return }
+        let effects = engine.handle(event, at: agent.moment(at: now))
+        agent.engine = engine
+        for effect in effects {
+            if strikes(.crash, 0.004) {
+                say("agent \(agent.index) dies between two effects")
+                return die(agent)
+            }
+            try perform(effect, agent)
+        }
+    }
+
+    private func perform(_ effect: SyncEffect, _ agent: SimAgent) throws(Broken) {
+        switch effect {
+        case .store(let command):
+            try begin(.store, agent)
+            let latency = chance(0.03) ? chance(upTo: .milliseconds(800)) : chance(from: .milliseconds(1), upTo: .milliseconds(20))
+            plan(.command(agent: agent.index, life: agent.life, command), in: latency)
+        case .send(let call):
+            try begin(.call(call.id), agent)
+            send(call, agent)
+        case .wake(let at):
+            agent.wakeID += 1
+            queue.plan(.wake(agent: agent.index, life: agent.life, id: agent.wakeID), at: max(now, agent.world(at)))
+        case .report(let report): note(report, agent)
+        }
+    }
+
+    private func begin(_ job: SimAgent.Job, _ agent: SimAgent) throws(Broken) {
+        guard agent.job == .none else {
+            throw Broken("one job at a time", "agent \(agent.index): \(job) while \(agent.job) is under way")
+        }
+        agent.job = job
+    }
+
+    func perform(_ command: StoreCommand, _ agent: SimAgent, life: Int) throws(Broken) {
+        guard agent.life == life, let store = agent.store else { return }
+        let answer = store.perform(command, at: agent.moment(at: now))
+        say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
+        if dying == agent.index { return die(agent) }
+        agent.job = .none
+        try check(agent, after: command, answer)
+        try feed(.stored(answer), to: agent)
+    }
+
+    func deliver(
+        _ result: Result<HTTPResponse, TransportError>, of call: UInt64, sent: Instant, to agent: SimAgent, life: Int
+    ) throws(Broken) {
+        guard agent.life == life else { return }
+        switch result {
+        // What arrives at a dead link arrives nowhere.
+        case .success where !agent.linkIsUp: return
+        case .success(let response): say("agent \(agent.index) call \(call): \(response.status)")
+        case .failure(let error):
+            // The deadline of a call that was answered in time.
+            if agent.job != .call(call) { return }
+            say("agent \(agent.index) call \(call): \(error.code.rawValue)")
+        }
+        if agent.job == .call(call) { agent.job = .none } else { count("late answers") }
+        try feed(.answered(call, result, sent: sent), to: agent)
+    }
+
+    // MARK: Death
+
+    /// Called around each commit of a store.
+    private func commits(_ agent: SimAgent, _ stage: CommitStage) throws(StoreError) {
+        switch stage {
+        case .before:
+            if strikes(.diskFull, 0.02) {
+                count("full disks")
+                throw StoreError(.diskFull, doing: "commit", detail: "no space left")
+            }
+            if strikes(.crash, 0.006) { throw killed(agent, "before a commit") }
+        case .after:
+            if strikes(.crash, 0.012) { throw killed(agent, "after a commit") }
+        }
+    }
+
+    private func killed(_ agent: SimAgent, _ place: String) -> StoreError {
+        dying = agent.index
+        say("agent \(agent.index) dies \(place)")
+        count("deaths \(place)")
+        return StoreError(.closed, doing: "commit", detail: "the process is gone")
+    }
+
+    func die(_ agent: SimAgent, reboots: Bool = false) {
+        dying = nil
+        agent.store = nil
+        agent.engine = nil
+        agent.life += 1
+        agent.job = .none
+        count("crashes")
+        if reboots { agent.reboot(at: now) }
+        plan(.starts(agent: agent.index), in: chance(from: .milliseconds(100), upTo: .seconds(20)))
+    }
+
+    // MARK: Words
+
+    private func note(_ report: SyncReport, _ agent: SimAgent) {
+        switch report {
+        case .cycleBegan: return
+        case .cycleEnded(let outcome):
+            count(outcome.error == nil ? "cycles" : "failed cycles")
+            say("agent \(agent.index) cycle: \(outcome.error ?? "ok"), pushed \(outcome.pushed), pulled \(outcome.pulled)")
+            return
+        case .reachability(_, let to, _): say("agent \(agent.index) is \(to.rawValue)")
+        case .regressed(let hub, let ours):
+            count("regressions")
+            say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")
+        case .epochChanged: count("epoch changes")
+        case .streamsRestarted(let entities):
+            count("restarted streams")
+            say("agent \(agent.index) lists anew: \(entities.map(\.text))")
+        case .massDelete: count("mass deletions")
+        case .setAside(let key, let detail):
+            count("set aside")
+            say("agent \(agent.index) sets \(name(of: key)) aside: \(detail)")
+        }
+    }
+
+    /// The operation behind a key, for people.
+    func name(of key: MutationKey) -> String { byKey[key].map { Operation.token($0) } ?? key.text }
+
+    private static func word(for command: StoreCommand) -> String {
+        switch command {
+        case .loadInFlight: "loads what is in flight"
+        case .claim: "claims"
+        case .applyResults(let results, _): "records \(results.count) results"
+        case .loadStreams: "loads its streams"
+        case .applyPull(let response):
+            "applies a pull of \(response.pages.map { "\($0.entity) \($0.records.count)+\($0.deletions.count)" })"
+        case .restartStreams: "restarts streams"
+        case .adoptReplica(let replica): "adopts \(replica)"
+        case .setAside: "sets aside"
+        case .remember: "remembers"
+        case .housekeep: "keeps house"
+        }
+    }
+
+    private static func word(for answer: StoreAnswer) -> String {
+        switch answer {
+        case .batch(let batch, _): batch.map { "\($0.mutations.map(\.seq))" } ?? "nothing"
+        case .resultsApplied(let summary, let next):
+            "\(summary.done) done, \(summary.rejected) rejected, \(summary.retried) later, \(summary.unknown) unknown, next \(next?.mutations.map(\.seq) ?? [])"
+        case .streams(let streams): "\(streams.count)"
+        case .pullApplied(let summary): "\(summary.upserts) new, \(summary.deletions) gone, \(summary.unchanged) known"
+        case .done: "done"
+        case .housekept: "done"
+        case .failed(let text): "failed, \(text)"
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import SyncCore
+import SyncStore
+
+// Apps: they ask for changes of a handful of records, and remember what they were told.
+extension Simulation {
+    func appActs() throws(Broken) {
+        guard !isHealed, operations.count < scenario.operations else { return }
+        let agent = pick(agents)
+        try submit(makeRequest(for: agent))
+        let average = scenario.faultsFor / max(1, scenario.operations)
+        plan(.appActs, in: chance(upTo: average * 2))
+    }
+
+    /// A last word after the faults have stopped: it must get through like any other.
+    func say(_ agent: SimAgent) throws(Broken) {
+        try submit(makeRequest(for: agent))
+    }
+
+    private func makeRequest(for agent: SimAgent) -> AppRequest {
+        let isAtomic = chance(0.12)
+        var request = AppRequest(agent: agent.index, operations: [], isAtomic: isAtomic)
+        for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
+            request.operations.append(operations.count)
+            operations.append(makeOperation(for: agent))
+        }
+        if chance(0.4), let first = request.operations.first {
+            let token = Operation.token(first)
+            request.appKey = AppKey(key: "app-\(token)", fingerprint: Array(SHA256.hash(Array(token.utf8)).prefix(16)))
+        }
+        return request
+    }
+
+    private func makeOperation(for agent: SimAgent) -> Operation {
+        let number = operations.count
+        let token = Operation.token(number)
+        let draw = random.fraction()
+        if draw < 0.1 {
+            return Operation(
+                number: number, agent: agent.index, record: RecordName(Entities.readings, RecordID(trusted: token)),
+                action: .create, data: ["t": .string(token), "value": .int(number)], operations: [], priority: .bulk)
+        }
+        let entity = draw < 0.65 ? Entities.works : draw < 0.9 ? Entities.spots : Entities.prices
+        let name = RecordName(entity, RecordID(trusted: "r\(Int.random(in: 0..<scenario.records, using: &random))"))
+        var operation = Operation(
+            number: number, agent: agent.index, record: name, action: action(on: name, agent), data: [:], operations: [],
+            priority: pick([.critical, .normal, .normal, .normal, .bulk]))
+        guard operation.action != .delete else { return operation }
+        operation.data["t"] = .string(token)
+        let fields = entity == Entities.works ? ["s", "s", "v", "c", "m"] : ["s", "v", "c"]
+        operation.data[pick(fields)] = .string(token)
+        if strikes(.poison, 0.1) { operation.data["x"] = "poison" }
+        if entity != Entities.prices {
+            operation.operations = [
+                FieldOperation("n", .increment, 1), FieldOperation("a", .append, .array([.string(token)])),
+            ]
+        }
+        return operation
+    }
+
+    /// Mostly what makes sense, for an app reads before it writes.
+    private func action(on name: RecordName, _ agent: SimAgent) -> NewMutation.Action {
+        let exists: Bool
+        do throws(StoreError) {
+            exists = try agent.store?.reads.record(name)?.view != nil
+        } catch {
+            exists = false
+        }
+        if chance(0.05) { return pick(NewMutation.Action.allCases) }
+        let draw = random.fraction()
+        if exists { return draw < 0.12 ? .delete : draw < 0.85 ? .update : .upsert }
+        return draw < 0.6 ? .create : .upsert
+    }
+
+    // MARK: Asking
+
+    func submit(_ request: AppRequest) throws(Broken) {
+        // The app of a machine whose disk went back has gone back with it, and does not ask again.
+        if request.operations.contains(where: { operations[$0].isLost }) { return }
+        let agent = agents[request.agent]
+        guard let store = agent.store else { return wait(request) }
+        let moment = agent.moment(at: now)
+        let mutations = request.operations.map { operations[$0].mutation }
+        let requester = Requester(app: AppName(trusted: "app"), uid: 1_000)
+        let answers: [Enqueued]
+        do throws(StoreError) {
+            // Answering early is only possible inside a transaction that is still open.
+            let answersEarly = ablations.contains(.answerBeforeCommit)
+            if answersEarly { try store.begin(at: moment) }
+            answers = try store.enqueue(
+                mutations, isAtomic: request.isAtomic, by: requester, appKey: request.appKey, at: moment)
+            acknowledge(request, answers, agent, store)
+            if answersEarly { try store.commit() }
+        } catch {
+            store.rollback()
+            return refuse(request, error, agent)
+        }
+        try checkView(request, answers)
+        try feed(.enqueued(request.operations.map { operations[$0].priority }.min() ?? .normal), to: agent)
+    }
+
+    private func acknowledge(_ request: AppRequest, _ answers: [Enqueued], _ agent: SimAgent, _ store: Store) {
+        acknowledgements += 1
+        for (number, answer) in zip(request.operations, answers) {
+            if answer.isRepeat { count("repeated answers") }
+            operations[number].answer = .acknowledged(answer.key)
+            operations[number].acknowledgement = acknowledgements
+            byKey[answer.key] = number
+            let operation = operations[number]
+            say("agent \(agent.index) takes \(operation.token): \(operation.priority.name) \(operation.action.rawValue) \(operation.record), seq \(answer.seq)")
+            count("acknowledged")
+        }
+        // Beside the database it is written down now and then.
+        if chance(0.5), let last = answers.last {
+            agent.marker = StoreMarker(replica: store.replica, acknowledged: max(last.seq, agent.marker?.acknowledged ?? 0))
+        }
+    }
+
+    private func refuse(_ request: AppRequest, _ error: StoreError, _ agent: SimAgent) {
+        if dying == agent.index {
+            die(agent)
+            return wait(request)
+        }
+        guard error.problem != nil else { return wait(request) }
+        say("agent \(agent.index) refuses \(request.operations.map { Operation.token($0) }): \(error.problem?.code ?? "")")
+        count("refused")
+        for number in request.operations { operations[number].answer = .refused }
+    }
+
+    /// No answer came. With a key of its own the app asks again until one does; without one it never learns.
+    private func wait(_ request: AppRequest) {
+        guard request.appKey != nil else { return }
+        count("repeated requests")
+        plan(.appRepeats(request), in: chance(from: .milliseconds(500), upTo: .seconds(20)))
+    }
+
+    // MARK: Old images
+
+    /// The database went back: what was answered since, and what was never answered, is out of anybody's reach.
+    func forget(since image: SimAgent.Image, _ agent: SimAgent) {
+        for number in operations.indices where operations[number].agent == agent.index {
+            switch operations[number].answer {
+            case .acknowledged: if operations[number].acknowledgement > image.acknowledgements { operations[number].isLost = true }
+            case .none: operations[number].isLost = true
+            case .refused: break
+            }
+        }
+    }
+}

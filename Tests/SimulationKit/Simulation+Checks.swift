@@ -1,0 +1,160 @@
+import SyncCore
+import SyncStore
+
+// What must hold at every step.
+extension Simulation {
+    /// The answer to a call, as it leaves the hub: what it says becomes the truth, and must be true.
+    func note(_ response: HTTPResponse, to flight: Flight) throws(Broken) {
+        guard response.status == 200, case .bytes(let body) = flight.request.body else { return }
+        switch flight.kind {
+        case .hello: return
+        case .pull:
+            let pull = try Broken.none { try PullMessages.readResponse(response.body) }
+            notePlaces(pull)
+            for error in pull.errors where error.isExpired { count("expired cursors") }
+        case .settle, .push:
+            let push = try Broken.none { try PushMessages.readRequest(body) }
+            let answer = try Broken.none { try PushMessages.readResponse(response.body) }
+            try oracle.note(push, answer, from: flight.agent, &operations, byKey: byKey)
+            say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
+            for result in answer.results { count(Self.kind(of: result.verdict)) }
+            try checkPresent(push, answer)
+        }
+    }
+
+    /// With every verdict that brings a record, it is the present one, never one of the past.
+    private func checkPresent(_ push: IncomingPush, _ answer: PushResponse) throws(Broken) {
+        var changed: Set<RecordName> = []
+        var toCheck: [(RecordName, HubState)] = []
+        // From the back: what a later mutation of the same batch changed was not there yet.
+        for (item, result) in zip(push.items, answer.results).reversed() {
+            guard let name = item.record, name.entity != Entities.readings else { continue }
+            switch result.verdict {
+            case .accepted: changed.insert(name)
+            case .duplicate(_, let current), .conflict(_, let current):
+                if !changed.contains(name) { toCheck.append((name, current)) }
+            case .rejected(_, let current): if let current, !changed.contains(name) { toCheck.append((name, current)) }
+            case .retry: break
+            }
+        }
+        guard !toCheck.isEmpty else { return }
+        try hub.observe(at: hubTime)
+        for (name, current) in toCheck {
+            switch (current, hub.records[name]) {
+            case (.record(let said), let present?) where said.version == present.version && said.data == present.data: continue
+            case (.deleted, nil), (.absent, nil): continue
+            default:
+                throw Broken(
+                    "answers carry the present record",
+                    "\(name): said \(current.json.json), holds \(hub.records[name].map { $0.data.json } ?? "nothing")")
+            }
+        }
+    }
+
+    // MARK: At the agents
+
+    func check(_ agent: SimAgent, after command: StoreCommand, _ answer: StoreAnswer) throws(Broken) {
+        switch (command, answer) {
+        case (.restartStreams(let entities), .done): for entity in entities { agent.places[entity] = nil }
+        case (.applyPull(let response), .pullApplied): try checkCursors(of: agent, after: response)
+        case (.applyResults, .resultsApplied(let summary, _)):
+            if summary.unknown > 0 { count("unknown results") }
+            if summary.rejected > 0 { try checkMirror(of: agent) }
+        default: break
+        }
+        steps += 1
+        if steps.isMultiple(of: 25) { try verify(agent) }
+    }
+
+    /// Counters add up, indexes agree with rows, views are what folding gives.
+    func verify(_ agent: SimAgent) throws(Broken) {
+        guard let store = agent.store else { return }
+        let found = try Broken.none { try store.verify() }
+        if let first = found.first { throw Broken("the store agrees with itself", "agent \(agent.index): \(first)") }
+        let facts = try Broken.none { try store.reads.facts(at: agent.moment(at: now)) }
+        let sum = facts.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) }
+        guard facts.enqueued == sum else {
+            throw Broken("counters add up", "agent \(agent.index): \(facts.enqueued) enqueued, \(sum) in all states")
+        }
+    }
+
+    private func notePlaces(_ pull: PullResponse) {
+        for page in pull.pages where cursorPlaces[page.cursor] == nil {
+            let newest = (page.records.map(\.record.version) + page.deletions.map(\.version)).max() ?? 0
+            cursorPlaces[page.cursor] = page.hasMore ? newest : pull.head
+        }
+    }
+
+    /// A stream never goes back, but by a restart that somebody decided.
+    private func checkCursors(of agent: SimAgent, after response: PullResponse) throws(Broken) {
+        guard let store = agent.store else { return }
+        let streams = try Broken.none { try store.loadStreams(at: agent.moment(at: now)) }
+        for stream in streams {
+            guard let cursor = stream.cursor, let place = cursorPlaces[cursor] else { continue }
+            let before = agent.places[stream.entity] ?? 0
+            guard place >= before else {
+                throw Broken("cursors never go back", "agent \(agent.index) \(stream.entity): from \(before) to \(place)")
+            }
+            agent.places[stream.entity] = place
+        }
+    }
+
+    /// What the hub refused is not to be seen any more.
+    func checkMirror(of agent: SimAgent) throws(Broken) {
+        for refused in try mutations(of: agent, .rejected) {
+            guard let number = byKey[refused.key], let store = agent.store else { continue }
+            let snapshot = try Broken.none { try store.reads.record(refused.record) }
+            guard let view = snapshot?.view else { continue }
+            let token = Operation.token(number)
+            if view.contains("\"\(token)\"") {
+                throw Broken("the mirror shows nothing that was refused", "agent \(agent.index) \(refused.record): \(token) in \(view)")
+            }
+        }
+    }
+
+    func mutations(of agent: SimAgent, _ states: MutationState...) throws(Broken) -> [MutationSnapshot] {
+        guard let store = agent.store else { return [] }
+        var query = MutationQuery()
+        query.states = Set(states)
+        query.limit = 1_000
+        return try Broken.none { try store.reads.mutations(query, at: agent.moment(at: now)) }
+    }
+
+    /// An app reads its own write.
+    func checkView(_ request: AppRequest, _ answers: [Enqueued]) throws(Broken) {
+        guard let number = request.operations.last, let answer = answers.last, !answer.isRepeat else { return }
+        let operation = operations[number]
+        let view = answer.record?.view
+        let shows = view?.contains("\"\(operation.token)\"") ?? false
+        guard operation.record.entity == Entities.readings || shows == (operation.action != .delete) else {
+            throw Broken("an app reads its own write", "\(operation.token) \(operation.action) \(operation.record): \(view ?? "nothing")")
+        }
+    }
+
+    // MARK: Words
+
+    private func tokens(of item: IncomingItem) -> String {
+        if case .success(let mutation) = item.content, let token = mutation.content.data["t"]?.text { return token }
+        return name(of: item.key)
+    }
+
+    private func word(for verdict: PushResult.Verdict) -> String {
+        switch verdict {
+        case .accepted(let version, _, let record, _): "accepted \(version)\(record == nil ? "" : " with record")"
+        case .duplicate(let original, let current): "duplicate of \(original.rawValue), now \(current.json.json)"
+        case .conflict(let fields, _): "conflict over \(fields)"
+        case .rejected(let problem, _): "rejected \(problem.code)"
+        case .retry(let problem, _): "later, \(problem?.code ?? "")"
+        }
+    }
+
+    private static func kind(of verdict: PushResult.Verdict) -> String {
+        switch verdict {
+        case .accepted: "accepted"
+        case .duplicate: "duplicates answered"
+        case .conflict: "conflicts"
+        case .rejected: "rejections"
+        case .retry: "retries"
+        }
+    }
+}

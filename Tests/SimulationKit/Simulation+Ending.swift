@@ -1,0 +1,151 @@
+import SyncCore
+import SyncStore
+
+// After the faults: an operator looks now and then, answers what waits for a person, and in the end everything is compared.
+extension Simulation {
+    func look() throws(Broken) {
+        for agent in agents { try decide(agent) }
+        if !isDrained {
+            let waiting = try waiting()
+            if waiting.isEmpty {
+                say("everything is drained")
+                isDrained = true
+                // Only now is anybody reminded to look for news: draining has to work without.
+                for agent in agents { try feed(.requested(SyncRequest()), to: agent) }
+                return plan(.operatorLooks, in: .seconds(5))
+            }
+            guard now < drainUntil else { throw Broken("everything drains", waiting.joined(separator: "; ")) }
+            return plan(.operatorLooks, in: .seconds(30))
+        }
+        let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true }
+        let left = try waiting()
+        if behind.isEmpty, left.isEmpty {
+            try compare()
+            isOver = true
+            return
+        }
+        guard now < drainUntil else {
+            throw Broken("everybody catches up", "behind: \(behind.map { "agent \($0.index): \(describe($0))" })")
+        }
+        for agent in behind where agent.engine?.cycle == nil { try feed(.requested(SyncRequest()), to: agent) }
+        plan(.operatorLooks, in: .seconds(10))
+    }
+
+    /// Answers what waits for a person: conflicts by "remote", parked mutations by "again".
+    private func decide(_ agent: SimAgent) throws(Broken) {
+        guard let store = agent.store else { return }
+        let moment = agent.moment(at: now)
+        for conflict in try mutations(of: agent, .conflicted) {
+            try checkListed(conflict)
+            try Broken.none { try store.discard(conflict.key, reason: "remote", uid: 0, at: moment) }
+            say("the operator of agent \(agent.index) discards \(name(of: conflict.key))")
+            count("conflicts discarded")
+            try feed(.enqueued(.normal), to: agent)
+        }
+        for parked in try mutations(of: agent, .failed) {
+            try checkListed(parked)
+            _ = try Broken.none { try store.retry(parked.key, by: Requester(app: parked.app, uid: 0), at: moment) }
+            say("the operator of agent \(agent.index) retries \(name(of: parked.key))")
+            count("parked")
+            try feed(.enqueued(.normal), to: agent)
+        }
+        if let held = try mutations(of: agent, .held).first {
+            throw Broken("no row is damaged", "agent \(agent.index) holds \(name(of: held.key)): \(held.problem?.detail ?? "")")
+        }
+    }
+
+    /// What still has to go to the hub, or has not come back from there.
+    private func waiting() throws(Broken) -> [String] {
+        var waiting: [String] = []
+        for agent in agents {
+            guard agent.store != nil else {
+                waiting.append("agent \(agent.index) is down")
+                continue
+            }
+            let open = try mutations(of: agent, .pending, .inFlight, .conflicted, .failed)
+            if !open.isEmpty {
+                waiting.append("agent \(agent.index) (\(describe(agent))): \(open.map { "\(name(of: $0.key)) \($0.state.name)" })")
+            }
+        }
+        return waiting
+    }
+
+    private func describe(_ agent: SimAgent) -> String {
+        guard let engine = agent.engine else { return "down" }
+        let next = engine.nextCycleAt.map { "next cycle in \(agent.boot(now).duration(to: $0).milliseconds / 1_000) s" } ?? "nothing planned"
+        return "\(engine.cycle.map { "in \($0.step)" } ?? "idle"), \(next), \(engine.memory.lastError ?? "no error")"
+    }
+
+    // MARK: The end
+
+    private func compare() throws(Broken) {
+        try hub.observe(at: hubTime)
+        let truth = hub.records.mapValues(\.data)
+        try oracle.check(truth)
+        for agent in agents {
+            try verify(agent)
+            try checkMirror(of: agent)
+            try compare(agent, with: truth)
+        }
+        for operation in operations { try checkFate(of: operation) }
+        say("all is well: \(operations.count) operations, \(oracle.appliedCount) applied")
+    }
+
+    /// The agent's view of every record is the hub's record.
+    private func compare(_ agent: SimAgent, with truth: [RecordName: JSONObject]) throws(Broken) {
+        guard let store = agent.store else { throw Broken("everybody is up", "agent \(agent.index) is down") }
+        for entity in Entities.mirrored {
+            var query = RecordQuery(entity)
+            query.limit = 1_000
+            let page = try Broken.none { try store.reads.records(query) }
+            var views: [RecordName: JSONObject] = [:]
+            for item in page.items {
+                let view = try Broken.none { try JSONReader.read(item.view ?? item.base ?? "null") }
+                views[item.name] = view.object
+            }
+            let names = Set(views.keys).union(truth.keys.filter { $0.entity == entity })
+            for name in names.sorted() where views[name] != truth[name] {
+                throw Broken(
+                    "agents and hub agree",
+                    "agent \(agent.index) \(name): \(views[name]?.json ?? "nothing"), the hub has \(truth[name]?.json ?? "nothing")")
+            }
+        }
+    }
+
+    /// Everything that an app was told is accepted has one end, and it is the one that is shown.
+    private func checkFate(of operation: Operation) throws(Broken) {
+        if operation.applied > 1 { throw Broken("each mutation takes effect once", "\(operation.token) was applied \(operation.applied) times") }
+        guard let key = operation.key, !operation.isLost, let store = agents[operation.agent].store else { return }
+        let moment = agents[operation.agent].moment(at: now)
+        guard let found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
+            throw Broken("nothing acknowledged is missing", "\(operation.token) of agent \(operation.agent), \(operation.record)")
+        }
+        switch found.state {
+        case .done:
+            guard operation.applied == 1 else {
+                throw Broken("done is done at the hub", "\(operation.token) of agent \(operation.agent) was never applied")
+            }
+            if operation.record.entity == Entities.readings, oracle.events[operation.record.id] != operation.token {
+                throw Broken("done is done at the hub", "the reading \(operation.token) is not there")
+            }
+        case .rejected, .discarded:
+            guard operation.applied == 0 else {
+                throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
+            }
+            try checkListed(found)
+            count(found.state == .rejected ? "listed as rejected" : "listed as discarded")
+        default:
+            throw Broken("every mutation ends", "\(operation.token) of agent \(operation.agent) is \(found.state.name)")
+        }
+    }
+
+    /// What does not get through is listed with all that was asked for.
+    private func checkListed(_ found: MutationSnapshot) throws(Broken) {
+        guard let number = byKey[found.key] else { return }
+        let operation = operations[number]
+        let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }
+        guard data.object == operation.data else {
+            throw Broken("what is refused keeps its value", "\(operation.token): \(found.data ?? "nothing")")
+        }
+    }
+}

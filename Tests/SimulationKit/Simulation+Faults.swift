@@ -1,0 +1,132 @@
+import HubServer
+import SyncCore
+import SyncStore
+
+// What strikes from outside, and the end of it.
+extension Simulation {
+    func weather() throws(Broken) {
+        guard !isHealed else { return }
+        plan(.weather, in: chance(from: .seconds(1), upTo: .seconds(20)))
+        let agent = pick(agents)
+        // Not faults, but news: other people work, operators ask, backups are made.
+        switch Int.random(in: 0..<8, using: &random) {
+        case 0, 1: try publish()
+        case 2:
+            let scope = pick(SyncRequest.Scope.allCases)
+            try feed(.requested(SyncRequest(scope: scope, isForced: chance(0.3))), to: agent)
+        case 3, 4:
+            if agent.store != nil {
+                try Broken.none { try agent.takeImage(acknowledgements: acknowledgements) }
+                say("agent \(agent.index) is copied")
+            }
+        default: break
+        }
+        let possible = [Fault.powerCut, .restore, .link, .clock, .pause, .collect, .auth, .hubCrash].filter { has($0) }
+        guard !possible.isEmpty, chance(0.6) else { return }
+        try strike(pick(possible), agent)
+    }
+
+    private func strike(_ fault: Fault, _ agent: SimAgent) throws(Broken) {
+        switch fault {
+        case .powerCut:
+            guard agent.store != nil else { return }
+            say("agent \(agent.index) loses power")
+            die(agent, reboots: true)
+        case .restore: try restore(agent)
+        case .link:
+            try link(agent, up: false)
+            plan(.link(agent: agent.index, up: true), in: chance(0.7) ? chance(upTo: .seconds(40)) : chance(upTo: .seconds(400)))
+        case .clock:
+            let far: [Duration] = [.seconds(10), .seconds(4_000), .seconds(40 * 86_400), .seconds(50 * 365 * 86_400)]
+            agent.wallError = chance(0.3) ? .zero : pick(far) * (chance(0.5) ? 1 : -1)
+            agent.clockIsDoubtful = chance(0.3)
+            agent.store?.clockTrust = agent.clockIsDoubtful ? .unsynced : .synced
+            say("agent \(agent.index) has its clock wrong by \(agent.wallError.milliseconds / 1_000) s")
+            count("clock jumps")
+            try feed(.clockChanged, to: agent)
+        case .pause:
+            let wait = chance(from: .seconds(5), upTo: .seconds(120))
+            let until = chance(0.5) ? agent.moment(at: now).wall.advanced(by: wait) : nil
+            say("agent \(agent.index) is paused\(until == nil ? "" : " for \(wait.milliseconds / 1_000) s")")
+            count("pauses")
+            try feed(.paused(EngineMemory.Pause(until: until, reason: "simulated", uid: 0)), to: agent)
+            if until == nil || chance(0.3) { plan(.resumes(agent: agent.index), in: wait) }
+        case .collect:
+            try hub.observe(at: hubTime)
+            let forgotten = try Broken.none { try hub.hub.collectTombstones(before: hubTime) }
+            if forgotten > 0 {
+                say("the hub forgets \(forgotten) deletions")
+                count("tombstones collected")
+            }
+        case .auth:
+            badTokens[agent.index] = now.advanced(by: chance(from: .seconds(5), upTo: .seconds(100)))
+            count("bad credentials")
+        case .hubCrash: if hub.isUp { stopHub() }
+        default: return
+        }
+    }
+
+    /// Puts an old copy of the disk in place of the present one: a snapshot was rolled back, a card was swapped.
+    private func restore(_ agent: SimAgent) throws(Broken) {
+        guard !agent.images.isEmpty else { return }
+        let image = pick(agent.images)
+        let withMarker = chance(0.6)
+        die(agent, reboots: true)
+        forget(since: image, agent)
+        try Broken.none { try agent.install(image, withMarker: withMarker) }
+        say("agent \(agent.index) is restored from an old copy\(withMarker ? "" : ", what stood beside it is new")")
+        count("restores")
+    }
+
+    private func publish() throws(Broken) {
+        try hub.observe(at: hubTime)
+        let entity = pick([Entities.templates, Entities.prices, Entities.works])
+        let name = RecordName(entity, RecordID(trusted: "r\(Int.random(in: 0..<scenario.records, using: &random))"))
+        let text = JSON.string("hub-\(now.nanoseconds)")
+        if entity == Entities.works {
+            // A back office edits what is there; what devices count and append stays.
+            guard hub.records[name] != nil else { return }
+            try Broken.none { try hub.publish(name, [pick(["s", "v", "m"]): text], at: hubTime) }
+        } else {
+            let deletes = hub.records[name] != nil && chance(0.25)
+            try Broken.none { try hub.publish(name, deletes ? nil : ["s": text, "v": text], at: hubTime) }
+        }
+        say("the back office changes \(name)")
+        count("published")
+    }
+
+    func link(_ agent: SimAgent, up: Bool) throws(Broken) {
+        if up, isHealed, agent.linkIsUp { return }
+        agent.linkIsUp = up
+        say("agent \(agent.index) link \(up ? "up" : "down")")
+        if !up { count("link losses") }
+        try feed(.link(up: up), to: agent)
+    }
+
+    // MARK: The end of the faults
+
+    func heal() throws(Broken) {
+        isHealed = true
+        say("the faults stop")
+        badTokens = [:]
+        try startHub()
+        drainUntil = now.advanced(by: .seconds(1_800))
+        for agent in agents {
+            if !agent.linkIsUp { try link(agent, up: true) }
+            try feed(.resumed, to: agent)
+            extendDrain(for: agent)
+            // One of them while a cycle runs: work that arrives then must wake somebody, too.
+            for delay in [Duration.zero, .seconds(2), .milliseconds(2_100), .milliseconds(2_300), .seconds(9)] {
+                plan(.appSays(agent: agent.index), in: delay + chance(upTo: .milliseconds(500)))
+            }
+        }
+        plan(.operatorLooks, in: .seconds(60))
+    }
+
+    /// What the hub asked for before it healed still holds, and somebody may have to wait for that.
+    func extendDrain(for agent: SimAgent) {
+        guard isHealed, let until = agent.engine?.retryAt else { return }
+        let wait = agent.moment(at: now).wall.duration(to: until)
+        drainUntil = max(drainUntil, now.advanced(by: wait).advanced(by: .seconds(1_800)))
+    }
+}

@@ -1,0 +1,166 @@
+import SyncCore
+
+/// One simulated world: several agents, each the real engine on the real store; one real hub; a network between them; apps
+/// that ask for things; and faults. One seed is one history.
+///
+/// There are no tasks and no clocks: a single loop takes the next event, ordered by time and then by the order of planning,
+/// and everything that is decided by chance comes from one seeded generator. First faults strike for some minutes. Then
+/// they stop, and everything must drain; what is parked or refused must be listed with its value.
+///
+/// What must hold is checked as it happens (``HubOracle``, `Simulation+Checks.swift`) and at the end, values as well as
+/// keys: that every key arrived says nothing about what became of it.
+package final class Simulation {
+    /// Wall time of the world's beginning: 2026-11-20T21:00:00Z.
+    static let epochMilliseconds: Int64 = 1_795_208_400_000
+    static let hubURL = "https://hub.example"
+
+    enum Event {
+        /// An engine's wake-up. Meant for one process, as the following two are.
+        case wake(agent: Int, life: Int, id: Int)
+        case command(agent: Int, life: Int, StoreCommand)
+        case answered(agent: Int, life: Int, call: UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
+        /// A request reaches the hub.
+        case arrives(Flight)
+        case appActs
+        /// At the end, each agent's app says a last word.
+        case appSays(agent: Int)
+        case appRepeats(AppRequest)
+        /// Something strikes.
+        case weather
+        case starts(agent: Int)
+        case link(agent: Int, up: Bool)
+        case resumes(agent: Int)
+        case asksForSync(agent: Int)
+        case hubStarts
+        case heals
+        case operatorLooks
+    }
+
+    package let scenario: Scenario
+    let ablations: Ablations
+    var random: SeededRandom
+    var now = Instant(nanoseconds: 0)
+    var queue = EventQueue<Event>()
+    var agents: [SimAgent] = []
+    let hub: SimHub
+    var oracle = HubOracle()
+    var operations: [Operation] = []
+    var byKey: [MutationKey: Int] = [:]
+    /// Answers that apps were given so far.
+    var acknowledgements = 0
+    /// The commit number that a cursor stands for, as the hub handed it out.
+    var cursorPlaces: [String: Int64] = [:]
+    /// What of interest has happened, and how often.
+    package internal(set) var counts: [String: Int] = [:]
+    var trace: Trace
+    /// A died process, between its death and the moment it is noticed.
+    var dying: Int?
+    /// The agent whose credentials do not hold at the moment, and until when.
+    var badTokens: [Int: Instant] = [:]
+    var isHealed = false
+    var drainUntil = Instant(nanoseconds: 0)
+    var isDrained = false
+    var isOver = false
+    /// Store commands so far.
+    var steps = 0
+
+    /// - Parameter keeps: Lines of the trace to keep for a report.
+    package init(_ scenario: Scenario, keeps: Int = 0) throws(Broken) {
+        self.scenario = scenario
+        #if ABLATIONS
+            ablations = Ablations(scenario.ablations)
+        #else
+            ablations = .none
+        #endif
+        var random = SeededRandom(seed: scenario.seed)
+        let rules = ablations
+        let hub = try Broken.none { try SimHub(scenario, rules, random: &random) }
+        self.hub = hub
+        self.random = random
+        trace = Trace(keeps: keeps)
+        for index in 0..<scenario.agents {
+            agents.append(try Broken.none { try SimAgent(index: index, token: hub.tokens[index]) })
+        }
+    }
+
+    package var traceHash: UInt64 { trace.hash }
+    package var traceTail: [String] { trace.tail }
+    /// Simulated time.
+    package var elapsed: Duration { Instant(nanoseconds: 0).duration(to: now) }
+
+    package func run() throws(Broken) {
+        for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
+        plan(.appActs, in: chance(upTo: .seconds(5)))
+        plan(.weather, in: chance(upTo: .seconds(10)))
+        plan(.heals, in: scenario.faultsFor)
+        while !isOver {
+            guard let next = queue.take() else { throw Broken("time goes on", "nothing is planned any more") }
+            now = next.at
+            try take(next.event)
+        }
+    }
+
+    private func take(_ event: Event) throws(Broken) {
+        switch event {
+        case .wake(let index, let life, let id):
+            let agent = agents[index]
+            guard agent.life == life, agent.wakeID == id else { return }
+            try feed(.timer, to: agent)
+        case .command(let index, let life, let command): try perform(command, agents[index], life: life)
+        case .answered(let index, let life, let call, let result, let sent):
+            try deliver(result, of: call, sent: sent, to: agents[index], life: life)
+        case .arrives(let flight): try arrive(flight)
+        case .appActs: try appActs()
+        case .appSays(let index): try say(agents[index])
+        case .appRepeats(let request): try submit(request)
+        case .weather: try weather()
+        case .starts(let index): try start(agents[index])
+        case .link(let index, let up): try link(agents[index], up: up)
+        case .resumes(let index): try feed(.resumed, to: agents[index])
+        case .asksForSync(let index): try feed(.requested(SyncRequest()), to: agents[index])
+        case .hubStarts: try startHub()
+        case .heals: try heal()
+        case .operatorLooks: try look()
+        }
+    }
+
+    // MARK: Small parts
+
+    func plan(_ event: Event, in delay: Duration) {
+        queue.plan(event, at: now.advanced(by: delay))
+    }
+
+    func has(_ fault: Fault) -> Bool {
+        !isHealed && scenario.faults.contains(fault)
+    }
+
+    func strikes(_ fault: Fault, _ probability: Double) -> Bool {
+        has(fault) && random.fraction() < probability
+    }
+
+    func chance(_ probability: Double) -> Bool { random.fraction() < probability }
+
+    func chance(from low: Duration = .zero, upTo high: Duration) -> Duration {
+        random.duration(from: low, to: high)
+    }
+
+    func pick<Value>(_ values: [Value]) -> Value { values[Int.random(in: 0..<values.count, using: &random)] }
+
+    func count(_ what: String) { counts[what, default: 0] += 1 }
+
+    func say(_ line: @autoclosure () -> String) { trace.add(now, line()) }
+
+    /// The hub's wall time, which is right.
+    var hubTime: Timestamp { Timestamp(milliseconds: Self.epochMilliseconds + now.nanoseconds / 1_000_000) }
+}
+
+extension Broken {
+    /// Errors that no fault explains.
+    static func none<Value>(_ body: () throws -> Value) throws(Broken) -> Value {
+        do {
+            return try body()
+        } catch {
+            throw Broken("nothing fails without a fault", "\(error)")
+        }
+    }
+}

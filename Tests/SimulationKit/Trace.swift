@@ -1,0 +1,28 @@
+import SyncCore
+
+/// What happened, as lines: the last ones for people, all of them as one hash that tells two histories apart.
+struct Trace {
+    private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    private(set) var count = 0
+    private var lines: [String] = []
+    private let keeps: Int
+
+    /// - Parameter keeps: How many of the latest lines are kept.
+    init(keeps: Int) {
+        self.keeps = keeps
+    }
+
+    mutating func add(_ time: Instant, _ line: String) {
+        count += 1
+        let milliseconds = time.nanoseconds / 1_000_000
+        let rest = milliseconds % 1_000
+        let text = "\(milliseconds / 1_000).\(rest < 100 ? "0" : "")\(rest < 10 ? "0" : "")\(rest) \(line)"
+        // FNV-1a.
+        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        if lines.count == 2 * keeps { lines.removeFirst(keeps) }
+        if keeps > 0 { lines.append(text) }
+    }
+
+    /// The latest lines, oldest first.
+    var tail: [String] { lines.suffix(keeps) }
+}
