@@ -69,16 +69,14 @@ extension Store {
             row.problem = problem.stored
             row.attempts += counts ? 1 : 0
             row.retries += 1
-            if row.attempts >= Int64(Limits.attempts) {
-                row.nextAge = age + Self.parkedFor.milliseconds
-                try move(row, to: .failed)
-                if let rid = row.rid {
-                    try returnLater(of: rid, after: seq)
-                    try restatus(rid)
-                }
-            } else {
-                row.nextAge = age + RetryDelay.after(row.retries, asked: nil, using: &random).milliseconds
-                try move(row, to: .pending)
+            let isParked = row.attempts >= Int64(Limits.attempts)
+            let delay = isParked ? Self.parkedFor : RetryDelay.after(row.retries, asked: nil, using: &random)
+            row.nextAge = age + delay.milliseconds
+            try move(row, to: isParked ? .failed : .pending)
+            // What is in flight behind it on its record must not be settled before it: it goes back behind it.
+            if let rid = row.rid {
+                try returnLater(of: rid, after: seq)
+                try restatus(rid)
             }
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         }

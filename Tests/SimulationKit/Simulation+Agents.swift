@@ -75,10 +75,14 @@ extension Simulation {
 
     func perform(_ command: StoreCommand, _ agent: SimAgent, life: Int) throws(Broken) {
         guard agent.life == life, let store = agent.store else { return }
+        hasRefusedCommit = false
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
         if dying == agent.index { return die(agent) }
         agent.job = .none
+        if case .failed(let text) = answer, !hasRefusedCommit {
+            throw Broken("the store fails only with its disk", "agent \(agent.index): \(text)")
+        }
         try check(agent, after: command, answer)
         try feed(.stored(answer), to: agent)
     }
@@ -108,6 +112,7 @@ extension Simulation {
         case .before:
             if strikes(.diskFull, 0.02) {
                 count("full disks")
+                hasRefusedCommit = true
                 throw StoreError(.diskFull, doing: "commit", detail: "no space left")
             }
             if strikes(.crash, 0.006) { throw killed(agent, "before a commit") }

@@ -61,6 +61,8 @@ package final class Simulation {
     var drainUntil = Instant(nanoseconds: 0)
     var isDrained = false
     var isOver = false
+    /// A disk was full in the present command.
+    var hasRefusedCommit = false
     /// Store commands so far.
     var steps = 0
 
