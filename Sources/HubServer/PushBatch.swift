@@ -69,24 +69,39 @@ struct PushBatch {
         let endings = results.map { Fate.Ending($0.verdict) }
         if let before, !endings.allSatisfy({ $0 == .accepted }) {
             self = before
-            results = failed(results, endings)
+            results = try failed(items, results, endings)
             for (item, result) in zip(items, results) { conclude(item, result) }
         }
         return results
     }
 
-    /// A group of which a member was not accepted: nothing of it is. The others share the fate of the worst.
-    private func failed(_ results: [PushResult], _ endings: [Fate.Ending]) -> [PushResult] {
+    /// A group of which a member was not accepted: nothing of it is. The others share the fate of the worst, and whatever
+    /// an answer shows of a record is what it is now that the group's own changes are gone.
+    private mutating func failed(
+        _ items: ArraySlice<IncomingItem>, _ results: [PushResult], _ endings: [Fate.Ending]
+    ) throws(DatabaseError) -> [PushResult] {
         let isFinal = endings.contains(.rejected)
-        return results.map { result in
-            guard case .accepted = result.verdict else { return result }
-            if isFinal {
+        var final: [PushResult] = []
+        for (item, result) in zip(items, results) {
+            var verdict = result.verdict
+            switch verdict {
+            case .accepted where isFinal:
                 let problem = Problem("group-rejected", status: 409, detail: "another mutation of the group was rejected")
-                return PushResult(key: result.key, verdict: .rejected(problem, current: nil))
+                verdict = .rejected(problem, current: nil)
+            case .accepted:
+                let problem = Problem("blocked-by-earlier", status: 409, detail: "another mutation of the group waits")
+                verdict = .retry(problem, after: nil)
+            case .conflict(let fields, _):
+                if let record = item.record { verdict = .conflict(fields: fields, current: try load(record).state) }
+            case .rejected(let problem, .some):
+                if let record = item.record { verdict = .rejected(problem, current: try load(record).state) }
+            case .duplicate(let original, _):
+                if let record = item.record { verdict = .duplicate(original: original, current: try load(record).state) }
+            case .rejected, .retry: break
             }
-            let problem = Problem("blocked-by-earlier", status: 409, detail: "another mutation of the group waits")
-            return PushResult(key: result.key, verdict: .retry(problem, after: nil))
+            final.append(PushResult(key: result.key, verdict: verdict))
         }
+        return final
     }
 
     private mutating func one(_ item: IncomingItem, commit: Int64) throws(DatabaseError) -> PushResult {
