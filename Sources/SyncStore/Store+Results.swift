@@ -72,7 +72,8 @@ extension Store {
         guard let rid = row.rid, var touched = pass.records[rid] else { return try done(row, &pass) }
         if let serverID { touched.row.serverID = serverID }
         if let record {
-            if record.version > touched.row.baseVersion {
+            // Members of an atomic list share one version, and each shows the record as it was after it: the last one counts.
+            if record.version > touched.row.baseVersion || (row.group != nil && record.version == touched.row.baseVersion) {
                 touched.row.setBase(record.data.json, version: record.version, at: now.wall)
                 touched.source = .remote
                 observe(record.hlc)
@@ -102,8 +103,10 @@ extension Store {
             touched.needsFold = true
             return
         }
-        // A base of this version or a newer one came by a pull already and contains the mutation.
-        guard version > touched.row.baseVersion else { return touched.needsFold = true }
+        // A base of this version or a newer one came by a pull already and contains the mutation; but for the members of an
+        // atomic list, which share one version: there it is the base that the member before has just made.
+        let isNext = version > touched.row.baseVersion || (row.group != nil && version == touched.row.baseVersion)
+        guard isNext else { return touched.needsFold = true }
         let computed: String?
         if base == nil, content.unset.isEmpty, content.operations.isEmpty, content.action == .create {
             computed = payload.data
