@@ -210,11 +210,14 @@ struct LimitTests {
         ) { surroundings in
             let client = try surroundings.client()
             try client.send("GET / HTTP/1.1\r\nHost: a\r\n")
-            // A byte whenever the server's loop has turned: only the server can end this.
-            while surroundings.refusals.entries.isEmpty {
+            // A byte whenever the server's loop has turned, for far longer than the limit.
+            var bytes = 0
+            while surroundings.refusals.entries.isEmpty, bytes < 1_000_000 {
                 try client.send("x")
                 try await surroundings.turn()
+                bytes += 1
             }
+            try #require(surroundings.refusals.entries == ["timeout"])
             #expect(try client.answer().status == 408)
         }
     }
