@@ -12,7 +12,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             var pass = ResultsPass()
-            for result in results { try apply(result, &pass) }
+            for result in Self.inOrder(results) { try apply(result, &pass) }
             try settleEvents(pass.doneEvents)
             for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
             try finish(pass.records)
@@ -22,6 +22,12 @@ extension Store {
             pass.summary.retryAt = try retryAt(now)
             return (pass.summary, batch)
         }
+    }
+
+    /// In the order in which the mutations were made, whatever order the answer has: members of an atomic list share one
+    /// version, and what one of them makes is the ground for the next.
+    private static func inOrder(_ results: [PushResult]) -> [PushResult] {
+        results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
     }
 
     private func apply(_ result: PushResult, _ pass: inout ResultsPass) throws(StoreError) {

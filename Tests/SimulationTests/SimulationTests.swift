@@ -6,7 +6,7 @@ import Testing
 struct SimulationTests {
     @Test("Every history ends well: all agents and the hub agree, each mutation took effect once, nothing is missing")
     func seeds() async {
-        let count = Environment.number("SIMULATION_SEEDS") ?? 500
+        let count = Environment.number("SIMULATION_SEEDS") ?? 100
         let first = Environment.number("SIMULATION_FIRST") ?? 1
         let outcomes = await Campaign.run(seeds: first..<first + count)
         for outcome in outcomes where outcome.broken != nil {
