@@ -293,7 +293,7 @@ struct LimitTests {
             let client = try surroundings.client()
             try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(await closed.wait() == [false])
-            #expect(surroundings.server.connectionCount == 0)
+            #expect(try await surroundings.isLeft())
             // Some of it had come, but not the end.
             _ = try client.head()
             #expect(throws: Client.Failure.self) { while try client.chunk() != nil {} }

@@ -12,6 +12,12 @@ struct Surroundings {
     let loop: any EventLoop
     let refusals: Log<String>
 
+    /// Whether the last connection closes; a closing takes a few turns of the loop after the exchange has ended.
+    func isLeft() async throws -> Bool {
+        for _ in 0..<10_000 where server.connectionCount > 0 { try await turn() }
+        return server.connectionCount == 0
+    }
+
     /// Waits until the loop has done what it had to do when this was called.
     func turn() async throws {
         try await loop.submit {}.get()
