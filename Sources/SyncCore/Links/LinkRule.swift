@@ -49,7 +49,7 @@ package struct InterfacePattern: Hashable, Sendable {
     }
 
     /// `*`
-    static let all = InterfacePattern(checked: "*")
+    package static let all = InterfacePattern(checked: "*")
 
     private init(checked text: String) {
         self.text = text
