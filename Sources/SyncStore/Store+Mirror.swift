@@ -57,7 +57,7 @@ extension Store {
             touched.row.updatedMS = now.wall.milliseconds
             try touched.row.save(to: database)
             journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
-            try refreshReadiness(ofRecord: touched.row.rid)
+            if touched.row.status != .synced { try refreshReadiness(ofRecord: touched.row.rid) }
         }
     }
 
@@ -92,14 +92,24 @@ extension Store {
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
+    ///
+    /// What asks for somebody is rare, and what waits may be much: the record's own rows are passed only when there is more
+    /// of the former than a slice.
     func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
-        try database.first(
-            "SELECT max(state = 2), max(state BETWEEN 3 AND 5), count(*) FROM mutation WHERE rid = ? AND state < 6",
-            .int(rid)
-        ) { row throws(StoreError) in
-            row.bool(0) ? .conflict : row.bool(1) ? .error : row.int(2) > 0 ? .pending : .synced
-        } ?? .synced
+        let troubled = Self.troubled.reduce(0) { $0 + ledger.count($1) }
+        if troubled > 0 {
+            let first =
+                troubled <= Int64(Self.sliceRows)
+                ? try database.number("SELECT min(state) FROM mutation WHERE state BETWEEN 2 AND 5 AND +rid = ?", .int(rid))
+                : try database.number(
+                    "SELECT min(state) FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 2 AND 5", .int(rid))
+            if let first { return first == 2 ? .conflict : .error }
+        }
+        let open = try database.number("SELECT 1 FROM mutation WHERE rid = ? AND state < 6 LIMIT 1", .int(rid))
+        return open == nil ? .synced : .pending
     }
+
+    private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]
 
     /// Takes a stamp of the hub into account, so that ours are later than all we have seen.
     func observe(_ stamp: String?) {

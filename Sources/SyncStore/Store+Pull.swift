@@ -171,12 +171,15 @@ extension Store {
         if isMass {
             summary.massDeletes.append(entity)
         } else {
-            var records = TouchedRecords()
-            for rid in missing {
-                try touch(rid, &records)
-                try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
+            // Their documents are not all in memory at once.
+            for start in stride(from: 0, to: missing.count, by: Self.sliceRows) {
+                var records = TouchedRecords()
+                for rid in missing[start..<min(start + Self.sliceRows, missing.count)] {
+                    try touch(rid, &records)
+                    try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
+                }
+                try finish(records)
             }
-            try finish(records)
             summary.deletions += missing.count
         }
         try database.run(

@@ -117,7 +117,7 @@ extension Simulation {
         var query = MutationQuery()
         query.states = Set(states)
         query.limit = 1_000
-        return try Broken.none { try store.reads.mutations(query, at: agent.moment(at: now)) }
+        return try Broken.none { try store.reads.mutations(query, at: agent.moment(at: now)).items }
     }
 
     /// An app reads its own write.
