@@ -1,5 +1,3 @@
-import CSQLite
-import Glibc
 import SyncCore
 import SyncStore
 import Testing
@@ -84,24 +82,22 @@ struct UsageTests {
 
     @Test("A database of the version before gets the tables and keeps its mutations")
     func migrates() throws {
-        let path = "/tmp/usage-\(UInt64.random(in: .min ... .max)).db"
-        defer { for end in ["", "-wal", "-shm"] { unlink(path + end) } }
+        let folder = try TemporaryFolder()
         do {
-            let agent = try TestAgent(on: try Database.open(path: path))
+            let agent = try TestAgent(in: folder)
             try agent.create("r-1")
             try agent.store.close(at: agent.now)
         }
         // As version 1 left it: what the second step adds is taken away again.
-        var handle: OpaquePointer?
-        #expect(sqlite3_open(path, &handle) == SQLITE_OK)
-        #expect(sqlite3_exec(handle, "DROP TABLE usage; DROP TABLE budget; PRAGMA user_version = 1", nil, nil, nil) == SQLITE_OK)
-        #expect(sqlite3_close(handle) == SQLITE_OK)
+        let raw = try RawDatabase(folder.database)
+        for sql in ["DROP TABLE usage", "DROP TABLE budget", "PRAGMA user_version = 1"] { try raw.rows(sql) }
 
-        let agent = try TestAgent(on: try Database.open(path: path))
+        let agent = try TestAgent(in: folder)
+        #expect(try agent.database.pragma("user_version") == "2")
         #expect(try agent.store.reads.usage(UsageQuery()).isEmpty)
         #expect(try agent.store.budgetBook() == nil)
         #expect(try agent.store.reads.facts(at: agent.now).enqueued == 1)
-        #expect(try agent.store.reads.facts(at: agent.now).schema == 2)
+        #expect(try agent.store.verify() == [])
         try agent.store.recordUsage([row("a", day, .push, 1, 1)], saved(day), at: agent.now)
         try agent.crash()
         #expect(try agent.store.reads.usage(UsageQuery()).count == 1)
