@@ -5,7 +5,8 @@ import SyncLinux
 ///
 ///     linkspy [--sysfs ROOT] [--leases ROOT] [--buffer BYTES] [HUB_ADDRESS…]
 ///
-/// A line from standard input that begins with `look` gives other addresses of the hub. It ends with standard input.
+/// Lines from standard input: `look ADDRESS…` gives other addresses of the hub, `counts` prints what the monitor met. It ends
+/// with standard input.
 @main
 enum LinkSpy {
     static func main() throws {
@@ -24,7 +25,13 @@ enum LinkSpy {
         monitor.watch(hubAddresses: addresses) { table in write(line(table)) }
         while let line = readLine() {
             let words = line.split(separator: " ").map(String.init)
-            if words.first == "look" { monitor.look(for: Array(words.dropFirst())) }
+            switch words.first {
+            case "look"?: monitor.look(for: Array(words.dropFirst()))
+            case "counts"?:
+                let counts = monitor.counts
+                write("{\"readings\":\(counts.readings),\"overruns\":\(counts.overruns),\"dropped\":\(counts.dropped)}")
+            default: break
+            }
         }
         monitor.stop()
     }

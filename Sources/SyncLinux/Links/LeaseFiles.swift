@@ -1,5 +1,5 @@
 import Glibc
-import SyncCore
+package import SyncCore
 
 /// Where DHCP clients keep their leases. What is not there, not readable or too large says nothing: the agent runs as a user
 /// of its own, and a hint is all that is lost.
@@ -20,7 +20,7 @@ package final class LeaseFiles {
     }
 
     /// The folders may hold other files now.
-    func refresh() {
+    package func refresh() {
         listed = []
         for folder in ["/var/lib/NetworkManager", "/var/lib/dhcp", "/var/lib/dhclient"] {
             // Not installed, or not for us to read.
@@ -30,7 +30,7 @@ package final class LeaseFiles {
         }
     }
 
-    func hints(for name: String, index: Int32) -> LeaseHints {
+    package func hints(for name: String, index: Int32) -> LeaseHints {
         var found: [LeaseHints] = []
         for path in ["/run/systemd/netif/leases/\(index)", "/run/systemd/netif/links/\(index)"] {
             if let bytes = read(path) { found.append(LeaseText.keyed(bytes)) }

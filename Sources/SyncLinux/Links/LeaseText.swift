@@ -1,11 +1,11 @@
-import SyncCore
+package import SyncCore
 
 /// Reads what DHCP clients write down about their leases. The content came from the network: whatever it is, reading ends
 /// with hints or without.
-enum LeaseText {
+package enum LeaseText {
     /// systemd-networkd's lease file, and NetworkManager's where it still has that form: `KEY=VALUE` lines; binary options in
     /// hexadecimal.
-    static func keyed(_ bytes: [UInt8]) -> LeaseHints {
+    package static func keyed(_ bytes: [UInt8]) -> LeaseHints {
         var hints = LeaseHints()
         for line in bytes.split(separator: UInt8(ascii: "\n")) {
             guard let equals = line.firstIndex(of: UInt8(ascii: "=")) else { continue }
@@ -24,7 +24,7 @@ enum LeaseText {
     /// or bytes in hexadecimal with colons.
     ///
     /// - Returns: What the last whole block for this interface says; `nil` when there is none.
-    static func blocks(_ bytes: [UInt8], interface: String) -> LeaseHints? {
+    package static func blocks(_ bytes: [UInt8], interface: String) -> LeaseHints? {
         var newest: LeaseHints?
         var block: (hints: LeaseHints, isOurs: Bool)?
         for line in bytes.split(separator: UInt8(ascii: "\n")) {

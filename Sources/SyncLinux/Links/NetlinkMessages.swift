@@ -12,20 +12,20 @@ import Glibc
 /// | 12 | 4 | port of the addressee |
 ///
 /// All in the machine's own byte order, each message padded to 4 bytes.
-struct NetlinkMessage: Equatable, Sendable {
-    static let headerSize = 16
+package struct NetlinkMessage: Equatable, Sendable {
+    package static let headerSize = 16
 
-    var type: UInt16
-    var flags: UInt16
-    var sequence: UInt32
+    package var type: UInt16
+    package var flags: UInt16
+    package var sequence: UInt32
     /// What follows the header.
-    var payload: ArraySlice<UInt8>
+    package var payload: ArraySlice<UInt8>
 
     /// All whole messages at the beginning of a datagram. Total: whatever the bytes are, reading ends at the first message
     /// whose length cannot be, and nothing beyond the datagram is looked at.
     ///
     /// - Returns: `isWhole` is `false` when something was left over that is no message.
-    static func all(in datagram: ArraySlice<UInt8>) -> (messages: [NetlinkMessage], isWhole: Bool) {
+    package static func all(in datagram: ArraySlice<UInt8>) -> (messages: [NetlinkMessage], isWhole: Bool) {
         var messages: [NetlinkMessage] = []
         var rest = datagram
         while !rest.isEmpty {
@@ -41,7 +41,7 @@ struct NetlinkMessage: Equatable, Sendable {
     }
 
     /// `NLMSG_ERROR` and `NLMSG_DONE` begin with a number: 0, or an errno, negative. `nil` when it is missing.
-    var errorNumber: Int32? {
+    package var errorNumber: Int32? {
         payload.integer(at: 0, as: Int32.self).map { $0 > 0 || $0 == .min ? EIO : -$0 }
     }
 }

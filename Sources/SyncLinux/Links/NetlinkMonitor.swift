@@ -22,7 +22,18 @@ package final class NetlinkMonitor: LinkMonitor {
         package init() {}
     }
 
+    /// What the monitor met since it began, for metrics.
+    package struct Counts: Hashable, Sendable {
+        /// Of the whole table.
+        package var readings = 0
+        /// The kernel's queue for us was full.
+        package var overruns = 0
+        /// Messages that were not from the kernel, or not whole.
+        package var dropped = 0
+    }
+
     private let mailbox: Mailbox<NetlinkLoop.Command>
+    private let counted: Counted
     private let thread: OwnThread
 
     /// - Parameter report: Called on the monitor's thread when links could not be read; it tries again after a second. The same
@@ -33,14 +44,18 @@ package final class NetlinkMonitor: LinkMonitor {
         _ settings: Settings = Settings(), report: @escaping @Sendable (LinuxError) -> Void
     ) throws(LinuxError) {
         let mailbox = try Mailbox<NetlinkLoop.Command>()
-        let loop = try NetlinkLoop(settings, mailbox: mailbox, report: report)
+        let counted = Counted()
+        let loop = try NetlinkLoop(settings, mailbox: mailbox, counted: counted, report: report)
         thread = try OwnThread(name: "links") { loop.run() }
         self.mailbox = mailbox
+        self.counted = counted
     }
 
     deinit {
         mailbox.post(.stop)
     }
+
+    package var counts: Counts { counted.value.withLock { $0 } }
 
     package func watch(hubAddresses: [String], onChange: @escaping @Sendable (LinkTable) -> Void) {
         mailbox.post(.watch(hubAddresses, onChange))
@@ -58,6 +73,10 @@ package final class NetlinkMonitor: LinkMonitor {
     }
 }
 
+private final class Counted: Sendable {
+    let value = Mutex(NetlinkMonitor.Counts())
+}
+
 /// What runs on the monitor's thread, and is touched by it alone.
 ///
 /// `@unchecked Sendable`: made by one thread and handed to the other before it runs.
@@ -71,6 +90,7 @@ private final class NetlinkLoop: @unchecked Sendable {
     private let mailbox: Mailbox<Command>
     private let events: NetlinkSocket
     private let reader: LinkTableReader
+    private let counted: Counted
     private let report: @Sendable (LinuxError) -> Void
 
     private var hubAddresses: [String] = []
@@ -89,10 +109,12 @@ private final class NetlinkLoop: @unchecked Sendable {
     private static let leaseDelay: Duration = .seconds(3)
 
     init(
-        _ settings: NetlinkMonitor.Settings, mailbox: Mailbox<Command>, report: @escaping @Sendable (LinuxError) -> Void
+        _ settings: NetlinkMonitor.Settings, mailbox: Mailbox<Command>, counted: Counted,
+        report: @escaping @Sendable (LinuxError) -> Void
     ) throws(LinuxError) {
         let groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE
         self.mailbox = mailbox
+        self.counted = counted
         self.report = report
         events = try NetlinkSocket(
             protocol: NETLINK_ROUTE, groups: UInt32(groups), receiveBytes: settings.receiveBytes)
@@ -104,7 +126,8 @@ private final class NetlinkLoop: @unchecked Sendable {
             let ready = csl_wait_readable(mailbox.descriptor, events.descriptor, timeout())
             for command in mailbox.take() {
                 switch command {
-                case .watch(let addresses, let onChange): (hubAddresses, self.onChange, told, isOwed) = (addresses, onChange, nil, true)
+                case .watch(let addresses, let onChange):
+                    (hubAddresses, self.onChange, told, isOwed) = (addresses, onChange, nil, true)
                 case .look(let addresses):
                     if addresses != hubAddresses { (hubAddresses, isOwed) = (addresses, true) }
                 case .stop: return
@@ -130,8 +153,10 @@ private final class NetlinkLoop: @unchecked Sendable {
             do throws(LinuxError) {
                 switch try events.receive() {
                 case .nothing: return
-                case .unusable: continue
-                case .overrun: (isOwed, owesRoutes) = (true, true)
+                case .unusable: counted.value.withLock { $0.dropped += 1 }
+                case .overrun:
+                    (isOwed, owesRoutes) = (true, true)
+                    counted.value.withLock { $0.overruns += 1 }
                 case .datagram(let bytes, _): note(NetlinkMessage.all(in: bytes))
                 }
             } catch {
@@ -144,6 +169,7 @@ private final class NetlinkLoop: @unchecked Sendable {
 
     private func note(_ found: (messages: [NetlinkMessage], isWhole: Bool)) {
         isOwed = true
+        if !found.isWhole { counted.value.withLock { $0.dropped += 1 } }
         // Deleting an address takes routes away without a word, so only events of routes themselves can be told apart: most
         // of them are not about a default route.
         if !found.isWhole || found.messages.contains(where: { RouteMessage($0).map { $0.prefixLength == 0 } ?? true }) {
@@ -152,6 +178,7 @@ private final class NetlinkLoop: @unchecked Sendable {
     }
 
     private func look(now: Instant) {
+        counted.value.withLock { $0.readings += 1 }
         do throws(LinuxError) {
             guard let table = try reader.read(hubAddresses: hubAddresses, readsRoutes: owesRoutes) else { return }
             (isOwed, owesRoutes, reported) = (false, false, nil)
@@ -174,23 +201,23 @@ private final class NetlinkLoop: @unchecked Sendable {
 }
 
 /// Eight readings at once, then one a second.
-struct RereadPace: Equatable {
+package struct RereadPace: Equatable {
     private static let burst: Duration = .seconds(8)
     private static let cost: Duration = .seconds(1)
     /// When the credit would have been 0; the credit is the time since, up to `burst`.
     private var zeroAt: Instant
 
-    init(now: Instant) {
+    package init(now: Instant) {
         zeroAt = now.advanced(by: .zero - Self.burst)
     }
 
     /// How long until a reading may be made.
-    func wait(now: Instant) -> Duration {
+    package func wait(now: Instant) -> Duration {
         max(.zero, now.duration(to: zeroAt.advanced(by: Self.cost)))
     }
 
     /// - Returns: `nil` when a reading may be made, and is counted; otherwise how long to wait.
-    mutating func take(now: Instant) -> Duration? {
+    package mutating func take(now: Instant) -> Duration? {
         let wait = wait(now: now)
         guard wait == .zero else { return wait }
         zeroAt = max(zeroAt, now.advanced(by: .zero - Self.burst)).advanced(by: Self.cost)
@@ -198,7 +225,7 @@ struct RereadPace: Equatable {
     }
 
     /// The next reading is a second away.
-    mutating func empty(now: Instant) {
+    package mutating func empty(now: Instant) {
         zeroAt = now
     }
 }

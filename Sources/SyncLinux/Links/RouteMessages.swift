@@ -1,6 +1,6 @@
 import CSyncLinux
 import Glibc
-import SyncCore
+package import SyncCore
 
 /// `RTM_NEWLINK`.
 ///
@@ -11,11 +11,11 @@ import SyncCore
 /// | 4 | 4 | index |
 /// | 8 | 4 | `IFF_*` |
 /// | 16 | | attributes `IFLA_*` |
-struct LinkMessage {
-    var facts: LinkFacts
+package struct LinkMessage {
+    package var facts: LinkFacts
 
     /// - Returns: `nil` when it is none, or has no usable name.
-    init?(_ message: NetlinkMessage) {
+    package init?(_ message: NetlinkMessage) {
         let payload = message.payload
         guard message.type == UInt16(RTM_NEWLINK), payload.count >= 16, payload.integer(at: 0, as: UInt8.self) == 0,
             let hardwareType = payload.integer(at: 2, as: UInt16.self), let index = payload.integer(at: 4, as: Int32.self),
@@ -58,13 +58,13 @@ struct LinkMessage {
 /// | 3 | 1 | scope |
 /// | 4 | 4 | index |
 /// | 8 | | attributes `IFA_*` |
-struct AddressMessage: Equatable {
-    var index: Int32
-    var address: String
+package struct AddressMessage: Equatable {
+    package var index: Int32
+    package var address: String
 
     /// - Returns: `nil` when it is none, or its address does not lead beyond the link: link-local, of this host only, or not
     ///   (yet) known to be unique.
-    init?(_ message: NetlinkMessage) {
+    package init?(_ message: NetlinkMessage) {
         let payload = message.payload
         guard message.type == UInt16(RTM_NEWADDR), payload.count >= 8, let family = payload.integer(at: 0, as: UInt8.self),
             let fewFlags = payload.integer(at: 2, as: UInt8.self), let scope = payload.integer(at: 3, as: UInt8.self),
@@ -93,17 +93,17 @@ struct AddressMessage: Equatable {
 /// | 7 | 1 | `RTN_*` |
 /// | 8 | 4 | `RTNH_F_*` and `RTM_F_*` |
 /// | 12 | | attributes `RTA_*` |
-struct RouteMessage: Equatable {
-    var prefixLength: UInt8
+package struct RouteMessage: Equatable {
+    package var prefixLength: UInt8
     /// Leads to another host, or (`isLocal`) to this one; not unreachable, blackhole, prohibit, …
-    var leadsSomewhere: Bool
+    package var leadsSomewhere: Bool
     /// Interfaces of the next hops that are alive.
-    var interfaces: [Int32]
+    package var interfaces: [Int32]
     /// The kernel takes the lowest; 0 when it is not given.
-    var metric: UInt32
+    package var metric: UInt32
 
     /// - Returns: `nil` when it is none.
-    init?(_ message: NetlinkMessage) {
+    package init?(_ message: NetlinkMessage) {
         let payload = message.payload
         guard message.type == UInt16(RTM_NEWROUTE) || message.type == UInt16(RTM_DELROUTE), payload.count >= 12,
             let prefixLength = payload.integer(at: 1, as: UInt8.self), let type = payload.integer(at: 7, as: UInt8.self),

@@ -1,11 +1,11 @@
 import CSyncLinux
 import Glibc
-import SyncCore
+package import SyncCore
 
 /// What sysfs tells about interfaces (Documentation/ABI/testing/sysfs-class-net): the `DEVTYPE` line of `class/net/NAME/uevent`
 /// and the driver that `class/net/NAME/device/driver` points to. Both are fixed for the life of an interface, so each is
 /// read once.
-final class SysfsLinks {
+package final class SysfsLinks {
     private let root: String
     private var known: [Int32: Known] = [:]
 
@@ -18,11 +18,11 @@ final class SysfsLinks {
     /// An uevent file has a few short lines.
     private static let maxBytes = 4_096
 
-    init(root: String) {
+    package init(root: String) {
         self.root = root
     }
 
-    func completed(_ facts: LinkFacts) -> LinkFacts {
+    package func completed(_ facts: LinkFacts) -> LinkFacts {
         // A renamed interface is the same one, and an index can be given to another: then its name tells.
         if known[facts.index]?.name != facts.name { known[facts.index] = look(at: facts.name) }
         var facts = facts
@@ -31,7 +31,7 @@ final class SysfsLinks {
         return facts
     }
 
-    func forget(except indices: some Collection<Int32>) {
+    package func forget(except indices: some Collection<Int32>) {
         let present = Set(indices)
         known = known.filter { present.contains($0.key) }
     }

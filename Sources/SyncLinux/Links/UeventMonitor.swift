@@ -81,15 +81,15 @@ private final class UeventLoop: @unchecked Sendable {
 }
 
 /// One message of the kernel's (lib/kobject_uevent.c): `ACTION@DEVPATH`, NUL, then lines `KEY=VALUE`, each ended by NUL.
-struct Uevent: Equatable {
+package struct Uevent: Equatable {
     /// Group 1 is the kernel's. What udev passes on to others comes on group 2 in a form of its own.
-    static let kernelGroup: UInt32 = 1
+    package static let kernelGroup: UInt32 = 1
 
-    var action: String
-    var subsystem: String
+    package var action: String
+    package var subsystem: String
 
     /// Total: whatever the bytes are, they are a message with both members or none. The first of a repeated key counts.
-    init?(_ bytes: ArraySlice<UInt8>) {
+    package init?(_ bytes: ArraySlice<UInt8>) {
         let lines = bytes.split(separator: 0, omittingEmptySubsequences: true)
         guard let head = lines.first, head.contains(UInt8(ascii: "@")) else { return nil }
         func value(_ key: String) -> String? {
