@@ -171,7 +171,7 @@ private struct CounterWalk {
         for reads in [agent.store.reads, StoreReads(database: reader)] {
             let facts = try reads.facts(at: agent.now)
             #expect(facts.enqueued == Int64(list.count))
-            let sum = facts.counts.values.flatMap(\.values).reduce(0, +)
+            let sum = facts.counts.values.flatMap { $0.values }.reduce(0, +)
             let openByApp = facts.openByApp.values.reduce(0, +)
             #expect(facts.enqueued == sum)
             #expect(facts.open == openByApp)
