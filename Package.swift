@@ -95,7 +95,7 @@ let package = Package(
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
-            name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncCore", logging],
+            name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncYAML", "SyncCore", logging],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests",

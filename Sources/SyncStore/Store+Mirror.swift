@@ -17,7 +17,10 @@ extension Store {
         try restartStream(touched.row.eid)
     }
 
-    /// The hub's present state of a record, unless ours is as new.
+    /// The hub's present state of a record, unless ours is newer.
+    ///
+    /// Of the same version, its word counts as well: as long as the verdict about one mutation is missing, what we made of
+    /// the verdicts about others, in the same atomic list or after it on the same record, is not what that version was.
     ///
     /// - Parameter absentIsGone: `absent` says that the hub has no such record; otherwise it says nothing.
     func install(
@@ -27,8 +30,10 @@ extension Store {
         let known = touched.row.baseVersion
         switch current {
         case .record(let record):
-            guard record.version > known else { return }
-            touched.row.setBase(record.data.json, version: record.version, at: now.wall)
+            guard record.version >= known else { return }
+            let document = record.data.json
+            if record.version == known, let base = touched.row.base, base.utf8.elementsEqual(document.utf8) { return }
+            touched.row.setBase(document, version: record.version, at: now.wall)
             observe(record.hlc)
         case .deleted(let version):
             guard version > known || (version == known && touched.row.base != nil) else { return }
