@@ -106,6 +106,7 @@ enum Schema {
             eid INTEGER NOT NULL,
             aid INTEGER NOT NULL,
             rid INTEGER,
+            bytes INTEGER NOT NULL,
             ready INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
             sent INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
             attempts INTEGER NOT NULL DEFAULT 0,
@@ -129,7 +130,8 @@ enum Schema {
         CREATE INDEX mutation_record ON mutation (rid, seq) WHERE state < 6 AND rid IS NOT NULL;
         CREATE INDEX mutation_parked ON mutation (state, seq) WHERE state BETWEEN 2 AND 5;
         CREATE INDEX mutation_delayed ON mutation (next_age) WHERE next_age IS NOT NULL;
-        CREATE INDEX mutation_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL;
+        CREATE INDEX mutation_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NOT NULL;
+        CREATE INDEX event_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NULL;
 
         CREATE TABLE stream (
             eid INTEGER PRIMARY KEY REFERENCES entity,

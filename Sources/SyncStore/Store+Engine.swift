@@ -42,7 +42,7 @@ extension Store {
         try MetaTable(database).set("replica", replica.text)
         self.replica = replica
         if options.ablations.contains(.sentPayloadRewritten) { return }
-        let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY priority, seq") {
+        let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY seq") {
             row throws(StoreError) in row.int(0)
         }
         guard !waiting.isEmpty else { return }

@@ -1,4 +1,5 @@
 import Agent
+import SyncCore
 import Testing
 
 struct ConfigurationValueTests {

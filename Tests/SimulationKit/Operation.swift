@@ -20,6 +20,9 @@ struct Operation {
     var answer = Answer.none
     /// The number of its app's acknowledgement among all that were given.
     var acknowledgement = 0
+    /// Its place among all that the databases of agents have taken; `nil` before that. Who repeats a request that failed
+    /// comes after what was asked for meanwhile.
+    var place: Int?
     /// The agent's database went back to before it: nobody can know of it any more.
     var isLost = false
     /// Times that the hub said "accepted" for it.

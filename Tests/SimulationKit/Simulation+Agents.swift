@@ -76,6 +76,7 @@ extension Simulation {
     func perform(_ command: StoreCommand, _ agent: SimAgent, life: Int) throws(Broken) {
         guard agent.life == life, let store = agent.store else { return }
         hasRefusedCommit = false
+        committing = Commit(command)
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
         if dying == agent.index { return die(agent) }
@@ -115,9 +116,10 @@ extension Simulation {
                 hasRefusedCommit = true
                 throw StoreError(.diskFull, doing: "commit", detail: "no space left")
             }
-            if strikes(.crash, 0.006) { throw killed(agent, "before a commit") }
+            if strikes(.crash, committing.risk / 2) { throw killed(agent, "before the commit of \(committing.rawValue)") }
         case .after:
-            if strikes(.crash, 0.012) { throw killed(agent, "after a commit") }
+            hasCommitted = true
+            if strikes(.crash, committing.risk) { throw killed(agent, "after the commit of \(committing.rawValue)") }
         }
     }
 

@@ -41,7 +41,7 @@ package struct Deferral: Hashable, Sendable {
             case .offline: "no link has carrier, an address and a route to the hub"
             case .captive: "the network answers in the hub's place (a captive portal or a proxy)"
             case .degraded: "the link is up, but the hub does not answer"
-            case .auth: "the hub refuses this device's credentials"
+            case .auth: "this device has no credentials that the hub accepts"
             case .paused: "an operator paused the sync"
             case .backoff: "the last attempt failed and the next one is not due yet"
             case .breaker: "the hub has failed for a long time; only a small probe is sent"
@@ -83,12 +83,49 @@ package enum Reachability: String, Hashable, Sendable, CaseIterable {
     case online
 }
 
+/// How much the battery allows (PROTOCOL E3, with hysteresis).
+package enum PowerLevel: String, Hashable, Sendable, CaseIterable {
+    /// Mains, charging, or charge enough.
+    case ample
+    /// Discharging below `saver`: small transfers only.
+    case saver
+    /// Discharging below `low`: nothing but, where allowed, critical work.
+    case low
+    /// As `low`, and so empty that not even critical work goes.
+    case exhausted
+}
+
+/// How much of a link's budget is left (PROTOCOL F). The harder of day and month counts.
+package enum BudgetLevel: String, Hashable, Sendable, CaseIterable {
+    case open
+    /// 80 % are used: the starvation rule is off, pulls are half as frequent.
+    case soft
+    /// All but the tenth that is kept for critical work is used.
+    case reserve
+    case spent
+}
+
 /// Everything that a policy decision looks at.
 package struct Situation: Hashable, Sendable {
     package var reachability: Reachability
     package var pause: EngineMemory.Pause?
     /// Wall time before which no attempt is made: backoff, or the server's wish.
     package var retryAt: Timestamp?
+    /// The hub has failed for so long that only a probe is sent (PROTOCOL G3).
+    package var isBreakerOpen = false
+    /// `nil`: none, or not known yet.
+    package var uplink: Uplink?
+    package var power = PowerLevel.ample
+    package var budget = BudgetLevel.open
+    /// When the used-up period ends.
+    package var budgetResetsAt: Timestamp?
+    /// When an unmetered link was last usable; `nil`: never seen by this installation.
+    package var unmeteredSeenAt: Timestamp?
+    /// When the oldest waiting mutation of normal priority was enqueued.
+    package var oldestNormalAt: Timestamp?
+    /// Whether the configured time windows are open now, and when that changes. Without windows they are always open.
+    package var isWindowOpen = true
+    package var windowOpensAt: Timestamp?
 
     package init(reachability: Reachability, pause: EngineMemory.Pause? = nil, retryAt: Timestamp? = nil) {
         self.reachability = reachability
