@@ -98,7 +98,8 @@ let package = Package(
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
-            name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncYAML", "SyncCore", logging],
+            name: "HubServerTests",
+            dependencies: ["HubServer", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL, logging],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests",
