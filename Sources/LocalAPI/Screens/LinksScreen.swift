@@ -7,14 +7,13 @@ package enum LinksScreen {
     ) -> [String] {
         if answer.items.isEmpty { return ["no network interface that could carry the sync"] }
         var table = TextTable([
-            .init(""), .init("LINK", widthMin: 8), .init("KIND", widthMin: 6), .init("STATE", widthMin: 10),
-            .init("METERED", widthMin: 8), .init("RTT", .right), .init("TODAY", .right), .init("MONTH", .right),
+            .init(""), .init("LINK"), .init("KIND", widthMin: 6), .init("STATE", widthMin: 8), .init("COST"),
+            .init("TODAY", .right), .init("MONTH", .right),
         ])
         for link in answer.items {
             table.add([
-                link.name == answer.uplink ? "*" : "", link.name, link.kind ?? "", state(link), metered(link),
-                link.roundTrip.map { "\($0.milliseconds) ms" } ?? "", link.budget.day.map(use) ?? "",
-                link.budget.month.map(use) ?? "",
+                link.name == answer.uplink ? "*" : "", link.name, link.kind ?? "", state(link), cost(link),
+                link.budget.day.map(use) ?? "", link.budget.month.map(use) ?? "",
             ])
         }
         var lines = table.lines(width: width)
@@ -30,10 +29,16 @@ package enum LinksScreen {
     private static func notes(_ link: LinkItem, _ now: Timestamp, _ offset: Duration) -> [String] {
         func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
         var notes: [String] = []
+        let cost = (link.isMetered ? "metered" : "not metered") + (link.isRoaming ? ", roaming" : "")
+        if let evidence = link.meteredBy { notes.append("\(cost), says: \(evidence)") }
         if !link.addresses.isEmpty { notes.append(link.addresses.joined(separator: ", ")) }
         if let expiresAt = link.expiresAt { notes.append("the hint in force runs out at " + clock(expiresAt)) }
         if let rate = link.bytesPerSecond { notes.append("at most \(PlainText.bytes(rate)) a second") }
-        if let probe = link.lastProbe { notes.append("last probe \(probe.result), \(clock(probe.at))") }
+        let roundTrip = link.roundTrip.map { "round trip \($0.milliseconds) ms" }
+        let probe = link.lastProbe.map { "last probe \($0.result), \(clock($0.at))" }
+        if roundTrip != nil || probe != nil {
+            notes.append([probe, roundTrip].compactMap { $0 }.joined(separator: ", "))
+        }
         for (name, use) in [("today's", link.budget.day), ("the month's", link.budget.month)] {
             guard let use, use.isUsedUp else { continue }
             let words = use.level == BudgetLevel.reserve.rawValue ? "kept for critical work now" : "used up"
@@ -42,9 +47,9 @@ package enum LinksScreen {
         return notes
     }
 
-    private static func metered(_ link: LinkItem) -> String {
-        let words = [link.isMetered ? "yes" : "no", link.isRoaming ? "roaming" : nil].compactMap { $0 }
-        return words.joined(separator: ", ") + (link.meteredBy.map { " (\($0))" } ?? "")
+    /// The dearest word; the line below the table has them all.
+    private static func cost(_ link: LinkItem) -> String {
+        link.isRoaming ? "roaming" : link.isMetered ? "metered" : "free"
     }
 
     /// `down` alone does not say which end: no carrier is the usual one.
@@ -52,11 +57,11 @@ package enum LinksScreen {
         link.state == "down" && link.hasCarrier == false ? "no carrier" : link.state
     }
 
-    /// `3.1 of 20 MB`, `900 KB of 20 MB`.
+    /// `3.1/20 MB`, `900 KB/20 MB`.
     static func use(_ use: BudgetUse) -> String {
         let used = PlainText.bytes(use.used), limit = PlainText.bytes(use.limit)
         let unit = limit.split(separator: " ").last ?? ""
-        return (used.hasSuffix(" " + unit) ? String(used.dropLast(unit.count + 1)) : used) + " of " + limit
+        return (used.hasSuffix(" " + unit) ? String(used.dropLast(unit.count + 1)) : used) + "/" + limit
     }
 
     /// Said after a hint was given or taken back.

@@ -5,22 +5,26 @@ package enum PowerScreen {
     package static func render(_ answer: PowerAnswer, width: Int = 80) -> [String] {
         let state = answer.state
         var text = state.source
-        if let percent = state.percent { text += ", battery \(percent) %" }
+        if let percent = state.percent { text += (state.source == "battery" ? "" : ", battery") + " \(percent) %" }
         if state.isDischarging { text += ", discharging" }
         var lines = wrapped(text + "; " + meaning(state.level), width)
         if let warning = state.warning { lines += wrapped("warning: " + warning, width) }
         guard !answer.supplies.isEmpty else { return lines + wrapped("no power supply found", width) }
         var table = TextTable([
-            .init("SUPPLY", widthMin: 8), .init("TYPE", widthMin: 7), .init("STATUS", widthMin: 8), .init("%", .right),
-            .init("IGNORED BECAUSE", widthMin: 12),
+            .init("SUPPLY", widthMin: 12), .init("TYPE", widthMin: 8), .init("STATUS", widthMin: 8), .init("%", .right),
+            .init("COUNTS"),
         ])
         for supply in answer.supplies {
             table.add([
                 supply.name, supply.type ?? "unreadable", supply.status ?? "",
-                supply.percent.map { String($0) } ?? "", supply.ignoredBecause ?? "",
+                supply.percent.map { String($0) } ?? "", supply.ignoredBecause == nil ? "yes" : "no",
             ])
         }
-        return lines + table.lines(width: width)
+        lines += table.lines(width: width)
+        for supply in answer.supplies {
+            if let reason = supply.ignoredBecause { lines += wrapped("  \(supply.name) does not count: \(reason)", width) }
+        }
+        return lines
     }
 
     /// A level of a newer agent is shown as it is.

@@ -50,8 +50,8 @@ extension StatusRows {
         var parts = [LinksScreen.state(link) + (link.roundTrip.map { ", \($0.milliseconds) ms" } ?? "")]
         if let day = link.budget.day { parts.append("today " + LinksScreen.use(day)) }
         if let month = link.budget.month { parts.append("month " + LinksScreen.use(month)) }
-        if link.isRoaming { parts.append("roaming") }
-        if link.isMetered { parts.append("metered" + (link.meteredBy.map { ": " + $0 } ?? "")) }
+        // The row of the state says it of the uplink.
+        if link.name != document.connectivity.uplink, let cost = cost(link) { parts.append(cost) }
         return parts.joined(separator: "  ")
     }
 
