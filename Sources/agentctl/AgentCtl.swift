@@ -15,8 +15,9 @@ struct AgentCtl: ParsableCommand {
             """,
         version: ProductVersion.text,
         subcommands: [
-            StatusCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
-            WatchCommand.self, MutationsCommand.self, RejectedCommand.self, SyncCommand.self, PauseCommand.self,
+            StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
+            WatchCommand.self, MutationsCommand.self, RejectedCommand.self, LinksCommand.self, PowerCommand.self,
+            LedgerCommand.self, SyncCommand.self, PauseCommand.self,
             ResumeCommand.self, ConfigCommand.self, VersionCommand.self, CompletionsCommand.self,
         ])
 

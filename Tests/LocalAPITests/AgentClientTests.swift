@@ -30,7 +30,11 @@ import Testing
             .init(200, #"{"ready":true}"#), .init(200, "up 1\n"), .init(202, #"{"cycle":"c","state":"queued"}"#),
             .init(200, #"{"paused":["all"],"until":null,"reason":"","by":{"uid":0}}"#), .init(200, #"{"paused":[]}"#),
             .init(200, #"{"version":1,"values":{}}"#), .init(200, #"{"ok":true}"#),
-            .init(200, #"{"changed":[],"restart_needed":[]}"#))
+            .init(200, #"{"changed":[],"restart_needed":[]}"#), body(SurroundingsSamples.links.answer),
+            .init(200, #"{"name":"wwan0","metered":true,"roaming":null,"expires_at":null}"#),
+            .init(200, #"{"name":"wwan0","metered":false,"roaming":false,"expires_at":null}"#),
+            body(SurroundingsSamples.lowBattery.answer), body(SurroundingsSamples.ledger.answer),
+            body(SurroundingsSamples.why.answer), body(SurroundingsSamples.plan.answer))
         let client = client(agent)
         let mutation = NewMutation(.create, audits, nil, data: ["n": exactly("1.10")])
         #expect(try await client.enqueue(mutation, key: "k1", wait: .seconds(5)).value.seq == 1)
@@ -52,6 +56,14 @@ import Testing
         _ = try await client.config()
         _ = try await client.checkConfig(ConfigCheckBody(name: "x", text: "y"))
         _ = try await client.reloadConfig()
+        #expect(try await client.links().value == SurroundingsSamples.links)
+        #expect(try await client.hint(link("wwan0"), LinkHintBody(isMetered: true)).value.isMetered == true)
+        #expect(try await client.clearHint(link("wwan0")).value.isMetered == false)
+        #expect(try await client.power().value == SurroundingsSamples.lowBattery)
+        let november = LedgerQuery(from: CalendarDay("2026-11-01"), by: .month)
+        #expect(try await client.ledger(november).value == SurroundingsSamples.ledger)
+        #expect(try await client.why(key).value == SurroundingsSamples.why)
+        #expect(try await client.plan(PlanBody(batteryPercent: 12)).value == SurroundingsSamples.plan)
 
         let routes: [Route] = [
             .enqueue(wait: .seconds(5)), .mutations(MutationListQuery(states: [.rejected])), .mutation(key),
@@ -59,6 +71,8 @@ import Testing
             .retryMutation(key), .discardMutation(key),
             .record(RecordName(audits, RecordID(trusted: "a")), view: .merged), .query,
             .entities, .status, .health, .ready, .metrics, .sync, .pause, .resume, .config, .checkConfig, .reloadConfig,
+            .links, .hintLink(link("wwan0")), .clearLinkHint(link("wwan0")), .power, .ledger(november), .why(key),
+            .plan,
         ]
         #expect(agent.asked.count == routes.count)
         for (asked, route) in zip(agent.asked, routes) {
@@ -77,6 +91,10 @@ import Testing
         #expect(
             String(decoding: agent.asked[0].body, as: UTF8.self)
                 == #"{"entity":"audits","action":"create","data":{"n":1.10}}"#)
+    }
+
+    private func body(_ answer: LocalAnswer) -> FakeAgent.Answer {
+        .init(answer.status, String(decoding: answer.body, as: UTF8.self))
     }
 
     @Test("Who waits for an answer is not cut before it can come")

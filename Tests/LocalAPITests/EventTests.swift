@@ -151,6 +151,23 @@ import Testing
                 EventPayload.connectivity(from: .offline, to: .online, cause: "probe_ok"),
                 #"{"from":"offline","to":"online","cause":"probe_ok"}"#
             ),
+            (
+                EventPayload.connectivity(
+                    from: .online, to: .captive, cause: "portal", portalURL: "https://login.example.net/"),
+                #"{"from":"online","to":"captive","cause":"portal","portal_url":"https://login.example.net/"}"#
+            ),
+            (
+                EventPayload.link(name: "wwan0", state: "down", cause: "carrier_lost"),
+                #"{"name":"wwan0","state":"down","cause":"carrier_lost"}"#
+            ),
+            (
+                EventPayload.power(PowerState(source: "battery", percent: 14, isDischarging: true, level: "low")),
+                #"{"level":"low","percent":14,"source":"battery"}"#
+            ),
+            (
+                EventPayload.power(PowerState(source: "mains")),
+                #"{"level":"ample","percent":null,"source":"mains"}"#
+            ),
             (EventPayload.policy(.bulk, .allow), #"{"class":"bulk","verdict":"allow"}"#),
             (
                 EventPayload.policy(.normal, .defer(Deferral(.metered, until: time("2026-11-21T20:59:00Z")))),

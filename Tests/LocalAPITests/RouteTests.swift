@@ -4,6 +4,7 @@ import Testing
 
 private let key = MutationKey(trusted: "0199c3f3-2")
 private let audits = EntityName(trusted: "audits")
+private let wwan0 = link("wwan0")
 
 @Suite("Routes") struct RouteTests {
     struct Good: Sendable, CustomTestStringConvertible {
@@ -77,6 +78,19 @@ private let audits = EntityName(trusted: "audits")
         Good("GET", "/v1/config", .config, .operate),
         Good("POST", "/v1/config/check", .checkConfig, .admin),
         Good("POST", "/v1/config/reload", .reloadConfig, .admin),
+        Good("GET", "/v1/links", .links, .read),
+        Good("PUT", "/v1/links/wwan0", .hintLink(wwan0), .operate),
+        Good("DELETE", "/v1/links/wwan0", .clearLinkHint(wwan0), .operate),
+        Good("GET", "/v1/power", .power, .read),
+        Good("GET", "/v1/usage", .ledger(LedgerQuery()), .read),
+        Good(
+            "GET", "/v1/usage?link=wwan0&from=2026-11-19&to=2026-11-20&by=month",
+            .ledger(
+                LedgerQuery(link: wwan0, from: CalendarDay("2026-11-19"), to: CalendarDay("2026-11-20"), by: .month)),
+            .read),
+        Good("GET", "/v1/ledger?by=day", .ledger(LedgerQuery()), .read),
+        Good("GET", "/v1/why/0199c3f3-2", .why(key), .read),
+        Good("POST", "/v1/plan", .plan, .read),
     ]
 
     @Test("Method and target name a route with its parameters and the role it takes", arguments: good)
@@ -191,6 +205,22 @@ private let audits = EntityName(trusted: "audits")
         Bad("GET", "/v1/records/audits?cursor=" + String(repeating: "a", count: 4_097), .malformed, "cursor"),
         Bad("GET", "/v1/records/audits?sync_status=done", .malformed, "synced, pending, conflict, error"),
         Bad("GET", "/v1/events?types=mutations", .malformed, "one of mutation"),
+        // Links, power, cost and reasons
+        Bad("GET", "/v1/links/wwan0", .methodNotAllowed, "only PUT, DELETE"),
+        Bad("PUT", "/v1/links", .methodNotAllowed, "only GET"),
+        Bad("PUT", "/v1/links/enx00e04c3600155", .malformed, "name of an interface"),
+        Bad("PUT", "/v1/links/eth0:1", .malformed, "name of an interface"),
+        Bad("PUT", "/v1/links/wwan0/hint", .notFound),
+        Bad("POST", "/v1/power", .methodNotAllowed, "only GET"),
+        Bad("GET", "/v1/plan", .methodNotAllowed, "only POST"),
+        Bad("GET", "/v1/why", .notFound),
+        Bad("GET", "/v1/why/a%20b", .malformed, "the id must be"),
+        Bad("GET", "/v1/usage?link=a%20b", .malformed, "name of an interface"),
+        Bad("GET", "/v1/usage?from=yesterday", .malformed, "such as 2026-11-19"),
+        Bad("GET", "/v1/usage?from=2026-02-30", .malformed, "such as 2026-11-19"),
+        Bad("GET", "/v1/usage?from=2026-11-20&to=2026-11-19", .malformed, "before from"),
+        Bad("GET", "/v1/usage?by=week", .malformed, "day, month"),
+        Bad("GET", "/v1/usage?until=2026-11-19", .malformed, "known are link, from, to, by"),
     ]
 
     @Test("Everything else is refused with its code and a sentence that helps", arguments: bad)
@@ -232,5 +262,7 @@ private let audits = EntityName(trusted: "audits")
         #expect(Route.pause.body == .json(maxBytes: 128 << 10, isRequired: false))
         #expect(Route.status.body == .none)
         #expect(Route.reloadConfig.body == .none)
+        #expect(Route.hintLink(wwan0).body == .json(maxBytes: 128 << 10, isRequired: true))
+        #expect(Route.plan.body == .json(maxBytes: 128 << 10, isRequired: false))
     }
 }

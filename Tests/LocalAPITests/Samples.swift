@@ -1,3 +1,4 @@
+import LocalAPI
 import SyncCore
 
 /// A path of the document, for examples that are known to be valid.
@@ -16,4 +17,10 @@ func exactly(_ text: String) -> JSON {
 func time(_ text: String) -> Timestamp {
     guard let time = RFC3339.timestamp(text) else { preconditionFailure("\(text) is no time") }
     return time
+}
+
+/// A link's name, for examples that are known to be valid.
+func link(_ text: String) -> LinkName {
+    guard let name = LinkName(text) else { preconditionFailure("\(text) is no name of a link") }
+    return name
 }

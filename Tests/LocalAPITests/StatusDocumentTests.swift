@@ -43,6 +43,31 @@ import Testing
         #expect(at("usage", "today", "up") == 2_411_000)
     }
 
+    @Test("Links, power, breaker and events are where they are documented, and what was there stays")
+    func surroundings() throws {
+        let json = try JSONReader.read(StatusSamples.metered.answer.body)
+        func at(_ path: String...) -> JSON? { path.reduce(json) { $0?.object?[$1] } }
+        let modem = try #require(at("connectivity", "links")?.array?.last?.object)
+        #expect(modem["name"] == "wwan0")
+        #expect(modem["kind"] == "wwan")
+        #expect(modem["state"] == "routed")
+        #expect(modem["metered"] == true)
+        #expect(modem["metered_by"] == "devtype")
+        #expect(modem["roaming"] == false)
+        #expect(modem["rtt_ms"] == 42)
+        #expect(modem["budget"]?.object?["day"]?.object?["used"] == 3_100_000)
+        #expect(modem["budget"]?.object?["month"]?.object?["limit"] == 500_000_000)
+        #expect(at("power")?.json == #"{"source":"battery","percent":64,"discharging":true,"level":"ample"}"#)
+        #expect(at("policy", "verdicts", "normal", "defer") == "metered")
+        #expect(at("policy", "verdicts", "pull") == "allow")
+        #expect(at("sync", "breaker") == "closed")
+        #expect(at("sync", "stalls") == 0)
+        let deferral = try #require(at("outbox", "deferred")?.array?.first?.object)
+        #expect(deferral["reason"] == "metered")
+        #expect(deferral["until"] == "2026-11-21T20:59:00.000Z")
+        #expect(deferral["event"] == "when an unmetered link is up")
+    }
+
     @Test("What never happened says so, and what there is not yet is absent")
     func absent() throws {
         let json = try #require(JSONReader.read(StatusSamples.fresh.answer.body).object)
@@ -50,6 +75,7 @@ import Testing
         #expect(json["sync"]?.object?["last_error"] == .null)
         #expect(json["outbox"]?.object?["oldest_s"] == .null)
         for name in ["power", "blobs", "conflicts", "checklist", "usage"] { #expect(json[name] == nil) }
+        for name in ["breaker", "stalls"] { #expect(json["sync"]?.object?[name] == nil) }
     }
 
     struct Judged: Sendable, CustomTestStringConvertible {
@@ -96,6 +122,18 @@ import Testing
             Judged(.degraded, ["deferred"]) {
                 $0.outbox.deferred = [.init(priority: .bulk, count: 1, reason: "metered")]
             },
+            Judged(.ok, []) { $0.power = PowerState(source: "battery", percent: 28, isDischarging: true, level: "saver") },
+            Judged(.degraded, ["low_battery"]) {
+                $0.power = PowerState(source: "battery", percent: 12, isDischarging: true, level: "low")
+                $0.outbox.deferred = [.init(priority: .bulk, count: 1, reason: "low_battery")]
+            },
+            Judged(.degraded, ["budget"]) {
+                $0.connectivity.uplink = "wwan0"
+                $0.connectivity.links = [SurroundingsSamples.modem]
+            },
+            Judged(.ok, []) { $0.connectivity.links = [SurroundingsSamples.modem] },
+            Judged(.degraded, ["breaker"]) { $0.sync.breaker = "open" },
+            Judged(.ok, []) { $0.sync.breaker = "half_open" },
             Judged(.degraded, ["offline", "rejected"]) {
                 $0.connectivity.state = "offline"
                 $0.outbox.counts[.rejected] = 1

@@ -8,6 +8,7 @@ enum StatusSamples {
     static let all: [(name: String, document: StatusDocument)] = [
         ("fresh", fresh), ("offline", offline), ("syncing", syncing), ("settled", settled), ("rejected", rejected),
         ("parked", parked), ("auth", auth), ("paused", paused), ("nonsense", nonsense), ("disk full", diskFull),
+        ("metered", metered), ("low battery", lowBattery), ("crowded", crowded),
     ]
 
     static var fresh: StatusDocument {
@@ -160,6 +161,84 @@ enum StatusSamples {
         status.database.freeBytes = 12_000_000
         status.configuration.error =
             "/etc/agentd/agentd.yaml:12:8: sync.debounce: \"2x\" is not a length of time, expected something like 2s"
+        return status
+    }
+
+    /// A gateway that has nothing but a modem now, and runs on its battery.
+    static var metered: StatusDocument {
+        var status = settled
+        status.connectivity.uplink = "wwan0"
+        var modem = SurroundingsSamples.modem
+        modem.isRoaming = false
+        modem.budget.day = .init(used: 3_100_000, limit: 20_000_000, level: "open")
+        status.connectivity.links = [SurroundingsSamples.cable, modem]
+        status.power = PowerState(source: "battery", percent: 64, isDischarging: true)
+        let until = time("2026-11-21T20:59:00Z")
+        status.verdicts = [
+            .init("critical", .allow), .init("normal", .deferred(reason: "metered", until: until)),
+            .init("bulk", .deferred(reason: "metered", until: nil)), .init("pull", .allow),
+        ]
+        status.outbox.counts[.pending] = 15
+        status.outbox.pending = [.normal: 14, .bulk: 1]
+        status.outbox.enqueued += 15
+        status.outbox.oldest = .seconds(2_460)
+        status.outbox.bytes = 18_211
+        let event = "when an unmetered link is up"
+        status.outbox.deferred = [
+            .init(priority: .normal, count: 14, reason: "metered", until: until, event: event),
+            .init(priority: .bulk, count: 1, reason: "metered", event: event),
+        ]
+        status.sync.breaker = "closed"
+        status.sync.stalls = 0
+        return status
+    }
+
+    static var lowBattery: StatusDocument {
+        var status = settled
+        status.power = PowerState(
+            source: "battery", percent: 12, isDischarging: true, level: "low",
+            warning: "BAT1 could not be read for 6 min")
+        let event = "when the battery is at 18 % or charging"
+        status.verdicts = ["critical", "normal", "bulk", "pull"].map {
+            .init($0, .deferred(reason: "low_battery", until: nil))
+        }
+        status.outbox.counts[.pending] = 1
+        status.outbox.pending = [.critical: 1]
+        status.outbox.enqueued += 1
+        status.outbox.oldest = .seconds(5)
+        status.outbox.bytes = 230
+        status.outbox.deferred = [
+            .init(priority: .critical, count: 1, reason: "low_battery", event: event)
+        ]
+        return status
+    }
+
+    /// Everything at once, each as long as it can be.
+    static var crowded: StatusDocument {
+        var status = diskFull
+        status.connectivity.state = "captive"
+        status.connectivity.detail = nonsense.connectivity.detail
+        status.connectivity.portalURL = "https://login.example.net/" + String(repeating: "portal/", count: 12)
+        status.connectivity.uplink = "wwan0"
+        status.connectivity.links =
+            SurroundingsSamples.awkwardLinks.items
+            + (0..<3).map { LinkItem(name: "eth\($0)", kind: "ethernet", state: "down", isMetered: false) }
+        status.power = SurroundingsSamples.awkwardPower.state
+        status.sync.breaker = "open"
+        status.sync.stalls = 3
+        status.sync.lastError = String(repeating: "it failed and failed ", count: 10)
+        status.sync.firstSync = .init(phase: "seeding", done: 214, total: 9_149)
+        for (state, count) in [(MutationState.conflicted, Int64(1)), (.rejected, 2), (.failed, 3)] {
+            status.outbox.counts[state] = count
+            status.outbox.enqueued += count
+            status.attention.append(
+                .init(
+                    state: state, id: "0199c3f3-0000-7000-8000-00000000000\(count)",
+                    record: RecordName(EntityName(trusted: "audit_responses"), RecordID(trusted: "r-\(count)")),
+                    problem: Problem("validation", status: 422, detail: String(repeating: "日本語 ", count: 20))))
+        }
+        status.database.recovery = String(repeating: "recovered a part of it ", count: 8)
+        status.database.integrity = "row 7 of mutations is damaged"
         return status
     }
 }

@@ -74,7 +74,44 @@ import Testing
         #expect(lazy.overall.level == .attention)
     }
 
+    @Test("However much there is to say, no row is lost, and what a person must do is still there")
+    func crowded() {
+        let lines = StatusScreen.render(StatusSamples.crowded, now: StatusSamples.now, color: false)
+        #expect(lines.count == 24)
+        let labels = lines.dropFirst().map { $0.prefix(10).split(separator: " ").first.map { String($0) } ?? "" }
+        #expect(
+            labels.filter { !$0.isEmpty } == [
+                "OVERALL", "WORK", "STATE", "POWER", "LINKS", "SYNC", "OUTBOX", "CONFLICTS", "REJECTED", "PARKED",
+                "COST", "STORE", "CONFIG",
+            ])
+        #expect(lines.contains { $0.contains("NEW WORK IS REFUSED") })
+        #expect(lines.contains { $0.contains("INTEGRITY") })
+    }
+
+    @Test("Links and power have rows only when they say something")
+    func silence() {
+        func labels(_ change: (inout StatusDocument) -> Void) -> Set<String> {
+            var document = StatusSamples.settled
+            change(&document)
+            let lines = StatusScreen.render(document, now: StatusSamples.now, color: false)
+            return Set(lines.compactMap { $0.split(separator: " ").first.map { String($0) } })
+                .intersection(["POWER", "LINKS", "POLICY"])
+        }
+        #expect(labels { _ in }.isEmpty)
+        #expect(labels { $0.power = PowerState(source: "mains", percent: 80) }.isEmpty)
+        #expect(labels { $0.power = PowerState(source: "battery") } == ["POWER"])
+        #expect(labels { $0.power = PowerState(source: "unknown", warning: "x") } == ["POWER"])
+        #expect(labels { $0.connectivity.links.append(SurroundingsSamples.modem) } == ["LINKS"])
+        let loopback = LinkItem(name: "lo", kind: "loopback", state: "routed", isMetered: false)
+        #expect(labels { $0.connectivity.links.append(loopback) }.isEmpty)
+        #expect(labels { $0.verdicts = [.init("bulk", .deferred(reason: "window", until: nil))] } == ["POLICY"])
+        #expect(labels { $0.verdicts = [.init("bulk", .deferred(reason: "offline", until: nil))] }.isEmpty)
+    }
+
     static let pictures: [Picture] = [
+        Picture("metered, on battery", StatusSamples.metered, "", brief: ""),
+        Picture("the battery is low", StatusSamples.lowBattery, "", brief: ""),
+        Picture("everything at once", StatusSamples.crowded, "", brief: ""),
         Picture(
             "a fresh agent", StatusSamples.fresh,
             """

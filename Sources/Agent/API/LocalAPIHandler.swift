@@ -101,6 +101,9 @@ extension Agent {
         case .config: showConfiguration(call)
         case .checkConfig: try checkConfiguration(call)
         case .reloadConfig: reloadConfiguration(call)
+        // The API has them before the agent does: it says so, as an agent of before would.
+        case .links, .hintLink, .clearLinkHint, .power, .ledger, .why, .plan:
+            throw LocalProblem.notFound.problem("this agent cannot answer \(call.route.name) yet")
         }
     }
 }

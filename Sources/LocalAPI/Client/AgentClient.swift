@@ -125,6 +125,38 @@ package struct AgentClient: Sendable {
         try await call(.reloadConfig) { ReloadAnswer($0) }
     }
 
+    // MARK: Links, power, cost, and why
+
+    package func links() async throws(AgentError) -> Reply<LinksAnswer> {
+        try await call(.links) { LinksAnswer($0) }
+    }
+
+    /// - Parameter name: Also of an interface that comes later.
+    package func hint(_ name: LinkName, _ body: LinkHintBody) async throws(AgentError) -> Reply<LinkHintAnswer> {
+        try await call(.hintLink(name), body: body.bytes) { LinkHintAnswer($0) }
+    }
+
+    package func clearHint(_ name: LinkName) async throws(AgentError) -> Reply<LinkHintAnswer> {
+        try await call(.clearLinkHint(name)) { LinkHintAnswer($0) }
+    }
+
+    package func power() async throws(AgentError) -> Reply<PowerAnswer> {
+        try await call(.power) { PowerAnswer($0) }
+    }
+
+    package func ledger(_ query: LedgerQuery) async throws(AgentError) -> Reply<LedgerAnswer> {
+        try await call(.ledger(query)) { LedgerAnswer($0) }
+    }
+
+    package func why(_ key: MutationKey) async throws(AgentError) -> Reply<WhyAnswer> {
+        try await call(.why(key)) { WhyAnswer($0) }
+    }
+
+    /// Sends nothing to the hub.
+    package func plan(_ body: PlanBody) async throws(AgentError) -> Reply<PlanAnswer> {
+        try await call(.plan, body: body.bytes) { PlanAnswer($0) }
+    }
+
     // MARK: One request
 
     private func call<Value>(

@@ -54,11 +54,35 @@ package enum EventPayload {
         }
     }
 
-    package static func connectivity(from: Reachability, to: Reachability, cause: String) -> [UInt8] {
+    /// - Parameters:
+    ///   - state: How far the link is now: `absent`, `down`, `carrier`, `addressed`, `routed`, …
+    ///   - cause: Code of what happened: `link_up`, `carrier_lost`, …
+    package static func link(name: String, state: String, cause: String) -> [UInt8] {
+        object { writer in
+            writer.member("name", name)
+            writer.member("state", state)
+            writer.member("cause", cause)
+        }
+    }
+
+    /// - Parameter portalURL: Where a person can log in, when a captive portal said so.
+    package static func connectivity(
+        from: Reachability, to: Reachability, cause: String, portalURL: String? = nil
+    ) -> [UInt8] {
         object { writer in
             writer.member("from", from.rawValue)
             writer.member("to", to.rawValue)
             writer.member("cause", cause)
+            writer.member("portal_url", portalURL)
+        }
+    }
+
+    package static func power(_ state: PowerState) -> [UInt8] {
+        object { writer in
+            writer.member("level", state.level)
+            writer.name("percent")
+            if let percent = state.percent { writer.int(percent) } else { writer.null() }
+            writer.member("source", state.source)
         }
     }
 

@@ -5,7 +5,7 @@ package enum Role: String, Sendable, CaseIterable, Comparable {
     case read
     /// Ask for changes, take back and repeat one's own.
     case enqueue
-    /// Force a sync, pause, resume, and touch the mutations of others.
+    /// Force a sync, pause, resume, say what a link costs, and touch the mutations of others.
     case operate
     /// Check and reload the configuration.
     case admin

@@ -33,6 +33,16 @@ package enum Route: Hashable, Sendable {
     case checkConfig
     case reloadConfig
 
+    // Links, power, cost, and why
+    case links
+    case hintLink(LinkName)
+    case clearLinkHint(LinkName)
+    case power
+    case ledger(LedgerQuery)
+    /// Of a mutation, or of a blob.
+    case why(MutationKey)
+    case plan
+
     /// - Parameter method: As sent; methods are case-sensitive.
     /// - Throws: 404 `not-found`, 405 `method-not-allowed` with `allow`, 400 `malformed` for the target or a parameter.
     package static func parse(method: String, target: String) throws(Problem) -> Route {
@@ -43,10 +53,12 @@ package enum Route: Hashable, Sendable {
     package var role: Role? {
         switch self {
         case .health, .ready: nil
-        case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events: .read
+        case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
+            .ledger, .why, .plan:
+            .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
         case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync: .enqueue
-        case .pause, .resume, .config: .operate
+        case .pause, .resume, .config, .hintLink, .clearLinkHint: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
         }
@@ -56,11 +68,12 @@ package enum Route: Hashable, Sendable {
         switch self {
         case .enqueue, .query: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
         case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
-        case .sync, .pause, .resume, .retryMutation, .discardMutation:
+        case .sync, .pause, .resume, .retryMutation, .discardMutation, .plan:
             .json(maxBytes: Limits.lineBytes, isRequired: false)
+        case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig:
+            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why:
             .none
         }
     }
@@ -90,6 +103,13 @@ package enum Route: Hashable, Sendable {
         case .config: "config"
         case .checkConfig: "config_check"
         case .reloadConfig: "config_reload"
+        case .links: "links"
+        case .hintLink: "links_hint"
+        case .clearLinkHint: "links_clear"
+        case .power: "power"
+        case .ledger: "ledger"
+        case .why: "why"
+        case .plan: "plan"
         }
     }
 
@@ -156,5 +176,5 @@ package struct EventQuery: Hashable, Sendable {
 }
 
 package enum EventType: String, Sendable, CaseIterable {
-    case mutation, record, conflict, sync, link, connectivity, policy, blob, config, attention
+    case mutation, record, conflict, sync, link, connectivity, policy, power, blob, config, attention
 }

@@ -58,6 +58,10 @@ enum RouteParser {
         case "pause": [("POST", plain(.pause))]
         case "resume": [("POST", plain(.resume))]
         case "config": [("GET", plain(.config))]
+        case "links": [("GET", plain(.links))]
+        case "power": [("GET", plain(.power))]
+        case "usage", "ledger": [("GET", { p throws(Problem) in .ledger(try LedgerQuery(from: &p)) })]
+        case "plan": [("POST", plain(.plan))]
         default: nil
         }
     }
@@ -74,6 +78,12 @@ enum RouteParser {
             return [("GET", { p throws(Problem) in .records(try RecordListQuery(entity, from: &p)) })]
         case ("config", "check"): return [("POST", plain(.checkConfig))]
         case ("config", "reload"): return [("POST", plain(.reloadConfig))]
+        case ("links", _):
+            guard let name = LinkName(second) else {
+                throw LocalProblem.malformed.problem("the link " + LinkName.rule)
+            }
+            return [("PUT", plain(.hintLink(name))), ("DELETE", plain(.clearLinkHint(name)))]
+        case ("why", _): return [("GET", plain(.why(try identifier(second, "the id"))))]
         default: return nil
         }
     }

@@ -65,6 +65,18 @@ package struct RouteTarget: Hashable, Sendable {
         case .config: (method, path) = (.get, ["config"])
         case .checkConfig: (method, path) = (.post, ["config", "check"])
         case .reloadConfig: (method, path) = (.post, ["config", "reload"])
+        case .links: (method, path) = (.get, ["links"])
+        case .hintLink(let name): (method, path) = (.put, ["links", name.text])
+        case .clearLinkHint(let name): (method, path) = (.delete, ["links", name.text])
+        case .power: (method, path) = (.get, ["power"])
+        case .ledger(let query):
+            (method, path) = (.get, ["usage"])
+            add("link", query.link?.text)
+            add("from", query.from?.text)
+            add("to", query.to?.text)
+            add("by", query.period.rawValue)
+        case .why(let key): (method, path) = (.get, ["why", key.text])
+        case .plan: (method, path) = (.post, ["plan"])
         }
         target = RequestTarget.text(["v1"] + path, parameters)
     }

@@ -20,6 +20,7 @@ extension StatusDocument {
                 writer.member("error", configuration.error)
             }
             writer.members("connectivity") { connectivity.write(to: &$0) }
+            if let power { writer.members("power") { power.write(to: &$0) } }
             writer.members("policy") { writer in writer.members("verdicts") { writeVerdicts(to: &$0) } }
             writer.members("sync") { sync.write(to: &$0) }
             writer.members("outbox") { outbox.write(to: &$0) }
@@ -102,6 +103,7 @@ extension StatusDocument {
             let today = reader.inside("usage").inside("today")
             usage = Usage(up: today.int("up") ?? 0, down: today.int("down") ?? 0)
         }
+        power = PowerState(reader.inside("power"))
     }
 }
 
@@ -154,26 +156,14 @@ extension StatusDocument.Connectivity {
         writer.member("portal_url", portalURL)
         writer.member("uplink", uplink)
         guard !links.isEmpty else { return }
-        writer.elements("links", links) { writer, link in
-            writer.object { writer in
-                writer.member("name", link.name)
-                writer.member("state", link.state)
-                writer.member("metered", link.isMetered)
-                writer.member("metered_by", link.meteredBy)
-            }
-        }
+        writer.elements("links", links) { $1.write(to: &$0) }
     }
 
     fileprivate init(_ reader: AnswerReader) {
         self.init(
             state: reader.text("state") ?? "unknown", since: reader.time("since"), cause: reader.text("cause"),
             detail: reader.text("detail"), portalURL: reader.text("portal_url"), uplink: reader.text("uplink"),
-            links: reader.list("links").map { element in
-                let link = AnswerReader(element)
-                return StatusDocument.Link(
-                    name: link.text("name") ?? "", state: link.text("state") ?? "",
-                    isMetered: link.bool("metered") ?? false, meteredBy: link.text("metered_by"))
-            })
+            links: reader.list("links").compactMap { LinkItem($0) })
     }
 }
 

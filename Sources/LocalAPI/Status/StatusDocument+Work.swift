@@ -45,13 +45,17 @@ extension StatusDocument {
         package var server: Server?
         /// Answers that were not the hub's, or not readable, since the start.
         package var badReplies: Int64
+        /// `closed`, `half_open`, or `open`: only a probe is sent (PROTOCOL G3); `nil` when there is none.
+        package var breaker: String?
+        /// Cycles that stood still and were ended by the watchdog, since the start; `nil` when nothing watches.
+        package var stalls: Int64?
 
         package init(
             phase: String = "idle", lastSuccess: Timestamp? = nil, lastError: String? = nil,
             lastErrorAt: Timestamp? = nil, nextAt: Timestamp? = nil, attempt: Int64 = 0, notBefore: Timestamp? = nil,
             pause: EngineMemory.Pause? = nil, isCaughtUp: Bool = false, firstSync: FirstSync? = nil,
             clock: Clock? = nil,
-            server: Server? = nil, badReplies: Int64 = 0
+            server: Server? = nil, badReplies: Int64 = 0, breaker: String? = nil, stalls: Int64? = nil
         ) {
             self.phase = phase
             self.lastSuccess = lastSuccess
@@ -66,6 +70,8 @@ extension StatusDocument {
             self.clock = clock
             self.server = server
             self.badReplies = badReplies
+            self.breaker = breaker
+            self.stalls = stalls
         }
     }
 
@@ -150,16 +156,22 @@ extension StatusDocument {
         /// One of the fixed reason codes of the policy.
         package var reason: String
         package var until: Timestamp?
+        /// What lets them go before that, or without it: completes "they go …", as in "when an unmetered link is up".
+        package var event: String?
 
-        package init(_ priority: Priority, count: Int64, _ deferral: SyncCore.Deferral) {
-            self.init(priority: priority, count: count, reason: deferral.reason.rawValue, until: deferral.until)
+        package init(_ priority: Priority, count: Int64, _ deferral: SyncCore.Deferral, event: String? = nil) {
+            self.init(
+                priority: priority, count: count, reason: deferral.reason.rawValue, until: deferral.until, event: event)
         }
 
-        package init(priority: Priority, count: Int64, reason: String, until: Timestamp? = nil) {
+        package init(
+            priority: Priority, count: Int64, reason: String, until: Timestamp? = nil, event: String? = nil
+        ) {
             self.priority = priority
             self.count = count
             self.reason = reason
             self.until = until
+            self.event = event
         }
     }
 

@@ -40,6 +40,8 @@ extension StatusDocument.Sync {
             }
         }
         writer.member("bad_replies", badReplies)
+        writer.member("breaker", breaker)
+        writer.member("stalls", stalls)
     }
 
     init(_ reader: AnswerReader) {
@@ -47,7 +49,8 @@ extension StatusDocument.Sync {
             phase: reader.text("phase") ?? "unknown", lastSuccess: reader.time("last_success"),
             lastError: reader.text("last_error"), lastErrorAt: reader.time("last_error_at"),
             nextAt: reader.time("next_at"), attempt: reader.int("attempt") ?? 0, notBefore: reader.time("not_before"),
-            isCaughtUp: reader.bool("caught_up") ?? false, badReplies: reader.int("bad_replies") ?? 0)
+            isCaughtUp: reader.bool("caught_up") ?? false, badReplies: reader.int("bad_replies") ?? 0,
+            breaker: reader.text("breaker"), stalls: reader.int("stalls"))
         if reader.has("paused") {
             let paused = reader.inside("paused")
             pause = EngineMemory.Pause(
@@ -105,6 +108,7 @@ extension StatusDocument.Outbox {
                 writer.member("count", deferral.count)
                 writer.member("reason", deferral.reason)
                 writer.time("until", deferral.until)
+                writer.member("event", deferral.event)
             }
         }
     }
@@ -122,7 +126,8 @@ extension StatusDocument.Outbox {
                 let reason = deferral.text("reason")
             else { return nil }
             return StatusDocument.Deferral(
-                priority: priority, count: deferral.int("count") ?? 0, reason: reason, until: deferral.time("until"))
+                priority: priority, count: deferral.int("count") ?? 0, reason: reason, until: deferral.time("until"),
+                event: deferral.text("event"))
         }
     }
 }

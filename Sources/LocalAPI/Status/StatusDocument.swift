@@ -20,6 +20,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var apps: [App]
     /// Bytes of today over all links; `nil` when nothing counts them.
     package var usage: Usage?
+    /// `nil` when nothing watches the power supply.
+    package var power: PowerState?
 
     package static let attentionMax = 5
 
@@ -102,12 +104,12 @@ package struct StatusDocument: Hashable, Sendable {
         package var detail: String?
         package var portalURL: String?
         package var uplink: String?
-        package var links: [Link]
+        package var links: [LinkItem]
 
         package init(
             state: String, since: Timestamp? = nil, cause: String? = nil, detail: String? = nil,
             portalURL: String? = nil,
-            uplink: String? = nil, links: [Link] = []
+            uplink: String? = nil, links: [LinkItem] = []
         ) {
             self.state = state
             self.since = since
@@ -119,24 +121,10 @@ package struct StatusDocument: Hashable, Sendable {
         }
     }
 
-    package struct Link: Hashable, Sendable {
-        package var name: String
-        package var state: String
-        package var isMetered: Bool
-        package var meteredBy: String?
-
-        package init(name: String, state: String, isMetered: Bool, meteredBy: String? = nil) {
-            self.name = name
-            self.state = state
-            self.isMetered = isMetered
-            self.meteredBy = meteredBy
-        }
-    }
-
     package init(
         agent: Agent, database: Database, configuration: Configuration, connectivity: Connectivity,
         verdicts: [ClassVerdict] = [], sync: Sync = Sync(), outbox: Outbox = Outbox(), attention: [Attention] = [],
-        entities: [Entity] = [], apps: [App] = [], usage: Usage? = nil
+        entities: [Entity] = [], apps: [App] = [], usage: Usage? = nil, power: PowerState? = nil
     ) {
         self.agent = agent
         self.database = database
@@ -149,5 +137,6 @@ package struct StatusDocument: Hashable, Sendable {
         self.entities = entities
         self.apps = apps
         self.usage = usage
+        self.power = power
     }
 }

@@ -60,9 +60,13 @@ extension StatusDocument {
         if outbox.count(.failed) + outbox.count(.held) > 0 { degraded.append("parked") }
         if database.recovery != nil { degraded.append("recovered") }
         if sync.pause != nil { degraded.append("paused") }
+        if power?.isLow == true { degraded.append("low_battery") }
+        let carrier = connectivity.links.first { $0.name == connectivity.uplink }
+        if carrier?.budget.isUsedUp == true { degraded.append("budget") }
         // Waiting for the next try, and work that is kept back, follow from the reasons above; alone they are reasons.
         let isOnline = connectivity.state == Reachability.online.rawValue
         if isOnline, sync.attempt > 0 || sync.notBefore != nil { degraded.append("backoff") }
+        if isOnline, sync.breaker == "open" { degraded.append("breaker") }
         if degraded.isEmpty, attention.isEmpty, !outbox.deferred.isEmpty { degraded.append("deferred") }
         let level: StatusJudgement.Level = attention.isEmpty ? (degraded.isEmpty ? .ok : .degraded) : .attention
         return StatusJudgement(level: level, reasons: attention + degraded)

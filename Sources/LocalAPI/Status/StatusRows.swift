@@ -7,7 +7,9 @@ struct StatusRows {
     let offset: Duration
 
     var all: [StatusRow] {
-        var rows = [overall, work, state, sync, outbox]
+        var rows = [overall, work, state]
+        rows += [power, links, policy].compactMap { $0 }
+        rows += [sync, outbox]
         rows += waitingForPeople
         rows.append(cost)
         if let mirror { rows.append(mirror) }
@@ -71,7 +73,7 @@ struct StatusRows {
         var text = connectivity.state
         if let uplink = connectivity.uplink {
             let link = connectivity.links.first { $0.name == uplink }
-            text += " via " + uplink + (link?.isMetered == true ? " (metered)" : "")
+            text += " via " + uplink + (link.flatMap(cost).map { " (\($0))" } ?? "")
         }
         if let since = connectivity.since { text += " since " + clock(since) }
         text += "; " + (document.sync.lastSuccess.map { "last success \(ago($0))" } ?? "the hub was never reached")
@@ -114,6 +116,16 @@ struct StatusRows {
         if sync.attempt > 0 || sync.lastSuccess == nil, !isSaid, let error = sync.lastError {
             texts.append("last error" + (sync.lastErrorAt.map { " " + ago($0) } ?? "") + ": " + error)
         }
+        switch sync.breaker {
+        case "open"?: texts.append("breaker open: the hub failed for long; only a small probe is sent")
+        case "half_open"?: texts.append("breaker half open: a small push tries whether the hub is well again")
+        default: break
+        }
+        if sync.breaker == "open" || sync.breaker == "half_open" { tone = .warning }
+        if let stalls = sync.stalls, stalls > 0 {
+            tone = .warning
+            texts.append("\(count(stalls)) cycle" + (stalls == 1 ? "" : "s") + " stood still and had to be ended")
+        }
         if let first = sync.firstSync, first.phase != "done" {
             let progress = first.done.map { " \(count($0))" + (first.total.map { " of \(count($0))" } ?? "") } ?? ""
             texts.append("first sync: " + first.phase + progress)
@@ -133,10 +145,10 @@ struct StatusRows {
         text += ", \(count(inFlight)) in flight"
         if let oldest = outbox.oldest { text += ", oldest " + PlainText.duration(oldest) }
         let why = reasons.prefix(3).map { first in
-            let same = outbox.deferred.filter { $0.reason == first.reason && $0.until == first.until }
+            let same = outbox.deferred.filter { isSame($0, first) }
             let numbers = same.map { "\(count($0.count)) \($0.priority.name)" }.joined(separator: ", ")
             let verb = same.reduce(0) { $0 + $1.count } == 1 ? " waits: " : " wait: "
-            return numbers + verb + words(first.reason) + (first.until.map { ", until " + clock($0) } ?? "")
+            return numbers + verb + words(first.reason) + end(first)
         }
         return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning, wrapsTo: 2)
     }
@@ -145,14 +157,28 @@ struct StatusRows {
     private var reasons: [StatusDocument.Deferral] {
         var reasons: [StatusDocument.Deferral] = []
         for deferral in document.outbox.deferred
-        where !reasons.contains(where: { $0.reason == deferral.reason && $0.until == deferral.until }) {
+        where !reasons.contains(where: { isSame($0, deferral) }) {
             reasons.append(deferral)
         }
         return reasons
     }
 
+    private func isSame(_ one: StatusDocument.Deferral, _ other: StatusDocument.Deferral) -> Bool {
+        one.reason == other.reason && one.until == other.until && one.event == other.event
+    }
+
+    /// `, until 21:41:02Z or when an unmetered link is up`.
+    private func end(_ deferral: StatusDocument.Deferral) -> String {
+        switch (deferral.until, deferral.event) {
+        case (let until?, let event?): ", until \(clock(until)) or \(event)"
+        case (let until?, nil): ", until " + clock(until)
+        case (nil, let event?): "; " + event
+        case (nil, nil): ""
+        }
+    }
+
     /// A code of a newer agent is shown as it is.
-    private func words(_ reason: String) -> String {
+    func words(_ reason: String) -> String {
         SyncCore.Deferral.Reason(rawValue: reason)?.sentence ?? reason
     }
 
@@ -227,8 +253,8 @@ struct StatusRows {
 
     // MARK: Words
 
-    private func count(_ value: Int64) -> String { PlainText.count(value) }
-    private func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
+    func count(_ value: Int64) -> String { PlainText.count(value) }
+    func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
     private func ago(_ time: Timestamp) -> String { PlainText.duration(time.duration(to: now)) + " ago" }
 
     private func inTime(_ time: Timestamp) -> String {

@@ -14,19 +14,38 @@ package enum StatusScreen {
     package static func render(
         _ document: StatusDocument, width: Int = 80, now: Timestamp, color: Bool, offset: Duration = .zero
     ) -> [String] {
-        let rows = StatusRows(document: document, now: now, offset: offset).all
+        let room = max(1, width - labelWidth)
+        let rows = fitted(StatusRows(document: document, now: now, offset: offset).all, lines: linesMax - 1, room: room)
         var lines = [PlainText.clip(header(document), to: width)]
         for row in rows {
-            let room = max(1, width - labelWidth)
-            var texts: [String] = []
-            for text in row.texts { texts += PlainText.wrap(text, to: room, lines: row.wrapsTo) }
-            for (index, text) in texts.enumerated() {
+            for (index, text) in row.lines(room).enumerated() {
                 let name = index == 0 ? row.label : ""
                 let label = name + String(repeating: " ", count: max(0, labelWidth - name.count))
                 lines.append(paint(PlainText.clip(label, to: width), row.tone, color && index == 0) + text)
             }
         }
         return Array(lines.prefix(linesMax))
+    }
+
+    /// Takes away what is missed least until the rows fit: first what is only pleasant to know, then second lines, then
+    /// details from the mildest row up. The first line of a row that is not plain always stays.
+    private static func fitted(_ rows: [StatusRow], lines most: Int, room: Int) -> [StatusRow] {
+        var rows = rows
+        func isOver() -> Bool { rows.reduce(0) { $0 + $1.lines(room).count } > most }
+        for label in ["MIRROR", "STORE"] where isOver() {
+            rows.removeAll { $0.label == label && $0.tone == .plain }
+        }
+        for tone in StatusRow.Tone.allCases {
+            for index in rows.indices.reversed() where rows[index].tone == tone && isOver() {
+                rows[index].wrapsTo = 1
+            }
+        }
+        for tone in StatusRow.Tone.allCases {
+            for index in rows.indices.reversed() where rows[index].tone == tone {
+                while rows[index].texts.count > 1, isOver() { rows[index].texts.removeLast() }
+            }
+        }
+        return rows
     }
 
     /// One line, for prompts and logs.
@@ -65,7 +84,8 @@ package enum StatusScreen {
 }
 
 struct StatusRow {
-    enum Tone { case plain, good, warning, bad }
+    /// Mildest first.
+    enum Tone: CaseIterable { case plain, good, warning, bad }
 
     var label: String
     var texts: [String]
@@ -78,5 +98,10 @@ struct StatusRow {
         self.texts = texts.map(PlainText.safe)
         self.tone = tone
         self.wrapsTo = wrapsTo
+    }
+
+    /// The texts as they stand on a screen with `room` columns beside the label.
+    func lines(_ room: Int) -> [String] {
+        texts.flatMap { PlainText.wrap($0, to: room, lines: wrapsTo) }
     }
 }

@@ -47,7 +47,17 @@ struct EnqueueCommand: AgentCommand {
             if reply.status == 200, !wait { Output.note("this key was used before; the answer is the first one") }
             if answer.durability == .relaxed { Output.note("on flash within a second (durability relaxed)") }
         }
-        return wait && !isSettled(answer.state) ? 1 : 0
+        guard wait, !isSettled(answer.state) else { return 0 }
+        await explain(answer, session)
+        return 1
+    }
+
+    /// Not settled is not lost: says so, and why it waits.
+    private func explain(_ answer: EnqueueAnswer, _ session: Session) async {
+        // An agent that cannot say why leaves the sentence without a reason; the change itself is accepted.
+        let why = try? await session.client.why(answer.id).value
+        let view = View()
+        Output.note("agentctl: " + WaitNote.enqueued(answer, why: why, now: view.now, offset: view.offset))
     }
 
     private func isSettled(_ state: String) -> Bool {

@@ -23,8 +23,7 @@ struct SyncCommand: AgentCommand {
         if session.isJSON { Output.json(reply.body) }
         guard let outcome = reply.value.outcome else {
             if !session.isJSON { Output.line("queued") }
-            // Asked to wait, and the agent answered before the cycle had ended: `agentctl status` says what keeps it.
-            if wait { Output.note("agentctl: the cycle has not ended yet") }
+            if wait { await explain(session) }
             return wait ? 1 : 0
         }
         if !session.isJSON {
@@ -36,7 +35,21 @@ struct SyncCommand: AgentCommand {
                 text += "; \(name) waits: \(reason)"
             }
             Output.line(PlainText.safe(text))
+            if !force, outcome.deferred.values.contains(where: WaitNote.yieldsToForce) {
+                Output.note("agentctl: agentctl sync --force would send that too")
+            }
         }
         return outcome.result == "ok" ? 0 : 1
+    }
+
+    /// Asked to wait, and the agent answered before the cycle had ended: says what keeps it, and until when.
+    private func explain(_ session: Session) async {
+        // The answer stands without the reason.
+        guard let status = try? await session.client.status().value else {
+            return Output.note("agentctl: the cycle has not ended yet")
+        }
+        let view = View()
+        Output.note(
+            "agentctl: " + WaitNote.sync(status, isForced: force, now: view.now, offset: view.offset))
     }
 }

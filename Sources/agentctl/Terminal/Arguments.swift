@@ -18,6 +18,15 @@ extension ImportPlan.Format: ExpressibleByArgument {}
 extension RecordView: ExpressibleByArgument {}
 extension SyncRequest.Scope: ExpressibleByArgument {}
 extension EventType: ExpressibleByArgument {}
+extension LedgerQuery.Period: ExpressibleByArgument {}
+
+extension LinkName: ExpressibleByArgument {
+    package init?(argument: String) { self.init(argument) }
+}
+
+extension CalendarDay: ExpressibleByArgument {
+    package init?(argument: String) { self.init(argument) }
+}
 
 extension MutationState: ExpressibleByArgument {
     package init?(argument: String) { self.init(name: argument) }
@@ -70,5 +79,28 @@ struct TimeArgument: ExpressibleByArgument, Sendable {
     init?(argument: String) {
         guard let time = RFC3339.timestamp(argument) else { return nil }
         self.time = time
+    }
+}
+
+/// `5MB`, `200KB`, `10MiB`.
+struct SizeArgument: ExpressibleByArgument, Sendable {
+    var bytes: Int64
+
+    init?(argument: String) {
+        guard let bytes = SizeText.parse(argument), bytes <= PlanBody.budgetBytesMax else { return nil }
+        self.bytes = bytes
+    }
+}
+
+/// `12%`, or `12`: 0 to 100.
+struct PercentArgument: ExpressibleByArgument, Sendable {
+    var percent: Int64
+
+    init?(argument: String) {
+        let digits = argument.hasSuffix("%") ? argument.dropLast() : argument[...]
+        guard digits.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }), let percent = Int64(digits), percent <= 100 else {
+            return nil
+        }
+        self.percent = percent
     }
 }

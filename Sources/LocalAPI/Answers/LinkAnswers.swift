@@ -1,0 +1,174 @@
+package import SyncCore
+
+/// One network interface, as `GET /v1/links` and the status show it.
+package struct LinkItem: Hashable, Sendable {
+    package struct Probe: Hashable, Sendable {
+        package var at: Timestamp
+        /// `ok`, or the code of what went wrong.
+        package var result: String
+
+        package init(at: Timestamp, result: String) {
+            self.at = at
+            self.result = result
+        }
+    }
+
+    package var name: String
+    /// `ethernet`, `wlan`, `wwan`, …
+    package var kind: String?
+    /// How far it has come: `absent`, `down`, `carrier`, `addressed`, `routed`, `reachable`, `portal`, `limited` (PROTOCOL
+    /// E1).
+    package var state: String
+    /// `nil`: not known.
+    package var hasCarrier: Bool?
+    package var isMetered: Bool
+    /// The evidence that decided: `config`, `hint`, `devtype`, …
+    package var meteredBy: String?
+    package var isRoaming: Bool
+    /// When the hint in force runs out; `nil` without one, or when it lasts.
+    package var expiresAt: Timestamp?
+    package var addresses: [String]
+    /// Bytes per second that the agent takes at most; `nil`: no limit.
+    package var bytesPerSecond: Int64?
+    /// Of the last answered probe or request.
+    package var roundTrip: Duration?
+    package var lastProbe: Probe?
+    package var budget: LinkBudgets
+
+    package init(
+        name: String, kind: String? = nil, state: String, hasCarrier: Bool? = nil, isMetered: Bool,
+        meteredBy: String? = nil, isRoaming: Bool = false, expiresAt: Timestamp? = nil, addresses: [String] = [],
+        bytesPerSecond: Int64? = nil, roundTrip: Duration? = nil, lastProbe: Probe? = nil,
+        budget: LinkBudgets = LinkBudgets()
+    ) {
+        self.name = name
+        self.kind = kind
+        self.state = state
+        self.hasCarrier = hasCarrier
+        self.isMetered = isMetered
+        self.meteredBy = meteredBy
+        self.isRoaming = isRoaming
+        self.expiresAt = expiresAt
+        self.addresses = addresses
+        self.bytesPerSecond = bytesPerSecond
+        self.roundTrip = roundTrip
+        self.lastProbe = lastProbe
+        self.budget = budget
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("name", name)
+            writer.member("kind", kind)
+            writer.member("state", state)
+            if let hasCarrier { writer.member("carrier", hasCarrier) }
+            writer.member("metered", isMetered)
+            writer.member("metered_by", meteredBy)
+            writer.member("roaming", isRoaming)
+            if let expiresAt { writer.time("expires_at", expiresAt) }
+            if !addresses.isEmpty { writer.member("addresses", JSON.list(addresses)) }
+            writer.member("rate_bytes_per_s", bytesPerSecond)
+            writer.member("rtt_ms", roundTrip?.milliseconds)
+            writer.name("last_probe")
+            if let lastProbe {
+                writer.object { writer in
+                    writer.time("at", lastProbe.at)
+                    writer.member("result", lastProbe.result)
+                }
+            } else {
+                writer.null()
+            }
+            guard !budget.isEmpty else { return }
+            writer.name("budget")
+            budget.write(to: &writer)
+        }
+    }
+
+    init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard let name = reader.text("name") else { return nil }
+        self.init(
+            name: name, kind: reader.text("kind"), state: reader.text("state") ?? "unknown",
+            hasCarrier: reader.bool("carrier"), isMetered: reader.bool("metered") ?? false,
+            meteredBy: reader.text("metered_by"), isRoaming: reader.bool("roaming") ?? false,
+            expiresAt: reader.time("expires_at"), addresses: reader.texts("addresses"),
+            bytesPerSecond: reader.int("rate_bytes_per_s"),
+            roundTrip: reader.int("rtt_ms").map { .milliseconds($0) },
+            budget: LinkBudgets(reader.inside("budget")))
+        let probe = reader.inside("last_probe")
+        if let at = probe.time("at") { lastProbe = Probe(at: at, result: probe.text("result") ?? "unknown") }
+    }
+}
+
+/// Answer to `GET /v1/links`.
+package struct LinksAnswer: Hashable, Sendable {
+    package var items: [LinkItem]
+    /// The one that carries the sync; `nil` when none does.
+    package var uplink: String?
+
+    package init(items: [LinkItem], uplink: String?) {
+        self.items = items
+        self.uplink = uplink
+    }
+
+    package var answer: LocalAnswer {
+        LocalAnswer(200) { writer in
+            writer.object { writer in
+                writer.elements("items", items) { $1.write(to: &$0) }
+                writer.name("uplink")
+                if let uplink { writer.string(uplink) } else { writer.null() }
+            }
+        }
+    }
+
+    package init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard reader.object["items"]?.array != nil else { return nil }
+        items = reader.list("items").compactMap { LinkItem($0) }
+        uplink = reader.text("uplink")
+    }
+}
+
+/// Answer to `PUT` and `DELETE /v1/links/{ifname}`: what holds for the link now. A hint may speak of an interface that is
+/// not there yet; then it holds as far as it goes.
+package struct LinkHintAnswer: Hashable, Sendable {
+    package var name: String
+    /// `nil`: nobody knows yet.
+    package var isMetered: Bool?
+    package var meteredBy: String?
+    package var isRoaming: Bool?
+    /// When the hint runs out; `nil` when none is in force.
+    package var expiresAt: Timestamp?
+
+    package init(
+        name: String, isMetered: Bool?, meteredBy: String? = nil, isRoaming: Bool?, expiresAt: Timestamp? = nil
+    ) {
+        self.name = name
+        self.isMetered = isMetered
+        self.meteredBy = meteredBy
+        self.isRoaming = isRoaming
+        self.expiresAt = expiresAt
+    }
+
+    package var answer: LocalAnswer {
+        LocalAnswer(200) { writer in
+            writer.object { writer in
+                writer.member("name", name)
+                writer.name("metered")
+                if let isMetered { writer.bool(isMetered) } else { writer.null() }
+                writer.member("metered_by", meteredBy)
+                writer.name("roaming")
+                if let isRoaming { writer.bool(isRoaming) } else { writer.null() }
+                writer.time("expires_at", expiresAt)
+            }
+        }
+    }
+
+    package init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard let name = reader.text("name") else { return nil }
+        self.init(
+            name: name, isMetered: reader.bool("metered"), meteredBy: reader.text("metered_by"),
+            isRoaming: reader.bool("roaming"), expiresAt: reader.time("expires_at"))
+    }
+}

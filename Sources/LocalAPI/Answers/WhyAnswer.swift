@@ -1,0 +1,108 @@
+package import SyncCore
+
+/// Answer to `GET /v1/why/{id}`: one sentence, and the same as data.
+package struct WhyAnswer: Hashable, Sendable {
+    package enum Verdict: String, Sendable, CaseIterable {
+        /// It goes with the next cycle.
+        case allow
+        /// The policy, or the order of the outbox, holds it back.
+        case `defer`
+        /// It is on its way; the hub's answer is not known yet.
+        case sent
+        /// It has its final state; nothing will happen to it any more.
+        case settled
+        /// Set aside until a person decides: failed, held or refused.
+        case parked
+        /// Its record has a conflict that a person must resolve.
+        case conflict
+
+        /// - Returns: `nil` for a state in which the policy is asked.
+        package init?(_ state: MutationState) {
+            switch state {
+            case .pending: return nil
+            case .inFlight: self = .sent
+            case .conflicted: self = .conflict
+            case .rejected, .failed, .held: self = .parked
+            case .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired: self = .settled
+            }
+        }
+    }
+
+    package var id: String
+    package var record: RecordName?
+    /// Of the mutation.
+    package var state: String
+    /// ``Verdict``; a word of a newer agent is shown as it is.
+    package var verdict: String
+    /// One of the fixed reason codes of the policy, or the code of the problem that parked it.
+    package var reason: String?
+    package var until: Timestamp?
+    package var sentence: String
+    /// Code of the row of the policy table that decided; `nil` when none did.
+    package var rule: String?
+    /// What would let it go, each by itself: completes "it goes …".
+    package var wouldChange: [String]
+    package var situation: SituationNote?
+
+    package init(
+        id: String, record: RecordName? = nil, state: String, verdict: Verdict, reason: String? = nil,
+        until: Timestamp? = nil, sentence: String, rule: String? = nil, wouldChange: [String] = [],
+        situation: SituationNote? = nil
+    ) {
+        self.id = id
+        self.record = record
+        self.state = state
+        self.verdict = verdict.rawValue
+        self.reason = reason
+        self.until = until
+        self.sentence = sentence
+        self.rule = rule
+        self.wouldChange = wouldChange
+        self.situation = situation
+    }
+
+    package var answer: LocalAnswer {
+        LocalAnswer(200) { writer in
+            writer.object { writer in
+                writer.member("id", id)
+                if let record {
+                    writer.members("record") { writer in
+                        writer.member("entity", record.entity.text)
+                        writer.member("id", record.id.text)
+                    }
+                }
+                writer.member("state", state)
+                writer.member("verdict", verdict)
+                writer.member("reason", reason)
+                writer.time("until", until)
+                writer.member("sentence", sentence)
+                writer.member("rule", rule)
+                writer.member("would_change", JSON.list(wouldChange))
+                if let situation {
+                    writer.name("situation")
+                    situation.write(to: &writer)
+                }
+            }
+        }
+    }
+
+    package init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard let id = reader.text("id"), let sentence = reader.text("sentence") else { return nil }
+        self.id = id
+        let record = reader.inside("record")
+        if let entity = record.text("entity").flatMap({ EntityName($0) }),
+            let recordID = record.text("id").flatMap({ RecordID($0) })
+        {
+            self.record = RecordName(entity, recordID)
+        }
+        state = reader.text("state") ?? "unknown"
+        verdict = reader.text("verdict") ?? "unknown"
+        reason = reader.text("reason")
+        until = reader.time("until")
+        self.sentence = sentence
+        rule = reader.text("rule")
+        wouldChange = reader.texts("would_change")
+        if reader.has("situation") { situation = SituationNote(reader.inside("situation")) }
+    }
+}

@@ -1,0 +1,63 @@
+/// A plain table for a terminal: columns as wide as their content, two spaces between, numbers to the right. When it is
+/// wider than the screen, the columns that may give way are cut, the widest first; text from outside is made safe.
+struct TextTable {
+    struct Column {
+        enum Side { case left, right }
+
+        var title: String
+        var side: Side
+        /// The least width that it may be cut to; `nil`: it is never cut.
+        var widthMin: Int?
+
+        init(_ title: String, _ side: Side = .left, widthMin: Int? = nil) {
+            self.title = title
+            self.side = side
+            self.widthMin = widthMin
+        }
+    }
+
+    private let columns: [Column]
+    private var rows: [[String]] = []
+
+    init(_ columns: [Column]) {
+        self.columns = columns
+    }
+
+    /// - Precondition: One cell for each column.
+    mutating func add(_ cells: [String]) {
+        precondition(cells.count == columns.count, "a row has a cell for each column")
+        rows.append(cells.map(PlainText.safe))
+    }
+
+    /// Title and rows, none wider than `width`. A column that is empty everywhere is left out.
+    func lines(width: Int) -> [String] {
+        let used = columns.indices.filter { column in rows.contains { !$0[column].isEmpty } }
+        let all = [columns.map(\.title)] + rows
+        var widths = columns.indices.map { column in all.map { PlainText.columns($0[column]) }.max() ?? 0 }
+        func total() -> Int { used.reduce(0) { $0 + widths[$1] } + 2 * max(0, used.count - 1) }
+        while total() > width {
+            let flexible = used.filter { column in
+                columns[column].widthMin.map { least in widths[column] > least } ?? false
+            }
+            guard let widest = flexible.max(by: { widths[$0] < widths[$1] }) else { break }
+            widths[widest] -= 1
+        }
+        return all.map { row in
+            let cells = used.map { column in
+                let cell = PlainText.clip(row[column], to: widths[column])
+                return columns[column].side == .left
+                    ? Self.padded(cell, to: widths[column])
+                    : String(repeating: " ", count: max(0, widths[column] - PlainText.columns(cell))) + cell
+            }
+            var line = cells.joined(separator: "  ")
+            while line.last == " " { line.removeLast() }
+            return PlainText.clip(line, to: width)
+        }
+    }
+
+    /// `text`, clipped or filled up with spaces, in exactly `width` columns.
+    static func padded(_ text: String, to width: Int) -> String {
+        let text = PlainText.clip(text, to: width)
+        return text + String(repeating: " ", count: max(0, width - PlainText.columns(text)))
+    }
+}

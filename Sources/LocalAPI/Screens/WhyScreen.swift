@@ -1,0 +1,50 @@
+package import SyncCore
+
+/// `agentctl why ID` for people: the sentence, until when, what would change it, and what it was judged by.
+package enum WhyScreen {
+    package static func render(
+        _ answer: WhyAnswer, width: Int = 80, now: Timestamp, offset: Duration = .zero
+    ) -> [String] {
+        let record = answer.record.map { "  \($0)" } ?? ""
+        var lines = wrapped("\(answer.id)\(record)  \(answer.state)", width)
+        lines += wrapped(answer.sentence, width)
+        if let until = answer.until {
+            let left = until > now ? " (in \(PlainText.duration(now.duration(to: until))))" : ""
+            lines += wrapped("until \(PlainText.clock(until, now: now, offset: offset))\(left)", width)
+        }
+        if !answer.wouldChange.isEmpty {
+            lines.append(PlainText.clip("it goes", to: width))
+            for change in answer.wouldChange {
+                for (index, line) in wrapped(change, max(1, width - 4)).enumerated() {
+                    lines.append((index == 0 ? "  - " : "    ") + line)
+                }
+            }
+        }
+        if let situation = answer.situation { lines += wrapped("judged by: " + words(situation), width) }
+        return lines
+    }
+
+    /// `online via wwan0 (metered, roaming), battery 12 % (low), budget reserve (1.2 MB left), time window closed`.
+    static func words(_ situation: SituationNote) -> String {
+        var parts = [situation.reachability]
+        if let uplink = situation.uplink {
+            let cost = [situation.isMetered ? "metered" : nil, situation.isRoaming ? "roaming" : nil].compactMap { $0 }
+            parts[0] += " via " + uplink + " (" + (cost.isEmpty ? "not metered" : cost.joined(separator: ", ")) + ")"
+        }
+        if let percent = situation.batteryPercent {
+            parts.append("battery \(percent) % (\(situation.power))")
+        } else {
+            parts.append("power \(situation.power)")
+        }
+        parts.append(
+            "budget \(situation.budget)" + (situation.budgetLeft.map { " (\(PlainText.bytes($0)) left)" } ?? ""))
+        if situation.isPaused { parts.append("paused") }
+        if situation.isBreakerOpen { parts.append("breaker open") }
+        if !situation.isWindowOpen { parts.append("time window closed") }
+        return parts.joined(separator: ", ")
+    }
+
+    private static func wrapped(_ text: String, _ width: Int) -> [String] {
+        PlainText.wrap(PlainText.safe(text), to: width, lines: 8)
+    }
+}

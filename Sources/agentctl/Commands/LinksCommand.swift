@@ -1,0 +1,79 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+import SyncLinux
+
+struct LinksCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "links",
+        abstract: "The network interfaces: which one carries the sync, what it costs, what is left.",
+        subcommands: [List.self, Hint.self], defaultSubcommand: List.self)
+
+    struct List: AgentCommand {
+        static let configuration = CommandConfiguration(abstract: "All links that could carry the sync.")
+
+        @OptionGroup var global: GlobalOptions
+
+        func run(_ session: Session) async throws -> Int32 {
+            let reply = try await session.client.links()
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                let view = View()
+                for line in LinksScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
+                    Output.line(line)
+                }
+            }
+            return 0
+        }
+    }
+
+    struct Hint: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Tell the agent what a link costs, for scripts and people who know it better.",
+            discussion: """
+                It replaces what was said before, and stands behind the configuration. The interface need not be there \
+                yet. Without --ttl it lasts a week, or until the agent ends.
+                """)
+
+        @OptionGroup var global: GlobalOptions
+        @Argument(help: "The interface, such as wwan0.") var interface: LinkName
+        @Flag(help: "Whether its bytes cost money.") var metered: Metered?
+        @Flag(help: "Whether its modem is abroad.") var roaming: Roaming?
+        @Option(help: "For this long, such as 1h; at most 7d.") var ttl: DurationArgument?
+        @Flag(help: "Take the hint back.") var clear = false
+
+        func validate() throws {
+            if clear, metered != nil || roaming != nil || ttl != nil {
+                throw ValidationError("--clear takes a hint back; it goes without the others.")
+            }
+            if !clear, metered == nil, roaming == nil {
+                throw ValidationError("Say what holds: --metered, --unmetered, --roaming, --home or --clear.")
+            }
+            if let life = ttl?.duration, life < .seconds(1) || life > LinkHintBody.lifeMax {
+                throw ValidationError("--ttl must be from 1s to 7d.")
+            }
+        }
+
+        func run(_ session: Session) async throws -> Int32 {
+            let reply =
+                clear
+                ? try await session.client.clearHint(interface)
+                : try await session.client.hint(
+                    interface,
+                    LinkHintBody(
+                        isMetered: metered.map { $0 == .metered }, isRoaming: roaming.map { $0 == .roaming },
+                        life: ttl?.duration))
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                let view = View()
+                Output.line(LinksScreen.hint(reply.value, now: view.now, offset: view.offset))
+            }
+            return 0
+        }
+    }
+}
+
+enum Metered: String, EnumerableFlag, Sendable { case metered, unmetered }
+enum Roaming: String, EnumerableFlag, Sendable { case roaming, home }
