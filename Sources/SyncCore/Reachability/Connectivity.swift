@@ -120,8 +120,10 @@ package struct Connectivity: Sendable {
                 resolveAt = last.advanced(by: Self.resolveInterval)
             }
         }
-        guard let wanted = [watch.nextWake, machine.nextWake, resolveAt].compactMap({ $0 }).min() else { return }
-        if let armedWake, armedWake <= wanted { return }
+        // A later wish replaces an earlier one too: each probe arms a wake-up for the case that its outcome never comes, and an
+        // idle agent should not wake for that.
+        guard let wanted = [watch.nextWake, machine.nextWake, resolveAt].compactMap({ $0 }).min(), wanted != armedWake
+        else { return }
         armedWake = wanted
         effects.append(.wake(at: wanted))
     }

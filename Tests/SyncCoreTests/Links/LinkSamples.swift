@@ -30,5 +30,5 @@ extension LinkRule {
 }
 
 extension Instant {
-    static func seconds(_ seconds: Double) -> Instant { Instant(nanoseconds: Int64(seconds * 1_000_000_000)) }
+    static func seconds(_ seconds: Double) -> Instant { Instant(nanoseconds: Int64((seconds * 1_000_000_000).rounded())) }
 }
