@@ -8,19 +8,39 @@ import SyncStore
 extension Agent {
     /// Opens the traffic: asks the store what it remembers and starts the engine with it.
     package func start() {
+        let told = around.told
         store.run { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
-            return EngineStart(
+            let start = EngineStart(
                 memory: try store.memory(), replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
-                waiting: facts.waitingPriorities, conditions: .plain)
+                waiting: facts.waitingPriorities, conditions: told)
+            return Remembered(
+                start: start, book: try store.budgetBook(), unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
+                oldestNormalAt: try store.reads.oldestNormalAt())
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
-                case .success(let start): agent.handle(.started(start))
+                case .success(let remembered): agent.begin(with: remembered)
                 case .failure(let error): agent.log.critical("the store does not answer", metadata: ["error": "\(error)"])
                 }
             }
         }
+    }
+
+    /// What the store gives back at the start.
+    private struct Remembered: Sendable {
+        var start: EngineStart
+        var book: BudgetBook.Saved?
+        var unmeteredSeenAt: Timestamp
+        var oldestNormalAt: Timestamp?
+    }
+
+    private func begin(with remembered: Remembered) {
+        around.book = BudgetBook(remembered.book, at: environment.time.now())
+        around.unmeteredSeenAt = remembered.unmeteredSeenAt
+        around.oldestNormalAt = remembered.oldestNormalAt
+        handle(.started(remembered.start))
+        startWatching()
     }
 
     func handle(_ event: SyncEvent) {
@@ -58,20 +78,33 @@ extension Agent {
 
     private func send(_ request: HubCall) {
         let sent = environment.time.now().instant
-        let (hub, replica) = (hub, engine.replica)
+        let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
         call = Task(executorPreference: executor) { [weak self] in
-            let result = await hub.send(request, replica: replica)
-            await self?.handle(.answered(request.id, result, sent: sent))
+            let result = await hub.send(request, replica: replica, over: uplink)
+            await self?.answered(request, result, sent: sent, over: uplink)
         }
+    }
+
+    private func answered(
+        _ request: HubCall, _ result: Result<HTTPResponse, TransportError>, sent: Instant, over uplink: Uplink?
+    ) {
+        count(result.traffic, for: request.kind.purpose, over: uplink)
+        noteContact(result)
+        handle(.answered(request.id, result, sent: sent))
     }
 
     private func probe(_ id: UInt64) {
         let hub = hub
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
         call = Task(executorPreference: executor) { [weak self] in
-            let isGood = await hub.probe(nonce: nonce)
-            await self?.handle(.probed(id, isGood: isGood))
+            let result = await hub.probe(nonce: nonce)
+            await self?.probed(id, isGood: result.isGood, result.traffic)
         }
+    }
+
+    private func probed(_ id: UInt64, isGood: Bool, _ traffic: Traffic) {
+        count(traffic, for: .probe, over: around.connectivity.uplink)
+        handle(.probed(id, isGood: isGood))
     }
 
     private func ask(_ command: StoreCommand) {
@@ -86,6 +119,7 @@ extension Agent {
         case .resultsApplied, .pullApplied, .housekept:
             events.poke()
             serveMutationWaiters()
+            lookForOldestNormal()
         case .batch, .streams, .done, .failed: break
         }
     }
@@ -115,6 +149,7 @@ extension Agent {
                 agent.measureSpace()
                 agent.handle(.enqueued(priority))
                 agent.events.poke()
+                if agent.around.oldestNormalAt == nil { agent.lookForOldestNormal() }
             }
         }
     }

@@ -71,7 +71,9 @@ extension Agent {
     /// Ends streams and waits; nothing new is begun. What is in flight stays so, and is settled by the next run.
     package func wind() {
         events.closeAll()
+        saveUsage()
         stopEngine()
+        stopWatching()
     }
 }
 

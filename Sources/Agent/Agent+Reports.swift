@@ -8,15 +8,21 @@ extension Agent {
     func note(_ report: SyncReport) {
         switch report {
         case .cycleBegan(let session):
+            feed(.busy(true))
             for index in cycleWaiters.indices where cycleWaiters[index].session == nil { cycleWaiters[index].session = session }
             log.debug("sync begins", metadata: ["session": "\(session)"])
         case .cycleEnded(let outcome): noteEnd(outcome)
         case .reachability(let before, let after, let cause):
             observed.reachableSince = environment.time.now().wall
-            observed.cause = cause
+            observed.cause = after == .online ? cause : around.cause ?? cause
+            around.cause = nil
+            let told = observed.cause ?? cause
             log.notice(
-                "connectivity", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)", "cause": "\(cause)"])
-            journal(.connectivity, EventPayload.connectivity(from: before, to: after, cause: cause))
+                "connectivity", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)", "cause": "\(told)"])
+            journal(
+                .connectivity,
+                EventPayload.connectivity(
+                    from: before, to: after, cause: told, portalURL: around.connectivity.portalURL.map { Printable.text($0) }))
         case .regressed(let hubSeq, let ours):
             raise(
                 "replica_regressed",
@@ -34,6 +40,7 @@ extension Agent {
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
+            around.stalls += 1
             raise("stalled", "nothing was synced although it should have been (\(detail)); this is the agent's own fault")
         case .setAside(let key, let detail):
             log.warning("a mutation fails alone and is tried later", metadata: ["mutation": "\(key)", "error": "\(detail)"])
@@ -41,6 +48,8 @@ extension Agent {
     }
 
     private func noteEnd(_ outcome: CycleOutcome) {
+        feed(.busy(false))
+        saveUsage()
         observed.cycles += 1
         observed.bytesUp += Int64(outcome.bytesUp)
         observed.bytesDown += Int64(outcome.bytesDown)

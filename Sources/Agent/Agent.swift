@@ -33,6 +33,9 @@ package actor Agent {
     /// For the nonces of probes.
     var nonces: SeededRandom
 
+    /// Links, power and the bytes that went.
+    var around: Surroundings
+
     // Observers.
     var gate: AccessGate
     var cycleWaiters: [CycleWaiter] = []
@@ -74,6 +77,8 @@ package actor Agent {
         nonces = SeededRandom(seed: random.next())
         let settings = configuration.engineSettings(device: parts.device, spread: environment.spread)
         engine = SyncEngine(settings: settings, replica: replica, random: random)
+        around = Surroundings(
+            configuration, hasLinks: environment.links != nil, random: SeededRandom(seed: nonces.next()), at: now)
         gate = AccessGate(rules: configuration.access)
         events = EventStreams(reader: parts.reader, executor: executor)
     }

@@ -22,6 +22,21 @@ package struct AgentEnvironment: Sendable {
     package var log: Logger
     /// The first contact after a start or a gap is drawn from this long.
     package var spread: Duration = .seconds(5)
+    /// `nil`: nobody watches; then a link that costs nothing is taken to be there.
+    package var links: (any LinkMonitor)?
+    /// `nil`: nobody watches; then it is mains power.
+    package var power: (any PowerMonitor)?
+    /// Finds the numeric addresses of a host, `nil` when that failed, and whether it was an address already. May answer on any
+    /// thread; must not block. `nil`: nobody can.
+    package var resolve: HostResolver?
+    /// What was connected leads over a link that is gone.
+    package var closeIdleConnections: @Sendable () -> Void = {}
+    /// Seconds that local time is ahead of UTC at a given moment.
+    package var localOffset: @Sendable (Timestamp) -> Int = { _ in 0 }
+
+    package typealias HostResolver = @Sendable (
+        _ host: String, _ answer: @escaping @Sendable (_ addresses: [String]?, _ isLiteral: Bool) -> Void
+    ) -> Void
 
     package init(
         transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource, bootID: String, seed: UInt64,

@@ -58,13 +58,15 @@ package final class HubClient: Sendable {
     }
 
     /// - Returns: The answer, whatever its status, or why there is none.
-    package func send(_ call: HubCall, replica: ReplicaID) async -> Result<HTTPResponse, TransportError> {
+    package func send(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         let (settings, wantsGzip) = state.withLock { state in
             (state.settings, state.coding.compresses(call.body.count, now: time.now().instant))
         }
         var request: HTTPRequest
         do {
             request = try self.request(for: call, replica: replica, settings)
+            request.interface = uplink?.boundInterface
+            request.bytesPerSecond = uplink?.bytesPerSecond
         } catch {
             return .failure(TransportError(.credentials, doing: call.doing, detail: "\(error)"))
         }
@@ -78,23 +80,31 @@ package final class HubClient: Sendable {
         request.body = .bytes(call.body)
         request.headers["Content-Encoding"] = nil
         let second = await transport.answer(to: request)
-        if case .success(let response) = second {
-            state.withLock { $0.coding.repeatedPlain(status: response.status, now: time.now().instant) }
+        switch second {
+        case .success(var answer):
+            state.withLock { $0.coding.repeatedPlain(status: answer.status, now: time.now().instant) }
+            answer.traffic.add(response.traffic)
+            return .success(answer)
+        case .failure(var error):
+            error.traffic.add(response.traffic)
+            return .failure(error)
         }
-        return second
     }
 
     /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
     /// nonce that nobody answers in its place.
-    package func probe(nonce: String) async -> Bool {
+    package func probe(nonce: String) async -> (isGood: Bool, traffic: Traffic) {
         let settings = state.withLock(\.settings)
         var deadlines = HTTPRequest.Deadlines()
         (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
         let request = HTTPRequest(
             .get, settings.baseURL + "/v1/probe?n=" + nonce, headers: ["User-Agent": settings.userAgent], tls: settings.tls,
             deadlines: deadlines, maxResponseBytes: 1_024)
-        guard case .success(let response) = await transport.answer(to: request) else { return false }
-        return response.status == 204 && response.headers[HubHeader.probe] == nonce
+        switch await transport.answer(to: request) {
+        case .success(let response):
+            return (response.status == 204 && response.headers[HubHeader.probe] == nonce, response.traffic)
+        case .failure(let error): return (false, error.traffic)
+        }
     }
 
     private func request(for call: HubCall, replica: ReplicaID, _ settings: Settings) throws -> HTTPRequest {

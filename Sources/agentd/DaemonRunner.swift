@@ -24,6 +24,7 @@ final class DaemonRunner {
     private let agent: Agent
     private let opening: StoreOpening
     private let identity: IdentityFile
+    private let clock: ClockMonitor?
 
     init(
         _ loaded: LoadedConfiguration, config: String, state: StateDirectory, log: Logger, _ notifier: ReadinessNotifier?
@@ -60,7 +61,7 @@ final class DaemonRunner {
         reader = StoreReader(path: path, time: clocks, deliver: deliver)
         let credentials = HubCredentials(configuration.hub)
         let kept = LastGoodFile(beside: state.path)
-        let environment = AgentEnvironment(
+        var environment = AgentEnvironment(
             transport: transport, compressor: ZlibCompressor(), time: clocks, bootID: bootID, seed: seed,
             token: { try credentials.token() },
             // A question that cannot be answered is answered with "unknown"; the disk itself will object if it is full.
@@ -73,11 +74,38 @@ final class DaemonRunner {
                     log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
                 }
             }, log: log)
+        let transport = transport
+        environment.links = Self.netlink(configuration, log)
+        environment.power = SysfsPowerMonitor { error in
+            log.warning("changes of the power supply are not heard of", metadata: ["error": "\(error)"])
+        }
+        environment.resolve = HubAddresses(log).resolve
+        environment.closeIdleConnections = { transport.closeIdleConnections() }
+        environment.localOffset = { LocalTime.offset(at: $0) }
         agent = Agent(
             .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
             executor: executor)
         box.put(agent)
+        do throws(LinuxError) {
+            clock = try ClockMonitor { loop.execute { box.agent?.assumeIsolated { $0.clockStepped() } } }
+        } catch {
+            log.warning("steps of the clock are not heard of", metadata: ["error": "\(error)"])
+            clock = nil
+        }
         if marker == nil || opening.isNew || opening.lostTail > 0 { try keepIdentity() }
+    }
+
+    private static func netlink(_ configuration: AgentConfiguration, _ log: Logger) -> NetlinkMonitor? {
+        var settings = NetlinkMonitor.Settings()
+        settings.sysfsRoot = configuration.power.sysfsRoot
+        do throws(LinuxError) {
+            return try NetlinkMonitor(settings) { error in
+                log.warning("the links cannot be read", metadata: ["error": "\(error)"])
+            }
+        } catch {
+            log.error("the links are not watched; one that costs nothing is assumed", metadata: ["error": "\(error)"])
+            return nil
+        }
     }
 
     private static func derivedDevice(_ machine: MachineIdentity) throws -> DeviceID {
@@ -132,6 +160,7 @@ final class DaemonRunner {
     }
 
     private func close() {
+        clock?.stop()
         transport.close()
         reader.close()
         do throws(StoreError) {

@@ -166,6 +166,9 @@ extension Agent {
         gate.use(configuration.access)
         hub.use(configuration.hubSettings(device: device))
         handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
+        feed(.rules(configuration.links))
+        feed(.settings(configuration.reachabilitySettings))
+        review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
         store.run { store, _ throws(StoreError) in

@@ -101,9 +101,13 @@ extension Agent {
         case .config: showConfiguration(call)
         case .checkConfig: try checkConfiguration(call)
         case .reloadConfig: reloadConfiguration(call)
-        // The API has them before the agent does: it says so, as an agent of before would.
-        case .links, .hintLink, .clearLinkHint, .power, .ledger, .why, .plan:
-            throw LocalProblem.notFound.problem("this agent cannot answer \(call.route.name) yet")
+        case .links: showLinks(call)
+        case .hintLink(let name): try hintLink(call, name)
+        case .clearLinkHint(let name): try clearLinkHint(call, name)
+        case .power: showPower(call)
+        case .ledger(let query): showLedger(call, query)
+        case .why(let key): showWhy(call, key)
+        case .plan: try showPlan(call)
         }
     }
 }

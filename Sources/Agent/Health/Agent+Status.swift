@@ -5,13 +5,19 @@ import SyncStore
 // `GET /v1/status`: assembled from facts at the moment it is asked for; nothing in it is remembered for its own sake.
 extension Agent {
     func showStatus(_ call: LocalCall) {
+        let today = around.book.clock.day
         reader.read { reads, now throws(StoreError) in
+            var usage = UsageQuery()
+            (usage.from, usage.to) = (today, today)
+            let moved = try reads.usage(usage)
             var attention = MutationQuery()
             attention.states = [.rejected, .failed, .held, .conflicted]
             attention.limit = 1_000
             return StoreView(
                 facts: try reads.facts(at: now), entities: try reads.entities(),
-                attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed())
+                attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed(),
+                usage: .init(
+                    up: moved.reduce(0) { $0.saturatingAdd($1.up) }, down: moved.reduce(0) { $0.saturatingAdd($1.down) }))
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -27,6 +33,8 @@ extension Agent {
         var facts: StoreFacts
         var entities: [EntityOverview]
         var attention: [MutationSnapshot]
+        /// Bytes of today over all links, but for those of the last seconds.
+        var usage: StatusDocument.Usage
     }
 
     func status(_ view: StoreView) -> StatusDocument {
@@ -48,6 +56,8 @@ extension Agent {
             }
         }
         document.sync = syncState(now)
+        document.usage = view.usage
+        if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, now)
         document.attention = view.attention.map { mutation in
             .init(state: mutation.state, id: mutation.key.text, record: mutation.record, problem: mutation.problem)
@@ -80,7 +90,9 @@ extension Agent {
     private func connectivity() -> StatusDocument.Connectivity {
         .init(
             state: engine.reachability.rawValue, since: observed.reachableSince, cause: observed.cause,
-            detail: engine.reachability == .online ? nil : observed.cause)
+            detail: engine.reachability == .online ? nil : observed.cause,
+            portalURL: around.connectivity.portalURL.map { Printable.text($0, max: 200) },
+            uplink: around.connectivity.uplink?.name, links: linkItems)
     }
 
     private func syncState(_ now: Moment) -> StatusDocument.Sync {
@@ -93,6 +105,8 @@ extension Agent {
         if engine.cycle == nil, memory.pause == nil, let next = engine.nextCycleAt(at: now) {
             sync.nextAt = now.wall.advanced(by: max(.zero, now.instant.duration(to: next)))
         }
+        sync.breaker = engine.breaker.state.rawValue
+        sync.stalls = around.stalls
         if let clock = engine.clock.offset(at: now) {
             // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
             let isSuspect = clock.offset > HybridClock.aheadMax || clock.offset < .zero - HybridClock.aheadMax
@@ -108,8 +122,9 @@ extension Agent {
             enqueued: facts.enqueued, oldest: facts.oldestWaiting.map { max(.zero, $0.duration(to: now.wall)) },
             bytes: facts.waitingBytes, limit: Int64(loaded.configuration.store.maxMutations))
         for (priority, count) in outbox.pending.sorted(by: { $0.key < $1.key }) where count > 0 {
-            guard case .defer(let wait) = engine.verdict(on: TrafficClass(priority), now: now.wall) else { continue }
-            outbox.deferred.append(.init(priority: priority, count: count, reason: wait.reason.rawValue, until: wait.until))
+            let why = Policy.explain(TrafficClass(priority), in: engine.situation, now: now.wall)
+            guard let wait = why.deferral else { continue }
+            outbox.deferred.append(.init(priority, count: count, wait, event: why.reliefs.first { $0.isEvent }?.sentence))
         }
         return outbox
     }

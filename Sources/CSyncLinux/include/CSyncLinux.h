@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "CSyncLinuxPeer.h"
+#include "ClockShims.h"
 #include "CurlShims.h"
 #include "NetlinkShims.h"
 #include "ProcessShims.h"

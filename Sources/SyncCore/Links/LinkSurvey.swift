@@ -12,6 +12,7 @@ package struct JudgedLink: Hashable, Sendable {
     package var cost: LinkCost
     /// It could carry the sync.
     package var isUsable: Bool
+    package var addresses: [String] = []
     /// RFC 8910, from its lease.
     package var portalURI: String?
 }
@@ -33,7 +34,8 @@ package struct LinkSurvey: Hashable, Sendable {
         links = table.links.map { facts in
             JudgedLink(
                 name: facts.name, index: facts.index, kind: LinkKind(facts), state: facts.state(in: table),
-                cost: judge.cost(of: facts), isUsable: facts.isUsable(in: table), portalURI: facts.lease.portalURI)
+                cost: judge.cost(of: facts), isUsable: facts.isUsable(in: table), addresses: facts.addresses,
+                portalURI: facts.lease.portalURI)
         }
         guard let (facts, isPinned) = Self.choose(table, rules), let link = links.first(where: { $0.index == facts.index })
         else { return }

@@ -44,6 +44,14 @@ package enum Relief: Hashable, Sendable {
         }
     }
 
+    /// Something that happens by itself one day, and not at a known time.
+    package var isEvent: Bool {
+        switch self {
+        case .link, .unmeteredLink, .home, .answer, .login, .credentials, .charge: true
+        case .time, .resume, .fewerBytes, .budget, .force: false
+        }
+    }
+
     /// Completes "it goes …".
     package var sentence: String {
         switch self {

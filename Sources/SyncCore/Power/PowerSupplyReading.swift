@@ -34,23 +34,23 @@ package struct PowerSupplyReading: Hashable, Sendable {
 
     package subscript(attribute: Attribute) -> Value { values[attribute] ?? .absent }
 
-    func text(_ attribute: Attribute) -> String? {
+    package func text(_ attribute: Attribute) -> String? {
         if case .text(let text) = self[attribute] { text } else { nil }
     }
 
     /// A whole number of at least 0 and at most 10^15, a thousand kilowatt hours in microwatt hours; `nil` for anything else.
-    func number(_ attribute: Attribute) -> Int64? {
+    package func number(_ attribute: Attribute) -> Int64? {
         guard let value = text(attribute).flatMap({ Int64($0) }), (0...1_000_000_000_000_000).contains(value) else { return nil }
         return value
     }
 
     /// Counts at all: not the battery of a mouse, not an empty slot, not a port that feeds somebody else.
-    var isOurs: Bool {
+    package var isOurs: Bool {
         guard text(.type) != nil, text(.scope) != "Device", text(.present) != "0" else { return false }
         return !isTypeCSource
     }
 
-    var isBattery: Bool { text(.type) == "Battery" }
+    package var isBattery: Bool { text(.type) == "Battery" }
 
     /// A supply that is not a battery and delivers: `online` is 1 (fixed) or 2 (programmable).
     var isOnline: Bool { !isBattery && (number(.online) ?? 0) >= 1 }

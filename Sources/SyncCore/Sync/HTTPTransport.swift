@@ -127,6 +127,15 @@ package struct Traffic: Hashable, Sendable {
 
     package init() {}
 
+    /// A repeat of the same request.
+    package mutating func add(_ other: Traffic) {
+        up = up.saturatingAdd(other.up)
+        down = down.saturatingAdd(other.down)
+        headersUp = headersUp.saturatingAdd(other.headersUp)
+        headersDown = headersDown.saturatingAdd(other.headersDown)
+        newConnection = newConnection || other.newConnection
+    }
+
     /// What the link carried and what the bill counts.
     package var wireUp: Int { up.saturatingAdd(headersUp) }
     package var wireDown: Int { down.saturatingAdd(headersDown) }

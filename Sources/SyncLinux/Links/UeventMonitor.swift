@@ -1,5 +1,6 @@
 import CSyncLinux
 import Glibc
+import SyncCore
 import Synchronization
 
 /// Hears of changes of devices, by default of power supplies, from the kernel's own broadcast: a reason to read sysfs again,
@@ -12,14 +13,17 @@ package final class UeventMonitor: Sendable {
 
     /// - Parameters:
     ///   - subsystems: Those of interest; events of others are dropped.
-    ///   - onChange: Called on the monitor's thread, once for each burst of events, also when some were lost.
+    ///   - interval: Asked before each wait: after how long without an event `onChange` is called all the same; `nil`: never.
+    ///   - onChange: Called on the monitor's thread: at the start, then once for each burst of events, also when some were
+    ///     lost.
     package init(
-        subsystems: Set<String> = ["power_supply"], onChange: @escaping @Sendable () -> Void
+        subsystems: Set<String> = ["power_supply"], interval: @escaping @Sendable () -> Duration? = { nil },
+        onChange: @escaping @Sendable () -> Void
     ) throws(LinuxError) {
         let mailbox = try Mailbox<Void>()
         let loop = UeventLoop(
             socket: try NetlinkSocket(protocol: NETLINK_KOBJECT_UEVENT, groups: Uevent.kernelGroup),
-            mailbox: mailbox, subsystems: subsystems, onChange: onChange)
+            mailbox: mailbox, subsystems: subsystems, interval: interval, onChange: onChange)
         thread = try OwnThread(name: "uevents") { loop.run() }
         self.mailbox = mailbox
     }
@@ -40,22 +44,27 @@ private final class UeventLoop: @unchecked Sendable {
     private let socket: NetlinkSocket
     private let mailbox: Mailbox<Void>
     private let subsystems: Set<String>
+    private let interval: @Sendable () -> Duration?
     private let onChange: @Sendable () -> Void
 
     init(
-        socket: NetlinkSocket, mailbox: Mailbox<Void>, subsystems: Set<String>, onChange: @escaping @Sendable () -> Void
+        socket: NetlinkSocket, mailbox: Mailbox<Void>, subsystems: Set<String>,
+        interval: @escaping @Sendable () -> Duration?, onChange: @escaping @Sendable () -> Void
     ) {
         self.socket = socket
         self.mailbox = mailbox
         self.subsystems = subsystems
+        self.interval = interval
         self.onChange = onChange
     }
 
     func run() {
+        onChange()
         while true {
-            let ready = csl_wait_readable(mailbox.descriptor, socket.descriptor, -1)
+            let patience = interval().map { Int32(clamping: max(1, $0.milliseconds)) } ?? -1
+            let ready = csl_wait_readable(mailbox.descriptor, socket.descriptor, patience)
             if !mailbox.take().isEmpty { return }
-            if ready & 2 != 0, drain() { onChange() }
+            if ready == 0 || (ready & 2 != 0 && drain()) { onChange() }
         }
     }
 

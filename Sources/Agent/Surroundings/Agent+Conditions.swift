@@ -1,0 +1,106 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncStore
+
+// What the engine decides by: put together from what is watched, and told when it changed.
+extension Agent {
+    /// An unmetered link that stays is written down this often.
+    private static let unmeteredSaveInterval: Duration = .seconds(6 * 3600)
+
+    /// Tells the engine if anything is other than it was told.
+    func tellConditions() {
+        let now = environment.time.now()
+        noteUnmetered(now)
+        let conditions = conditions(at: now)
+        guard conditions != around.told else { return }
+        around.told = conditions
+        handle(.conditions(conditions))
+    }
+
+    func conditions(at now: Moment) -> Conditions {
+        var conditions = environment.links == nil ? Conditions.plain : Conditions(reachability: reachability)
+        conditions.uplink = around.connectivity.uplink
+        conditions.power = around.power.level
+        if let uplink = conditions.uplink {
+            conditions.budgets = around.book.budgets(
+                of: uplink.name, loaded.configuration.budget(of: uplink), isRoaming: uplink.isRoaming, at: now)
+        }
+        conditions.unmeteredSeenAt = around.unmeteredSeenAt
+        conditions.oldestNormalAt = around.oldestNormalAt
+        let windows = WindowSchedule(loaded.configuration.sync.windows)
+        conditions.isWindowOpen = windows.isOpen(at: now.wall, offset: environment.localOffset)
+        if !conditions.isWindowOpen {
+            conditions.windowOpensAt = windows.nextChange(after: now.wall, offset: environment.localOffset)
+        }
+        return conditions
+    }
+
+    /// A hub that has no probe may be tried although nothing proves that it is there.
+    private var reachability: Reachability {
+        let found = around.connectivity.reachability
+        return found == .degraded && around.connectivity.allowsAttempts ? .connecting : found
+    }
+
+    private func noteUnmetered(_ now: Moment) {
+        guard let uplink = around.connectivity.uplink, !uplink.isMetered else { return }
+        // Hours are precise enough for a rule of a day, and equal conditions are no news.
+        let hour = Timestamp(milliseconds: now.wall.milliseconds / 3_600_000 * 3_600_000)
+        if around.unmeteredSeenAt.map({ $0 < hour || $0 > now.wall }) ?? true { around.unmeteredSeenAt = hour }
+        if let saved = around.unmeteredSavedAt, saved.duration(to: now.instant) < Self.unmeteredSaveInterval { return }
+        around.unmeteredSavedAt = now.instant
+        store.run { store, moment throws(StoreError) in
+            try store.noteUnmetered(at: hour, now: moment)
+        } completion: { _ in }
+    }
+
+    // MARK: Review
+
+    /// Looks again at what changes with time alone: windows, budgets, the age of what waits.
+    func review() {
+        around.reviewWake?.cancel()
+        around.reviewWake = nil
+        guard !hasStopped else { return }
+        let now = environment.time.now()
+        around.book.look(now, isTrusted: isClockTrusted)
+        let windows = WindowSchedule(loaded.configuration.sync.windows)
+        let conditions = conditions(at: now)
+        let change = windows.nextChange(after: now.wall, offset: environment.localOffset)
+        let resets = conditions.budgets.filter { $0.level > .open }.compactMap(\.resetsAt)
+        tellConditions()
+        guard let next = ([change].compactMap { $0 } + resets).filter({ $0 > now.wall }).min() else { return }
+        // Not longer than an hour at a time: the wall clock may be corrected meanwhile.
+        let wait = min(now.wall.duration(to: next), .seconds(3600)) + .milliseconds(20)
+        around.reviewWake = executor.schedule(after: wait) { [weak self] in
+            self?.assumeIsolated { $0.review() }
+        }
+    }
+
+    /// The wall clock was set, or the machine was suspended: nothing planned is at its time any more.
+    package func clockStepped() {
+        log.notice("the clock was set, or the machine was suspended")
+        handle(.clockChanged)
+        feed(.timer)
+        review()
+    }
+
+    /// The hub agrees with it within five minutes.
+    var isClockTrusted: Bool {
+        guard let offset = engine.clock.offset(at: environment.time.now())?.offset else { return false }
+        return offset <= HybridClock.aheadMax && offset >= .zero - HybridClock.aheadMax
+    }
+
+    /// How long the oldest normal work has waited matters on a metered link only.
+    func lookForOldestNormal() {
+        guard around.connectivity.uplink?.isMetered == true else { return }
+        reader.read { reads, _ throws(StoreError) in
+            try reads.oldestNormalAt()
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .success(let oldest) = result, oldest != agent.around.oldestNormalAt else { return }
+                agent.around.oldestNormalAt = oldest
+                agent.tellConditions()
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncHTTP
+
+// Links and reachability: what the monitor sees goes into one value of the core, what it wants is done here.
+extension Agent {
+    /// Begins to watch. Everything is reported on other threads and comes to the loop as an event.
+    func startWatching() {
+        environment.links?.watch(hubAddresses: []) { [weak self, executor] table in
+            executor.loop.execute { self?.assumeIsolated { $0.feed(.links(table)) } }
+        }
+        watchPower()
+        review()
+    }
+
+    func stopWatching() {
+        for timer in [around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
+        environment.links?.stop()
+        environment.power?.stop()
+    }
+
+    func feed(_ event: Connectivity.Event) {
+        guard !hasStopped, environment.links != nil else { return }
+        perform(around.connectivity.handle(event, now: environment.time.now().instant))
+    }
+
+    func perform(_ effects: [Connectivity.Effect]) {
+        for effect in effects {
+            switch effect {
+            case .probe(let nonce, let interface): probe(nonce, interface)
+            case .askPortal(let uri, let interface): askPortal(uri, interface)
+            case .resolve: resolveHub()
+            case .changed(_, _, let cause, let detail): around.cause = detail ?? cause.code
+            case .uplink(let uplink): noteUplink(uplink)
+            case .wake(let at):
+                around.connectivityWake?.cancel()
+                around.connectivityWake = executor.schedule(after: delay(until: at)) { [weak self] in
+                    self?.assumeIsolated { $0.feed(.timer) }
+                }
+            }
+        }
+        if !effects.isEmpty { tellConditions() }
+    }
+
+    func delay(until instant: Instant) -> Duration {
+        max(.zero, environment.time.now().instant.duration(to: instant))
+    }
+
+    private func noteUplink(_ uplink: Uplink?) {
+        let before = around.told.uplink
+        let state = uplink == nil ? "down" : "routed"
+        let name = uplink?.name ?? before?.name ?? ""
+        let cause =
+            if uplink == nil {
+                "link_down"
+            } else if before == nil {
+                "link_up"
+            } else if before?.name == uplink?.name {
+                "cost_changed"
+            } else {
+                "moved"
+            }
+        log.notice(
+            "uplink",
+            metadata: [
+                "link": "\(name)", "state": "\(state)", "cause": "\(cause)",
+                "metered": "\(uplink.map { "\($0.isMetered)" } ?? "-")",
+            ])
+        journal(.link, EventPayload.link(name: name, state: state, cause: cause))
+        // What was connected leads over the old link, and what is under way there may hang for as long as its deadlines.
+        guard before != nil, before?.name != uplink?.name else { return }
+        environment.closeIdleConnections()
+        call?.cancel()
+    }
+
+    private func probe(_ nonce: String, _ interface: String) {
+        let client = loaded.configuration.probeClient
+        let transport = environment.transport
+        let uplink = around.connectivity.uplink
+        Task(executorPreference: executor) { [weak self] in
+            let result = await transport.outcome(of: client.request(nonce: nonce, interface: interface))
+            await self?.probed(client.outcome(of: result, nonce: nonce), nonce, result.traffic, over: uplink)
+        }
+    }
+
+    private func probed(_ outcome: ProbeOutcome, _ nonce: String, _ traffic: Traffic, over uplink: Uplink?) {
+        count(traffic, for: .probe, over: uplink)
+        around.lastProbe = .init(at: environment.time.now().wall, result: outcome.word)
+        log.debug("probe", metadata: ["result": "\(outcome.word)"])
+        feed(.probed(nonce: nonce, outcome))
+    }
+
+    private func askPortal(_ uri: String, _ interface: String) {
+        guard let request = CaptivePortal.request(uri, interface: interface) else { return }
+        let transport = environment.transport
+        let uplink = around.connectivity.uplink
+        Task(executorPreference: executor) { [weak self] in
+            let result = await transport.outcome(of: request)
+            let portal = (try? result.get()).flatMap { CaptivePortal($0) }
+            await self?.portalSaid(portal, interface, result.traffic, over: uplink)
+        }
+    }
+
+    private func portalSaid(_ portal: CaptivePortal?, _ interface: String, _ traffic: Traffic, over uplink: Uplink?) {
+        count(traffic, for: .probe, over: uplink)
+        feed(.portalSaid(portal, on: interface))
+    }
+
+    private func resolveHub() {
+        guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
+        resolve(loaded.configuration.hub.url.host) { [weak self, executor] addresses, isLiteral in
+            executor.loop.execute {
+                self?.assumeIsolated { agent in
+                    if let addresses { agent.environment.links?.look(for: addresses) }
+                    agent.feed(.resolved(isLiteral: isLiteral))
+                }
+            }
+        }
+    }
+
+    /// What the engine learned of the way to the hub by an answer, or by none.
+    func noteContact(_ result: Result<HTTPResponse, TransportError>) {
+        guard environment.links != nil else { return }
+        switch result {
+        case .failure(let error):
+            if let contact = HubContact(HubReply.Refusal(.transport(error.code), error.description)) { feed(.contacted(contact)) }
+        case .success(let response):
+            switch HubReply.read(response, now: environment.time.now().wall) {
+            case .answered: feed(.contacted(.answered))
+            case .refused(let refusal): if let contact = HubContact(refusal) { feed(.contacted(contact)) }
+            }
+        }
+    }
+}
+
+extension HTTPTransport {
+    func outcome(of request: HTTPRequest) async -> Result<HTTPResponse, TransportError> {
+        do throws(TransportError) {
+            return .success(try await send(request))
+        } catch {
+            return .failure(error)
+        }
+    }
+}
+
+extension Result<HTTPResponse, TransportError> {
+    /// What it cost, answered or not.
+    var traffic: Traffic {
+        switch self {
+        case .success(let response): response.traffic
+        case .failure(let error): error.traffic
+        }
+    }
+}
+
+extension ProbeOutcome {
+    /// For status and the log.
+    var word: String {
+        switch self {
+        case .good: "ok"
+        case .captive(let evidence, _): "captive: " + Printable.text(evidence, max: 120)
+        case .silent(let detail): "no answer: " + Printable.text(detail, max: 120)
+        case .absent(let detail): "no probe there: " + Printable.text(detail, max: 120)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import LocalAPI
+import SyncCore
+import SyncStore
+
+// `why` and `plan`: the policy asked by name, with nothing sent.
+extension Agent {
+    /// A plan looks at so many mutations; an outbox may hold no more by default.
+    private static let planMax = 100_000
+
+    func showWhy(_ call: LocalCall, _ key: MutationKey) {
+        let (situation, peer) = (engine.situation, call.peer)
+        let note = situationNote(situation)
+        read(call) { reads, now throws(StoreError) -> WhyAnswer? in
+            guard let mutation = try reads.mutation(key, at: now), peer.allows(mutation.record.entity) else { return nil }
+            let obstacle = try reads.obstacle(to: key, at: now)
+            return WhyAnswer(mutation, obstacle, in: situation, note, now: now.wall)
+        } answer: { answer in
+            answer?.answer ?? LocalProblem.notFound.problem("there is no mutation \(key)").localAnswer
+        }
+    }
+
+    func showPlan(_ call: LocalCall) throws(Problem) {
+        let body = try PlanBody.read(call.body)
+        let (situation, power) = hypothesis(body)
+        let note = situationNote(situation, percent: power)
+        read(call) { reads, now throws(StoreError) in
+            var items = [PlanItem(id: "pull", traffic: .pull, bytes: 0)]
+            for waiting in try reads.waiting(limit: Self.planMax) {
+                items.append(PlanItem(
+                    id: waiting.key.text, traffic: TrafficClass(waiting.priority), bytes: waiting.bytes,
+                    since: waiting.createdAt, blockedBy: waiting.isReady ? nil : .order))
+            }
+            let plan = Plan(items, in: situation, now: now.wall)
+            var answer = PlanAnswer(situation: note)
+            for step in plan.steps {
+                answer.send(step.item.traffic.name, id: step.item.id, bytes: Int64(step.bytes))
+            }
+            for wait in plan.waits {
+                answer.wait(.init(
+                    traffic: wait.item.traffic.name, count: 1, bytes: Int64(wait.bytes), reason: wait.reason.reason.rawValue,
+                    until: wait.reason.until, sentence: wait.sentence))
+            }
+            return answer
+        } answer: { $0.answer }
+    }
+
+    /// The present situation with what the caller supposes.
+    private func hypothesis(_ body: PlanBody) -> (Situation, Int64?) {
+        let configuration = loaded.configuration
+        let now = environment.time.now()
+        var situation = engine.situation
+        var percent = around.power.state.percent.map(Int64.init)
+        if let isOnline = body.isOnline {
+            situation.reachability = isOnline ? .online : .offline
+            if isOnline { (situation.retryAt, situation.isBreakerOpen) = (nil, false) }
+        }
+        if let name = body.link?.text {
+            let known = around.connectivity.links.first { $0.name == name }
+            let rule = configuration.links.rule(for: name)
+            situation.uplink = Uplink(
+                name: name, isMetered: known?.cost.isMetered ?? rule?.metered ?? false,
+                isRoaming: known?.cost.isRoaming ?? false, bytesPerSecond: rule?.bytesPerSecond)
+            if body.isOnline == nil { situation.reachability = .online }
+        }
+        if body.isMetered != nil || body.isRoaming != nil {
+            var uplink = situation.uplink ?? Uplink(name: "any")
+            uplink.isMetered = body.isMetered ?? uplink.isMetered
+            uplink.isRoaming = body.isRoaming ?? uplink.isRoaming
+            situation.uplink = uplink
+        }
+        if let uplink = situation.uplink {
+            situation.budgets = around.book.budgets(
+                of: uplink.name, configuration.budget(of: uplink), isRoaming: uplink.isRoaming, at: now)
+        }
+        if let left = body.budgetBytes {
+            situation.budgets = [Budget(limit: Int(clamping: left))]
+        }
+        if body.batteryPercent != nil || body.isCharging != nil {
+            let isCharging = body.isCharging ?? (body.batteryPercent == nil)
+            percent = body.batteryPercent ?? percent
+            let state = PowerState(source: isCharging ? .mains : .battery, percent: percent.map { Int($0) })
+            situation.power = PowerLevel.ample.next(state, configuration.powerThresholds)
+        }
+        return (situation, percent)
+    }
+
+    private func situationNote(_ situation: Situation, percent: Int64? = nil) -> SituationNote {
+        let left = situation.budgets.map { $0.left(forCritical: true) }.min()
+        return SituationNote(
+            situation, batteryPercent: percent ?? around.power.state.percent.map(Int64.init),
+            budgetLeft: left.map(Int64.init), now: environment.time.now().wall)
+    }
+}
+
+extension WhyAnswer {
+    init(
+        _ mutation: MutationSnapshot, _ obstacle: Obstacle?, in situation: Situation, _ note: SituationNote, now: Timestamp
+    ) {
+        let (id, record, state) = (mutation.key.text, mutation.record, mutation.state.name)
+        if let verdict = Verdict(mutation.state) {
+            let problem = mutation.problem.map { ": \($0.detail.isEmpty ? $0.code : $0.detail)" } ?? ""
+            let sentence: String
+            switch mutation.state {
+            case .inFlight: sentence = "it was sent; the hub's answer is not known yet, and it is asked about first in the next cycle"
+            case .done: sentence = "it is at the hub"
+            case .coalesced: sentence = "it goes as a part of \(mutation.into?.text ?? "a later mutation") of the same record"
+            case .rejected: sentence = "the hub refused it\(problem)"
+            case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
+            case .held: sentence = "it was set aside until somebody decides\(problem)"
+            case .conflicted: sentence = "its record has a conflict that somebody must resolve\(problem)"
+            case .expired: sentence = "its time to live ran out before it could be sent"
+            case .pending, .cancelled, .discarded, .resolved, .superseded: sentence = "it is settled: \(state)"
+            }
+            self.init(
+                id: id, record: record, state: state, verdict: verdict, reason: mutation.problem?.code, sentence: sentence,
+                situation: note)
+            return
+        }
+        switch obstacle {
+        case .order(let earlier, .conflicted)?:
+            self.init(
+                id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.conflict.rawValue,
+                sentence: "it waits because \(earlier), an earlier mutation of its record, is in a conflict",
+                wouldChange: ["when that conflict is resolved"], situation: note)
+        case .order(let earlier, let other)?:
+            self.init(
+                id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.order.rawValue,
+                sentence: "it waits because \(earlier), an earlier mutation of its record, must go first and is \(other.name)",
+                wouldChange: ["when that one is settled: agentctl why \(earlier)"], situation: note)
+        case .dependency(let other)?:
+            self.init(
+                id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.dependency.rawValue,
+                sentence: "it waits because it depends on \(other), which is not at the hub yet",
+                wouldChange: ["when that one is settled: agentctl why \(other)"], situation: note)
+        case .retry(let until)?:
+            self.init(
+                id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.backoff.rawValue,
+                until: until, sentence: "it waits because the hub asked to try it again later", situation: note)
+        case nil:
+            let why = Policy.explain(
+                TrafficClass(mutation.priority), in: situation, now: now, bytes: mutation.bytes, since: mutation.createdAt)
+            self.init(
+                id: id, record: record, state: state, verdict: why.deferral == nil ? .allow : .defer,
+                reason: why.deferral?.reason.rawValue, until: why.deferral?.until,
+                sentence: why.deferral == nil ? "nothing keeps it back: it goes with the next cycle" : why.sentence,
+                rule: why.rule.rawValue, wouldChange: why.reliefs.map(\.sentence), situation: note)
+        }
+    }
+}

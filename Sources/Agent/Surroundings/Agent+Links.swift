@@ -1,0 +1,68 @@
+import LocalAPI
+import SyncCore
+
+// `GET` and `PUT /v1/links`.
+extension Agent {
+    func showLinks(_ call: LocalCall) {
+        call.answer(LinksAnswer(items: linkItems, uplink: around.connectivity.uplink?.name).answer)
+    }
+
+    func hintLink(_ call: LocalCall, _ name: LinkName) throws(Problem) {
+        let body = try LinkHintBody.read(call.body)
+        let now = environment.time.now().instant
+        let hint = LinkHint(
+            isMetered: body.isMetered, isRoaming: body.isRoaming, expiresAt: body.life.map { now.advanced(by: $0) })
+        try hear(hint, about: name, call)
+    }
+
+    func clearLinkHint(_ call: LocalCall, _ name: LinkName) throws(Problem) {
+        try hear(LinkHint(), about: name, call)
+    }
+
+    private func hear(_ hint: LinkHint, about name: LinkName, _ call: LocalCall) throws(Problem) {
+        let now = environment.time.now()
+        guard let effects = around.connectivity.hear(hint, about: name.text, now: now.instant) else {
+            throw LocalProblem.validation.problem("no more than \(LinkHints.limit) links can have a hint at the same time")
+        }
+        log.notice("hint about a link", metadata: ["link": "\(name)", "uid": "\(call.peer.uid)"])
+        perform(effects)
+        tellConditions()
+        let link = around.connectivity.links.first { $0.name == name.text }
+        let kept = around.connectivity.hints.hint(for: name.text, now: now.instant)
+        call.answer(
+            LinkHintAnswer(
+                name: name.text, isMetered: link?.cost.isMetered ?? kept?.isMetered,
+                meteredBy: link?.cost.evidence.rawValue, isRoaming: link?.cost.isRoaming ?? kept?.isRoaming,
+                expiresAt: kept?.expiresAt.map { now.wall.advanced(by: now.instant.duration(to: $0)) }
+            ).answer)
+    }
+
+    var linkItems: [LinkItem] {
+        let now = environment.time.now()
+        let connectivity = around.connectivity
+        return connectivity.links.map { link in
+            let isUplink = link.name == connectivity.uplink?.name
+            var item = LinkItem(
+                name: link.name, kind: link.kind.rawValue, state: isUplink ? uplinkState(link) : link.state.rawValue,
+                hasCarrier: link.state != .down && link.state != .absent, isMetered: link.cost.isMetered,
+                meteredBy: link.cost.evidence.rawValue, isRoaming: link.cost.isRoaming, addresses: link.addresses,
+                bytesPerSecond: loaded.configuration.links.rule(for: link.name)?.bytesPerSecond.map(Int64.init),
+                roundTrip: isUplink ? connectivity.lastRoundTrip : nil, lastProbe: isUplink ? around.lastProbe : nil,
+                budget: budgets(of: link))
+            if let expiresAt = connectivity.hints.hint(for: link.name, now: now.instant)?.expiresAt {
+                item.expiresAt = now.wall.advanced(by: now.instant.duration(to: expiresAt))
+            }
+            return item
+        }
+    }
+
+    /// Of the link that carries the sync it is known what lies behind it (PROTOCOL E1).
+    private func uplinkState(_ link: JudgedLink) -> String {
+        switch engine.reachability {
+        case .online, .auth: "reachable"
+        case .captive: "portal"
+        case .degraded: "limited"
+        case .offline, .connecting: link.state.rawValue
+        }
+    }
+}

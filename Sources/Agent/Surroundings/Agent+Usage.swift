@@ -1,0 +1,114 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncStore
+
+// The byte ledger: every request is counted on the link that carried it.
+extension Agent {
+    func count(_ traffic: Traffic, for purpose: UsagePurpose, over uplink: Uplink?) {
+        guard traffic.wireUp > 0 || traffic.wireDown > 0 else { return }
+        let now = environment.time.now()
+        let budget = uplink.flatMap { loaded.configuration.budget(of: $0) }
+        let row = around.book.record(
+            traffic, for: purpose, on: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false,
+            anchorDay: budget?.anchorDay ?? 1, at: now, isTrusted: isClockTrusted)
+        around.usage.add(row, now: now.instant)
+        if let due = around.usage.dueAt, around.usageWake == nil {
+            around.usageWake = executor.schedule(after: delay(until: due)) { [weak self] in
+                self?.assumeIsolated { $0.saveUsage() }
+            }
+        }
+        if budget != nil { tellConditions() }
+    }
+
+    /// Where nobody watches the links.
+    private static let unknownLink = "unknown"
+
+    /// Puts on flash what was counted. What cannot be stored now is tried again with what comes next.
+    func saveUsage() {
+        around.usageWake?.cancel()
+        around.usageWake = nil
+        guard !around.usage.isEmpty else { return }
+        let now = environment.time.now()
+        let rows = around.usage.take()
+        let book = around.book.saved(at: now)
+        store.run { store, moment throws(StoreError) in
+            try store.recordUsage(rows, book, at: moment)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .failure(let error) = result else { return }
+                agent.log.warning("the byte ledger was not stored", metadata: ["error": "\(error)"])
+                let now = agent.environment.time.now().instant
+                for row in rows { agent.around.usage.add(row, now: now) }
+            }
+        }
+        // A budget that is nearly used up is looked at again when it begins anew.
+        review()
+    }
+
+    func showLedger(_ call: LocalCall, _ query: LedgerQuery) {
+        var wanted = UsageQuery()
+        wanted.link = query.link?.text
+        wanted.from = query.from.map { UTCDay($0.start) }
+        wanted.to = query.to.map { UTCDay($0.start) }
+        wanted.period = query.period == .day ? .day : .month
+        let filter = wanted
+        let budgets = ledgerBudgets(link: query.link?.text)
+        saveUsage()
+        // Behind what was just handed to the writer, so that it is seen.
+        store.run { store, _ throws(StoreError) in
+            try store.reads.usage(filter)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let rows):
+                    let items = rows.map { row in
+                        let day = RFC3339.text(row.day.start).prefix(query.period == .day ? 10 : 7)
+                        return LedgerAnswer.Item(
+                            link: row.link, period: String(day), purpose: row.purpose.rawValue, up: row.up, down: row.down,
+                            requests: row.requests)
+                    }
+                    call.answer(LedgerAnswer(by: query.period, items: items, budgets: budgets).answer)
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+
+    private func ledgerBudgets(link: String?) -> [LedgerAnswer.Budget] {
+        around.connectivity.links.filter { link == nil || link == $0.name }.compactMap { judged in
+            let budgets = budgets(of: judged)
+            return budgets.isEmpty ? nil : LedgerAnswer.Budget(link: judged.name, budgets)
+        }
+    }
+
+    /// As the local API shows them.
+    func budgets(of link: JudgedLink) -> LinkBudgets {
+        let uplink = Uplink(name: link.name, isMetered: link.cost.isMetered, isRoaming: link.cost.isRoaming)
+        guard let limits = loaded.configuration.budget(of: uplink) else { return LinkBudgets() }
+        var shown = LinkBudgets()
+        let all = around.book.budgets(of: link.name, limits, at: environment.time.now())
+        var rest = all[...]
+        if limits.dayBytes != nil { shown.day = rest.popFirst().map(BudgetUse.init) }
+        if limits.monthBytes != nil { shown.month = rest.popFirst().map(BudgetUse.init) }
+        return shown
+    }
+}
+
+extension BudgetUse {
+    fileprivate init(_ budget: Budget) {
+        self.init(
+            used: Int64(budget.used), limit: Int64(budget.limit), level: budget.level.rawValue, resetsAt: budget.resetsAt)
+    }
+}
+
+extension HubCall.Kind {
+    var purpose: UsagePurpose {
+        switch self {
+        case .hello: .hello
+        case .settle: .settle
+        case .pull: .pull
+        case .push: .push
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import LocalAPI
+import SyncCore
+import SyncHTTP
+
+/// What the agent knows about the world around its work: links, reachability, power, and the bytes that went over each link.
+/// Each of them decides by itself, as a value; here they are kept together for the actor that feeds them.
+struct Surroundings {
+    var connectivity: Connectivity
+    var connectivityWake: LoopTimer?
+
+    var power = PowerMeter()
+    var supplies: [PowerSupplyReading]?
+    var powerReadAt: Instant?
+
+    var book: BudgetBook
+    var usage = UsageBatch()
+    var usageWake: LoopTimer?
+    /// Bytes of the ledger's running day over all links, since the agent started on it.
+    var usageLoaded = false
+
+    /// The next moment at which a window, a budget or a clock changes something.
+    var reviewWake: LoopTimer?
+    var windowChangesAt: Timestamp?
+
+    var unmeteredSeenAt: Timestamp?
+    var unmeteredSavedAt: Instant?
+    var oldestNormalAt: Timestamp?
+
+    /// What the engine was told last.
+    var told: Conditions
+    var cause: String?
+    /// The outcome of the last probe that was answered or given up.
+    var lastProbe: LinkItem.Probe?
+    /// Cycles that the watchdog had to begin.
+    var stalls: Int64 = 0
+
+    init(_ configuration: AgentConfiguration, hasLinks: Bool, random: SeededRandom, at now: Moment) {
+        connectivity = Connectivity(
+            rules: configuration.links, settings: configuration.reachabilitySettings, random: random)
+        book = BudgetBook(at: now)
+        told = hasLinks ? .offline : .plain
+    }
+}
+
+extension AgentConfiguration {
+    var reachabilitySettings: ReachabilityMachine.Settings {
+        var settings = ReachabilityMachine.Settings()
+        settings.idleInterval = probe.interval
+        return settings
+    }
+
+    /// The probe: the configured address, else the hub's own.
+    var probeClient: ProbeClient {
+        var client = probe.url.map { ProbeClient(url: $0.text) } ?? ProbeClient(hubURL: hub.url.text)
+        client.totalTimeout = probe.timeout
+        client.connectTimeout = min(.seconds(3), probe.timeout)
+        return client
+    }
+
+    var powerThresholds: PowerThresholds {
+        var thresholds = PowerThresholds()
+        thresholds.low = power.lowPercent
+        thresholds.saver = power.saverPercent
+        thresholds.margin = power.marginPercent
+        return thresholds
+    }
+
+    /// The budget of a link: its rule's, else the usual one of a metered link.
+    func budget(of uplink: Uplink) -> LinkBudget? {
+        links.rule(for: uplink.name)?.budget ?? (uplink.isMetered ? .meteredDefault : nil)
+    }
+}

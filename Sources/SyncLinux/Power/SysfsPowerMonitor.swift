@@ -1,0 +1,52 @@
+package import SyncCore
+import Synchronization
+
+/// Reads `class/power_supply` when the kernel says that something changed, and every minute while there is a battery, because
+/// many gauges say nothing (PROTOCOL E2). A machine without a battery is not woken up for this.
+package final class SysfsPowerMonitor: PowerMonitor {
+    /// Between two readings while there is a battery.
+    package static let interval: Duration = .seconds(60)
+
+    private let monitor = Mutex<UeventMonitor?>(nil)
+    private let report: @Sendable (LinuxError) -> Void
+
+    /// - Parameter report: Called when there is no netlink here: then what is read at the start is all that is known.
+    package init(report: @escaping @Sendable (LinuxError) -> Void) {
+        self.report = report
+    }
+
+    package func watch(sysfsRoot: String, onReading: @escaping @Sendable ([PowerSupplyReading]?) -> Void) {
+        stop()
+        let reader = PowerReader(sysfsRoot: sysfsRoot)
+        let hasBattery = Flag()
+        do throws(LinuxError) {
+            let began = try UeventMonitor(interval: { hasBattery.isSet ? Self.interval : nil }) {
+                let readings = reader.read()
+                // What cannot be read now may be a battery.
+                hasBattery.isSet = readings?.contains(where: \.isBattery) ?? true
+                onReading(readings)
+            }
+            monitor.withLock { $0 = began }
+        } catch {
+            report(error)
+            onReading(reader.read())
+        }
+    }
+
+    package func stop() {
+        let old = monitor.withLock { monitor in
+            defer { monitor = nil }
+            return monitor
+        }
+        old?.stop()
+    }
+}
+
+private final class Flag: Sendable {
+    private let value = Mutex(false)
+
+    var isSet: Bool {
+        get { value.withLock { $0 } }
+        set { value.withLock { $0 = newValue } }
+    }
+}

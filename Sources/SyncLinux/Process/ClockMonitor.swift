@@ -1,0 +1,44 @@
+import CSyncLinux
+import Glibc
+
+/// Tells when the wall clock was set to another time, or the machine comes back from suspend: then nothing that was planned by
+/// a clock can be trusted to come at its time. One thread, which sleeps until that happens.
+package final class ClockMonitor: Sendable {
+    private let mailbox: Mailbox<Void>
+    private let thread: OwnThread
+
+    /// - Parameter onStep: Called on the monitor's thread.
+    /// - Throws: When the kernel gives no such timer.
+    package init(onStep: @escaping @Sendable () -> Void) throws(LinuxError) {
+        let timer = csl_clock_watch_open()
+        guard timer >= 0 else { throw LinuxError(Errno(number: -timer).code, doing: "watch the clock", errno: -timer) }
+        let mailbox: Mailbox<Void>
+        do throws(LinuxError) {
+            mailbox = try Mailbox<Void>()
+            thread = try OwnThread(name: "clock") { Self.run(timer, mailbox, onStep) }
+        } catch {
+            close(timer)
+            throw error
+        }
+        self.mailbox = mailbox
+    }
+
+    deinit {
+        mailbox.post(())
+    }
+
+    /// Waits for the thread: no call of `onStep` begins or runs after this.
+    package func stop() {
+        mailbox.post(())
+        thread.join()
+    }
+
+    private static func run(_ timer: Int32, _ mailbox: Mailbox<Void>, _ onStep: @Sendable () -> Void) {
+        defer { close(timer) }
+        while true {
+            let ready = csl_wait_readable(mailbox.descriptor, timer, -1)
+            if !mailbox.take().isEmpty { return }
+            if ready & 2 != 0, csl_clock_watch_take(timer) == 1 { onStep() }
+        }
+    }
+}
