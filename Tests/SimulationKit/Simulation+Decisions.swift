@@ -52,7 +52,7 @@ extension Simulation {
         query.states = [.cancelled]
         query.limit = 1_000
         // A store that cannot be read any more fails the next check of it.
-        for cancelled in (try? store.reads.mutations(query, at: moment)) ?? [] {
+        for cancelled in (try? store.reads.mutations(query, at: moment))?.items ?? [] {
             guard let number = byKey[cancelled.key], operations[number].cancellation == 0 else { continue }
             operations[number].cancellation = acknowledgements
         }
