@@ -17,6 +17,7 @@ struct WireBytesTests {
             let certificate = try ca.issue("server", "IP:127.0.0.1")
             makeFile(directory + "/page", String(repeating: "0123456789abcdef", count: 60_000))
             let network = try PrivateLoopback()
+            defer { network.close() }
             // Each of these has its sockets where its threads and processes are made.
             let (answering, serving, transport) = try network.run {
                 (try TLSServer(certificate), try TLSServer(certificate, ["-WWW"], in: directory), try CurlTransport())
@@ -61,6 +62,7 @@ struct WireBytesTests {
             let ca = try CertificateAuthority(in: directory, name: "ca")
             let certificate = try ca.issue("server", "IP:127.0.0.1")
             let network = try PrivateLoopback()
+            defer { network.close() }
             let (server, transport) = try network.run { (try TLSServer(certificate), try CurlTransport()) }
             var counted = 0
             for number in 0..<20 {
@@ -126,7 +128,8 @@ private final class PrivateLoopback: @unchecked Sendable {
         }
     }
 
-    deinit {
+    /// The thread ends, and with the last socket the namespace.
+    func close() {
         work.withLock { $0 = nil }
         wanted.signal()
     }

@@ -45,10 +45,12 @@ package enum Policy {
             if yieldsToForce && situation.isForced { continue }
             guard let objection = ask(question, situation) else { continue }
             var reliefs = objection.reliefs
-            if let until = objection.until { reliefs.append(.time(until)) }
+            // A moment that has passed ends nothing: whoever said it is late.
+            let until = objection.until.flatMap { $0 > now ? $0 : nil }
+            if let until { reliefs.append(.time(until)) }
             if yieldsToForce { reliefs.append(.force) }
             return Explanation(
-                traffic: traffic, verdict: .defer(Deferral(objection.reason, until: objection.until)), rule: rule,
+                traffic: traffic, verdict: .defer(Deferral(objection.reason, until: until)), rule: rule,
                 reliefs: reliefs, link: situation.uplink?.name)
         }
         return Explanation(traffic: traffic, verdict: .allow, rule: .otherwise, reliefs: [])

@@ -60,7 +60,7 @@ extension PowerState {
             sumNow = sumNow.saturatingAdd(min(now, full))
             sumFull = sumFull.saturatingAdd(full)
         }
-        return Int(Double(sumNow) / Double(sumFull) * 100)
+        return Int(sumNow.saturatingMultiply(100) / sumFull)
     }
 }
 

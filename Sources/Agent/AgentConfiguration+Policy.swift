@@ -1,0 +1,30 @@
+package import SyncCore
+
+extension AgentConfiguration {
+    /// What of the configuration the policy decides by.
+    package var policySettings: PolicySettings {
+        var settings = PolicySettings()
+        settings.allowsCritical = power.allowsCritical
+        settings.lowEndsAtPercent = min(power.lowPercent + power.marginPercent, 100)
+        settings.saverEndsAtPercent = min(power.saverPercent + power.marginPercent, 100)
+        settings.meteredMaxAge = metered.maxAge
+        settings.pullInterval = sync.pullInterval
+        settings.meteredPullInterval = sync.meteredPullInterval
+        return settings
+    }
+
+    package var powerThresholds: PowerThresholds {
+        var thresholds = PowerThresholds()
+        thresholds.low = power.lowPercent
+        thresholds.saver = power.saverPercent
+        thresholds.margin = power.marginPercent
+        return thresholds
+    }
+
+    package var windowSchedule: WindowSchedule { WindowSchedule(sync.windows) }
+
+    /// The budget that counts on a link of that name: the operator's, else the default of a metered link, else none.
+    package func budget(of interface: String, isMetered: Bool) -> LinkBudget? {
+        linkRule(for: interface)?.budget ?? (isMetered ? .meteredDefault : nil)
+    }
+}
