@@ -65,9 +65,10 @@ final class LinkTableReader {
     private func request(
         _ type: Int, flags: Int32 = 0, body: [UInt8], each: (NetlinkMessage) -> Void
     ) throws(LinuxError) -> Bool {
-        let socket = try self.socket ?? Self.open()
-        self.socket = socket
-        return try socket.request(type, flags: flags, body: body, each: each)
+        // Not by `??`, whose right side throws any error.
+        let current = if let socket { socket } else { try Self.open() }
+        socket = current
+        return try current.request(type, flags: flags, body: body, each: each)
     }
 
     private func readLinks() throws(LinuxError) -> [Int32: LinkFacts]? {
