@@ -69,6 +69,18 @@ package struct Connectivity: Sendable {
     package var portalURL: String? { machine.portalURL }
     package var lastRoundTrip: Duration? { machine.lastRoundTrip }
 
+    /// How far a link has come, for status (PROTOCOL E1): a word of ``LinkState``, and of the uplink, once something answered
+    /// there, `reachable`, `portal` or `limited`.
+    package func state(of link: JudgedLink) -> String {
+        guard link.state == .routed, link.name == watch.uplink?.name else { return link.state.rawValue }
+        switch machine.reachability {
+        case .offline, .connecting: return link.state.rawValue
+        case .captive: return "portal"
+        case .degraded: return "limited"
+        case .auth, .online: return "reachable"
+        }
+    }
+
     // MARK: Events
 
     package mutating func handle(_ event: Event, now: Instant) -> [Effect] {

@@ -71,10 +71,8 @@ package final class HubResolver: Sendable {
         guard count >= 0 else {
             return .failure(HubResolverError(host: host, detail: String(cString: csl_resolve_error_text(count))))
         }
-        let addresses = (0..<Int(count)).map { row in
-            String(decoding: text[(row * size)..<((row + 1) * size)].prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-        }
-        return .success(addresses)
+        let rows = (0..<Int(count)).map { text[($0 * size)..<(($0 + 1) * size)].prefix { $0 != 0 } }
+        return .success(rows.map { String(decoding: $0.map(UInt8.init(bitPattern:)), as: UTF8.self) })
     }
 }
 

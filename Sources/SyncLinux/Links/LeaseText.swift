@@ -20,8 +20,8 @@ package enum LeaseText {
         return hints
     }
 
-    /// dhclient.leases(5): blocks of `lease { interface "eth0"; option NAME VALUE; … }`, the newest last. A value is quoted text
-    /// or bytes in hexadecimal with colons.
+    /// dhclient.leases(5): blocks of `lease { interface "eth0"; option NAME VALUE; … }`, the newest last. A value is
+    /// quoted text or bytes in hexadecimal with colons.
     ///
     /// - Returns: What the last whole block for this interface says; `nil` when there is none.
     package static func blocks(_ bytes: [UInt8], interface: String) -> LeaseHints? {

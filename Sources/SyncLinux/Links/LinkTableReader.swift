@@ -4,7 +4,8 @@ import SyncCore
 
 /// Reads the whole table of links from the kernel, sysfs and lease files. Used by one thread.
 final class LinkTableReader {
-    private let socket: NetlinkSocket
+    /// Replaced after trouble: the rest of an answer that was given up would stand in the way of the next.
+    private var socket: NetlinkSocket?
     private let sysfs: SysfsLinks
     private let leases: LeaseFiles
     /// Best metric of a default route by interface. Kept between readings: a routing daemon may hold a million routes, and
@@ -12,7 +13,8 @@ final class LinkTableReader {
     private var defaultMetrics: [Int32: UInt32]?
 
     init(sysfsRoot: String, leases: LeaseFiles) throws(LinuxError) {
-        socket = try NetlinkSocket(protocol: NETLINK_ROUTE, groups: 0)
+        // Opened at once, so that whoever may not is told at the start.
+        socket = try Self.open()
         sysfs = SysfsLinks(root: sysfsRoot)
         self.leases = leases
     }
@@ -23,6 +25,15 @@ final class LinkTableReader {
     /// - Returns: `nil` when the lists changed while they were read, five times over.
     func read(hubAddresses: [String], readsRoutes: Bool) throws(LinuxError) -> LinkTable? {
         if readsRoutes { defaultMetrics = nil }
+        do throws(LinuxError) {
+            return try read(hubAddresses)
+        } catch {
+            socket = nil
+            throw error
+        }
+    }
+
+    private func read(_ hubAddresses: [String]) throws(LinuxError) -> LinkTable? {
         for _ in 0..<5 {
             guard var links = try readLinks(), let addresses = try readAddresses(), let metrics = try readDefaultMetrics()
             else { continue }
@@ -47,6 +58,19 @@ final class LinkTableReader {
         return nil
     }
 
+    private static func open() throws(LinuxError) -> NetlinkSocket {
+        try NetlinkSocket(protocol: NETLINK_ROUTE, groups: 0)
+    }
+
+    private func request(
+        _ type: Int, flags: Int32 = 0, body: [UInt8], each: (NetlinkMessage) -> Void
+    ) throws(LinuxError) -> Bool {
+        // Not by `??`, whose right side throws any error.
+        let current = if let socket { socket } else { try Self.open() }
+        socket = current
+        return try current.request(type, flags: flags, body: body, each: each)
+    }
+
     private func readLinks() throws(LinuxError) -> [Int32: LinkFacts]? {
         var links: [Int32: LinkFacts] = [:]
         // struct ifinfomsg, and IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS (1 << 3): counters are most of the bytes.
@@ -54,7 +78,7 @@ final class LinkTableReader {
         body.append(native: UInt16(8))
         body.append(native: UInt16(IFLA_EXT_MASK))
         body.append(native: UInt32(1 << 3))
-        let isConsistent = try socket.request(Int(RTM_GETLINK), flags: NLM_F_DUMP, body: body) { message in
+        let isConsistent = try request(Int(RTM_GETLINK), flags: NLM_F_DUMP, body: body) { message in
             if let link = LinkMessage(message) { links[link.facts.index] = link.facts }
         }
         return isConsistent ? links : nil
@@ -63,7 +87,7 @@ final class LinkTableReader {
     private func readAddresses() throws(LinuxError) -> [Int32: [String]]? {
         var addresses: [Int32: [String]] = [:]
         let body = [UInt8](repeating: 0, count: 8)  // struct ifaddrmsg
-        let isConsistent = try socket.request(Int(RTM_GETADDR), flags: NLM_F_DUMP, body: body) { message in
+        let isConsistent = try request(Int(RTM_GETADDR), flags: NLM_F_DUMP, body: body) { message in
             if let found = AddressMessage(message) { addresses[found.index, default: []].append(found.address) }
         }
         return isConsistent ? addresses : nil
@@ -73,7 +97,7 @@ final class LinkTableReader {
         if let defaultMetrics { return defaultMetrics }
         var metrics: [Int32: UInt32] = [:]
         let body = [UInt8](repeating: 0, count: 12)  // struct rtmsg
-        let isConsistent = try socket.request(Int(RTM_GETROUTE), flags: NLM_F_DUMP, body: body) { message in
+        let isConsistent = try request(Int(RTM_GETROUTE), flags: NLM_F_DUMP, body: body) { message in
             guard let route = RouteMessage(message), route.prefixLength == 0, route.leadsSomewhere else { return }
             for index in route.interfaces { metrics[index] = min(metrics[index] ?? .max, route.metric) }
         }
@@ -91,7 +115,7 @@ final class LinkTableReader {
         body += address.bytes
         var found: Int32?
         do throws(LinuxError) {
-            _ = try socket.request(Int(RTM_GETROUTE), body: body) { message in
+            _ = try request(Int(RTM_GETROUTE), body: body) { message in
                 if let route = RouteMessage(message), route.leadsSomewhere { found = route.interfaces.first }
             }
         } catch {

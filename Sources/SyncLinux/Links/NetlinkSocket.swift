@@ -83,7 +83,7 @@ final class NetlinkSocket {
                 // The kernel answers while it is asked; waiting at all is the exception.
                 guard csl_wait_readable(descriptor, -1, 5_000) != 0 else { throw Self.error("wait for the kernel", ETIMEDOUT) }
             case .unusable: isConsistent = false
-            case .overrun: return false
+            case .overrun: throw Self.error("hear the kernel's whole answer", ENOBUFS)
             case .datagram(let bytes, _):
                 let (messages, isWhole) = NetlinkMessage.all(in: bytes)
                 if !isWhole { isConsistent = false }
@@ -92,7 +92,7 @@ final class NetlinkSocket {
                     if message.flags & UInt16(NLM_F_DUMP_INTR) != 0 { isConsistent = false }
                     switch Int32(message.type) {
                     case NLMSG_NOOP: continue
-                    case NLMSG_OVERRUN: return false
+                    case NLMSG_OVERRUN: throw Self.error("hear the kernel's whole answer", ENOBUFS)
                     case NLMSG_DONE, NLMSG_ERROR:
                         let number = message.errorNumber ?? EBADMSG
                         guard number == 0 else { throw Self.error("ask the kernel", number) }

@@ -10,11 +10,11 @@ struct ConnectivityTests {
 
     /// Delivers every wake-up until `end`, answering as told.
     private func run(
-        _ value: inout Connectivity, from start: [Connectivity.Effect], until end: Double, probe: ProbeOutcome? = nil
+        _ value: inout Connectivity, from start: [Connectivity.Effect], since: Double = 0, until end: Double, probe: ProbeOutcome? = nil
     ) -> [Connectivity.Effect] {
         var all: [Connectivity.Effect] = []
         var queue = start
-        var now = Instant.seconds(0)
+        var now = Instant.seconds(since)
         while true {
             var wake: Instant?
             while !queue.isEmpty {
@@ -46,6 +46,21 @@ struct ConnectivityTests {
         #expect(effects.contains(.uplink(Uplink(name: "eth0"))))
         #expect(changes(effects) == [.connecting, .online])
         #expect(value.allowsAttempts)
+    }
+
+    @Test("The uplink's state is what answered there, another link's is how far it has come")
+    func states() {
+        var value = make()
+        func words() -> [String] { value.links.map(value.state) }
+        let table = LinkTable(links: [.sample("eth0", index: 2), .sample("eth1", index: 3, metric: nil)], routes: [2])
+        _ = run(&value, from: value.handle(.links(table), now: .seconds(0)), until: 2)
+        #expect(words() == ["routed", "addressed"])
+        _ = value.handle(.contacted(.answered), now: .seconds(3))
+        #expect(words() == ["reachable", "addressed"])
+        _ = value.handle(.contacted(.foreign("HTML")), now: .seconds(4))
+        #expect(words() == ["portal", "addressed"])
+        for second in [5.0, 6, 7] { _ = value.handle(.contacted(.silent("x")), now: .seconds(second)) }
+        #expect(words() == ["limited", "addressed"])
     }
 
     @Test("A lost link is offline after its second, and five departures make the way back longer")
@@ -82,8 +97,9 @@ struct ConnectivityTests {
         #expect(value.handle(.links(unresolved), now: .seconds(0.3)).contains(.resolve) == false)
         let moved = LinkTable(links: [.sample("eth0", index: 2, addresses: ["192.0.2.9"])])
         #expect(value.handle(.links(moved), now: .seconds(0.4)).contains(.resolve) == false)
-        #expect(value.handle(.timer, now: .seconds(1.2)).contains(.resolve) == true)
-        let effects = run(&value, from: value.handle(.resolved(isLiteral: false), now: .seconds(1.3)), until: 100, probe: .silent("x"))
+        let due = value.handle(.timer, now: .seconds(1.2))
+        #expect(due.contains(.resolve))
+        let effects = run(&value, from: due, since: 1.2, until: 100, probe: .silent("x"))
         #expect(effects.filter { $0 == .resolve }.count >= 5)
     }
 
