@@ -151,7 +151,9 @@ extension Simulation {
     func forget(since image: SimAgent.Image, _ agent: SimAgent) {
         for number in operations.indices where operations[number].agent == agent.index {
             switch operations[number].answer {
-            case .acknowledged: if operations[number].acknowledgement > image.acknowledgements { operations[number].isLost = true }
+            case .acknowledged:
+                let latest = max(operations[number].acknowledgement, operations[number].cancellation)
+                if latest > image.acknowledgements { operations[number].isLost = true }
             case .none: operations[number].isLost = true
             case .refused: break
             }
