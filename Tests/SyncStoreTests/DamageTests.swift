@@ -50,7 +50,7 @@ struct DamageTests {
         let agent = try TestAgent(in: folder)
         let list = try agent.list([TestAgent.mutation(.create, "a"), TestAgent.mutation(.create, "b")]).map(\.key)
         let other = try agent.event().key
-        try RawDatabase(folder.database).rows("UPDATE payload SET data = '{}' WHERE seq = 2")
+        try RawDatabase(folder.database).rows("UPDATE payload SET data = '{\"x\":1}' WHERE seq = 2")
         #expect(try agent.claim().map(\.key) == [other])
         #expect(try agent.claim().isEmpty)
         #expect(try agent.states(list) == ["pending", "held"])
