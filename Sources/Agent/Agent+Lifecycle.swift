@@ -47,9 +47,7 @@ extension Agent {
         }
         guard opening.wasUnclean else { return }
         log.notice("the last run did not end in good order; the database is being checked")
-        reader.read { reads, _ throws(StoreError) in
-            try reads.check()
-        } completion: { [self] result in
+        reader.check { [self] result in
             assumeIsolated { agent in
                 switch result {
                 case .success([]): agent.log.info("the database is whole")

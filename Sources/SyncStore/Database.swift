@@ -7,7 +7,7 @@ import Glibc
 package final class Database {
     /// `nil` for a database in memory.
     package let path: String?
-    /// Transactions that were committed over this connection and changed something.
+    /// Transactions that were begun for writing and committed over this connection.
     package private(set) var commits = 0
     /// Pages in the WAL after the last commit.
     private(set) var walPages = 0

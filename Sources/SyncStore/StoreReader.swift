@@ -6,9 +6,12 @@ package import SyncCore
 package final class StoreReader: @unchecked Sendable {
     /// A read that takes longer ends with `.tooSlow`: while it lasts the log cannot shrink.
     package static let timeMax: Duration = .seconds(2)
+    /// The check of a whole file reads half a gigabyte from slow flash.
+    package static let checkTimeMax: Duration = .seconds(600)
 
     private let path: String
     private let time: any TimeSource
+    private let limit: Duration
     private let deliver: StoreWriter.Deliver
     private let thread = StoreThread(Box())
 
@@ -17,22 +20,36 @@ package final class StoreReader: @unchecked Sendable {
         var reads: [@Sendable (Result<Database, StoreError>) -> Void] = []
     }
 
-    package init(path: String, time: any TimeSource, deliver: @escaping StoreWriter.Deliver) {
+    package init(
+        path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, deliver: @escaping StoreWriter.Deliver
+    ) {
         self.path = path
         self.time = time
+        self.limit = limit
         self.deliver = deliver
+    }
+
+    /// SQLite's own check of the whole file, beside all other reads: on a thread and a connection that end with it.
+    package func check(completion: @escaping @Sendable (Result<[String], StoreError>) -> Void) {
+        let apart = StoreReader(path: path, time: time, limit: Self.checkTimeMax, deliver: deliver)
+        apart.read { reads, _ throws(StoreError) in
+            try reads.check()
+        } completion: { result in
+            apart.close()
+            completion(result)
+        }
     }
 
     package func read<Value: Sendable>(
         _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {
-        let (time, deliver) = (time, deliver)
+        let (time, limit, deliver) = (time, limit, deliver)
         let read: @Sendable (Result<Database, StoreError>) -> Void = { connection in
             let result: Result<Value, StoreError>
             do throws(StoreError) {
                 let database = try connection.get()
-                let end = StoreThread<Box>.monotonicNow() + Self.timeMax.nanoseconds
+                let end = StoreThread<Box>.monotonicNow() + limit.nanoseconds
                 // One transaction: the parts of an answer belong to one moment.
                 result = .success(
                     try database.bounded(by: { StoreThread<Box>.monotonicNow() > end }) { () throws(StoreError) in

@@ -35,7 +35,7 @@ extension StoreReads {
             bytes += row.documentBytes
             if bytes >= Self.pageBytes { break }
         }
-        let isLast = items.count == found.count
+        let isLast = items.count == found.count && !(order.isByID && selection.isFull)
         return RecordPage(items: items, next: isLast ? nil : order.text(of: found[items.count - 1].position))
     }
 }

@@ -102,7 +102,9 @@ final class StoreThread<Box>: @unchecked Sendable {
         let waited = handle
         handle = nil
         pthread_mutex_unlock(mutex)
-        if let waited { pthread_join(waited, nil) }
+        guard let waited else { return }
+        // A thread that closes itself has nobody to wait for.
+        if pthread_equal(waited, pthread_self()) != 0 { pthread_detach(waited) } else { pthread_join(waited, nil) }
     }
 
     static func monotonicNow() -> Int64 {

@@ -104,13 +104,11 @@ struct CapacityTests {
         try agent.drain()
         for number in 0..<1_500 { try agent.create("open\(number)") }
         while try agent.store.reads.facts(at: agent.now).open < 3_600 { try agent.event() }
-        agent.store.capacity.bytes = 1
         func steps() throws -> Int {
             let before = agent.database.stepsTaken
             _ = StoreError.problem { try agent.event() }
             return agent.database.stepsTaken - before
         }
-        agent.store.capacity.bytes = 512_000_000
         _ = try (0..<5).map { _ in try steps() }
         let cost = try (0..<20).map { _ in try steps() }.max() ?? 0
         #expect(cost < 2_000, "\(cost) steps for one event")

@@ -6,7 +6,7 @@ import Testing
 @Suite("Damage")
 struct DamageTests {
     @Test("A mutation whose row is damaged is parked and never sent; what else waits goes", arguments: [
-        "data = replace(data, '1', '3')", "key = replace(key, substr(key, 1, 1), 'x')", "priority = 2 - priority", "hlc = hlc || '0'",
+        "data = replace(data, '1', '3')", "key = replace(key, substr(key, 1, 1), 'x')", "priority = 2", "hlc = hlc || '0'",
         "base_version = base_version + 1", "action = 2", "sum = sum + 1", "unset = '[\"n\"]'", "ops = '[]'", "data = NULL",
     ])
     func payload(_ change: String) throws {
@@ -25,7 +25,7 @@ struct DamageTests {
         #expect(try agent.store.reads.facts(at: agent.now).count(.held) == 1)
         #expect(try agent.state(behind) == .pending, "nothing overtakes it on its record")
         // It can be answered for, with all of its data given again.
-        if !change.hasPrefix("key") {
+        if !change.hasPrefix("key"), !change.hasPrefix("action") {
             _ = try agent.store.retry(damaged, fix: ["n": 5], by: agent.app, at: agent.now)
             #expect(try agent.state(damaged) == .resolved)
         }
@@ -50,7 +50,7 @@ struct DamageTests {
         let agent = try TestAgent(in: folder)
         let list = try agent.list([TestAgent.mutation(.create, "a"), TestAgent.mutation(.create, "b")]).map(\.key)
         let other = try agent.event().key
-        try RawDatabase(folder.database).rows("UPDATE payload SET data = '{}' WHERE seq = 2")
+        try RawDatabase(folder.database).rows("UPDATE payload SET data = '{\"x\":1}' WHERE seq = 2")
         #expect(try agent.claim().map(\.key) == [other])
         #expect(try agent.claim().isEmpty)
         #expect(try agent.states(list) == ["pending", "held"])

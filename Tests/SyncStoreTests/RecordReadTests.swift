@@ -123,7 +123,8 @@ struct RecordReadTests {
             query.cursor = page.next
             version += 3
             let last = seen.last ?? "k"
-            // One behind us, one ahead, and a change of every kind to what was seen.
+            // One behind us, one ahead, and a change to what was seen; until there is an end to it.
+            guard version < 130 else { continue }
             try agent.pull([("0" + String(version), version, [:]), (last + "a", version + 1, [:]), (seen[0], version + 2, ["n": 0])], hasMore: true)
         } while query.cursor != nil
         #expect(Set(seen).count == seen.count, "nothing twice")

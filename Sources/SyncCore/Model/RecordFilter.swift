@@ -84,7 +84,8 @@ package struct FieldPath: Hashable, Sendable, CustomStringConvertible {
 
 extension RecordFilter.Comparison {
     package func holds(for value: JSON?) -> Bool {
-        let present = value.flatMap { $0.isNull ? nil : $0 }
+        // Not `flatMap`: `nil` would mean the JSON null there.
+        let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch self {
         case .eq(let wanted): return wanted.isNull ? present == nil : present == wanted
         case .ne(let wanted): return wanted.isNull ? present != nil : present != wanted
