@@ -11,6 +11,8 @@ package enum Commit: String, CaseIterable, Sendable {
     case aside = "a mutation set aside"
     case memory = "what is remembered"
     case house = "housekeeping"
+    /// Of an operator, or of an app that takes back what it asked for.
+    case decision = "a decision"
     /// What is only read commits nothing, unless it repairs something.
     case look = "a look"
 
@@ -33,7 +35,7 @@ package enum Commit: String, CaseIterable, Sendable {
     var risk: Double {
         switch self {
         case .apps, .claim, .results, .page, .look: 0.012
-        case .memory, .house, .aside: 0.06
+        case .memory, .house, .aside, .decision: 0.06
         case .restart, .replica: 0.2
         }
     }

@@ -23,8 +23,12 @@ struct Operation {
     /// Its place among all that the databases of agents have taken; `nil` before that. Who repeats a request that failed
     /// comes after what was asked for meanwhile.
     var place: Int?
-    /// The agent's database went back to before it: nobody can know of it any more.
+    /// The same of the answer that it was taken back; 0 when it was not.
+    var cancellation = 0
+    /// The agent's database went back to before it, or to before it was taken back: nobody can know of that any more.
     var isLost = false
+    /// The agent's database went back to some time after it: that database cannot know whether it has sent this since.
+    var isDoubtful = false
     /// Times that the hub said "accepted" for it.
     var applied = 0
 

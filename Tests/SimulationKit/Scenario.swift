@@ -46,11 +46,11 @@ package struct Scenario: Sendable, Hashable {
         batch = [1, 2, 3, 5, 8, 50][Int.random(in: 0..<6, using: &random)]
         pullInterval = [.seconds(20), .seconds(60), .seconds(600), .seconds(6 * 3_600)][Int.random(in: 0..<4, using: &random)]
         spread = Bool.random(using: &random) ? .zero : .seconds(5)
-        faultsFor = .seconds(Int64.random(in: 120...900, using: &random))
+        faultsFor = .seconds(Int64.random(in: 60...600, using: &random))
         // It takes this long, and this much that gets through meanwhile, until what the hub fails over is parked.
-        if faults.contains(.poison), random.fraction() < 0.15 {
-            operations = 150
-            faultsFor = .seconds(1_800)
+        if faults.contains(.poison), random.fraction() < 0.12 {
+            operations = 120
+            faultsFor = .seconds(1_500)
         }
     }
 

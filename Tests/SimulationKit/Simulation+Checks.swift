@@ -58,7 +58,6 @@ extension Simulation {
 
     func check(_ agent: SimAgent, after command: StoreCommand, _ answer: StoreAnswer) throws(Broken) {
         switch (command, answer) {
-        case (.restartStreams(let entities), .done): for entity in entities { agent.places[entity] = nil }
         case (.applyPull(let response), .pullApplied): try checkCursors(of: agent, after: response)
         case (.applyResults, .resultsApplied(let summary, _)):
             if summary.unknown > 0 { count("unknown results") }
@@ -67,6 +66,15 @@ extension Simulation {
         }
         steps += 1
         if steps.isMultiple(of: 25) { try verify(agent) }
+    }
+
+    /// An agent may ask again at once to find out which part of a request is to blame, but no more often than that takes.
+    func checkPatience(_ agent: SimAgent, _ response: HTTPResponse) throws(Broken) {
+        if response.status == 200 { return }
+        agent.failuresInCycle += 1
+        guard agent.failuresInCycle <= 60 else {
+            throw Broken("a hub that refuses is not hammered", "agent \(agent.index): \(agent.failuresInCycle) refusals in one cycle")
+        }
     }
 
     /// Counters add up, indexes agree with rows, views are what folding gives.

@@ -44,7 +44,7 @@ struct SimulationTests {
             "portals", "busy answers", "failures after the commit", "nonsense", "missing results", "requests too large",
             "bad credentials", "poison", "set aside", "parked",
             "conflicts", "conflicts discarded", "rejections", "retries", "groups rejected", "groups sent back",
-            "listed as rejected", "listed as discarded", "repeated answers", "refused",
+            "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
             "crashes", "full disks", "restores", "lost tails noticed", "regressions", "link losses", "clock jumps", "pauses",
             "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
         ] + Commit.allCases.filter { $0 != .look }.flatMap {
