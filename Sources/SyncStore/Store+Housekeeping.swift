@@ -58,7 +58,7 @@ extension Store {
 
     /// What housekeeping leaves for the time after its commit, because it cannot be done inside a transaction: give free
     /// pages back to the file system, move the WAL into the database. Whoever opened the transaction calls it.
-    func tidy() throws(StoreError) {
+    package func tidy() throws(StoreError) {
         precondition(transaction == nil, "tidying is not part of a transaction")
         defer { tidiness = .done }
         guard tidiness != .done, database.path != nil else { return }

@@ -6,6 +6,10 @@ package import SyncCore
 package struct StoreReads {
     let database: Database
 
+    package init(database: Database) {
+        self.database = database
+    }
+
     // MARK: - Mutations
 
     /// - Parameter now: To tell by the present wall clock when the next attempt is due.

@@ -280,6 +280,6 @@ struct EnqueueTests {
         let first = try agent.store.enqueue(list, isAtomic: true, by: agent.app, appKey: key(), at: agent.now)
         let again = try agent.store.enqueue(list, isAtomic: true, by: agent.app, appKey: key(), at: agent.now)
         #expect(again.map(\.key) == first.map(\.key))
-        #expect(again.allSatisfy(\.isRepeat))
+        #expect(again.allSatisfy { $0.isRepeat })
     }
 }

@@ -127,3 +127,11 @@ extension StoreError {
         }
     }
 }
+
+enum RawFile {
+    static func truncate(_ path: String, to bytes: Int) throws {
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        try file.truncate(atOffset: UInt64(bytes))
+        try file.close()
+    }
+}

@@ -141,7 +141,7 @@ package struct ReachabilityMachine: Sendable {
         case .absent(let detail):
             isProbeAbsent = true
             probeAt = nil
-            if reachability == .captive { become(.connecting, .portalWaited, detail, &effects) }
+            if reachability == .captive { become(.connecting, .portalWaited, detail: detail, &effects) }
         case .silent(let detail):
             // The hub answers requests here and no probe ever was good: there is none, and its failure says nothing.
             if !isProbeProven, reachability == .online || reachability == .auth {
@@ -165,7 +165,7 @@ package struct ReachabilityMachine: Sendable {
             reached(.online, .hubAnswered, now: now, &effects)
         case .refused(let detail):
             (isRefused, portalsMet) = (true, 0)
-            reached(.auth, .refused, detail, now: now, &effects)
+            reached(.auth, .refused, detail: detail, now: now, &effects)
         case .foreign(let detail): metPortal(detail, nil, now: now, &effects)
         case .silent(let detail): failed(detail, probe: nil, now: now, &effects)
         case .untrusted(let detail):
@@ -231,13 +231,13 @@ package struct ReachabilityMachine: Sendable {
     // MARK: Decisions
 
     private mutating func reached(
-        _ next: Reachability, _ cause: ReachabilityCause, _ detail: String? = nil, now: Instant, _ effects: inout [Effect]
+        _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, now: Instant, _ effects: inout [Effect]
     ) {
         (failures, silentProbes, firstFailureAt, hasBlinked) = (0, 0, nil, false)
         (nextProbeConfirms, portalURL) = (false, nil)
         underWay?.isOvertaken = true
         planIdleProbe(now: now)
-        become(next, cause, detail, &effects)
+        become(next, cause, detail: detail, &effects)
     }
 
     private mutating func metPortal(
@@ -249,7 +249,7 @@ package struct ReachabilityMachine: Sendable {
         portalURL = portal ?? portalURL
         let wait = min(.seconds(300), .seconds(30) * (1 << min(portalsMet - 1, 4)))
         probeAt = now.advanced(by: random.duration(from: wait * 3 / 4, to: wait))
-        become(.captive, .portal, evidence, &effects)
+        become(.captive, .portal, detail: evidence, &effects)
         if asks, let portalURI, let uplink { effects.append(.askPortal(uri: portalURI, interface: uplink.name)) }
     }
 
@@ -264,7 +264,7 @@ package struct ReachabilityMachine: Sendable {
                 planProbeAfterSilence(now: now)
             }
             if reachability != .degraded, failures >= settings.failuresUntilDegraded {
-                become(.degraded, .silent, detail, &effects)
+                become(.degraded, .silent, detail: detail, &effects)
             }
         case .online, .auth:
             let first = firstFailureAt ?? now
@@ -274,7 +274,7 @@ package struct ReachabilityMachine: Sendable {
                 (failures, silentProbes, firstFailureAt) = (0, 1, nil)
                 nextProbeConfirms = false
                 planProbeAfterSilence(now: now)
-                become(.degraded, .silent, detail, &effects)
+                become(.degraded, .silent, detail: detail, &effects)
             } else if isSuspect, let probe = underWay, !probe.isOvertaken {
                 underWay?.isConfirming = true
             } else if isSuspect {
@@ -301,7 +301,7 @@ package struct ReachabilityMachine: Sendable {
     }
 
     private mutating func become(
-        _ next: Reachability, _ cause: ReachabilityCause, _ detail: String? = nil, _ effects: inout [Effect]
+        _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, _ effects: inout [Effect]
     ) {
         guard next != reachability else { return }
         let before = reachability
