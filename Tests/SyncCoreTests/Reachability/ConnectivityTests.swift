@@ -120,10 +120,12 @@ struct ConnectivityTests {
         var value = make()
         _ = run(&value, from: value.handle(.links(up), now: .seconds(0)), until: 10, probe: .good(roundTrip: nil))
         let hint = LinkHint(isMetered: true, isRoaming: true, expiresAt: .seconds(100))
-        let effects = try #require(value.hear(hint, about: "eth0", now: .seconds(20)))
+        let heard = value.hear(hint, about: "eth0", now: .seconds(20))
+        let effects = try #require(heard)
         #expect(effects.contains(.uplink(Uplink(name: "eth0", isMetered: true, isRoaming: true))))
         #expect(effects.contains(.wake(at: .seconds(100))))
         #expect(value.handle(.timer, now: .seconds(100)).contains(.uplink(Uplink(name: "eth0"))) == true)
-        #expect(value.hear(hint, about: "", now: .seconds(101)) == nil)
+        let unknown = value.hear(hint, about: "", now: .seconds(101))
+        #expect(unknown == nil)
     }
 }
