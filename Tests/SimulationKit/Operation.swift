@@ -27,6 +27,8 @@ struct Operation {
     var cancellation = 0
     /// The agent's database went back to before it, or to before it was taken back: nobody can know of that any more.
     var isLost = false
+    /// The agent's database went back to some time after it: that database cannot know whether it has sent this since.
+    var isDoubtful = false
     /// Times that the hub said "accepted" for it.
     var applied = 0
 

@@ -14,6 +14,8 @@ extension Simulation {
     /// A last word after the faults have stopped: it must get through like any other. It is about a record of its own, so
     /// that no answer to it brings up to date what the faults have left behind.
     func say(_ agent: SimAgent) throws(Broken) {
+        // Whoever has seen all is not asked to look again.
+        guard !isDrained else { return }
         try submit(makeRequest(for: agent, isLastWord: true))
     }
 
@@ -150,6 +152,7 @@ extension Simulation {
     /// The database went back: what was answered since, and what was never answered, is out of anybody's reach.
     func forget(since image: SimAgent.Image, _ agent: SimAgent) {
         for number in operations.indices where operations[number].agent == agent.index {
+            operations[number].isDoubtful = true
             switch operations[number].answer {
             case .acknowledged:
                 let latest = max(operations[number].acknowledgement, operations[number].cancellation)

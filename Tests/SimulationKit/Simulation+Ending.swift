@@ -106,6 +106,8 @@ extension Simulation {
                 throw Broken("done is done at the hub", "the reading \(operation.token) is not there")
             }
         case .rejected, .discarded, .cancelled:
+            // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
+            if found.state == .cancelled, operation.isDoubtful { return }
             guard operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }
