@@ -13,6 +13,13 @@ import Testing
         #expect(try ConfigCheckBody.read([]) == ConfigCheckBody())
     }
 
+    @Test("A member that is null is as good as absent")
+    func nulls() throws {
+        #expect(try SyncBody.read(Array(#"{"scope":null,"force":null,"wait":null}"#.utf8)) == SyncBody())
+        #expect(try PauseBody.read(Array(#"{"scope":"all","until":null,"reason":null}"#.utf8)) == PauseBody())
+        #expect(try RetryBody.read(Array(#"{"data":null,"cascade":null}"#.utf8)) == RetryBody())
+    }
+
     @Test("What the client writes is read as it was meant")
     func roundTrips() throws {
         let sync = SyncBody(SyncRequest(scope: .push, isForced: true), waits: true)

@@ -109,9 +109,76 @@ import Testing
     }
 
     static let pictures: [Picture] = [
-        Picture("metered, on battery", StatusSamples.metered, "", brief: ""),
-        Picture("the battery is low", StatusSamples.lowBattery, "", brief: ""),
-        Picture("everything at once", StatusSamples.crowded, "", brief: ""),
+        Picture(
+            "metered, on battery", StatusSamples.metered,
+            """
+            agentd 1.0.0  device gw-17  up 3 d 04 h  hub https://hub.example.org (sync v1)
+            OVERALL   degraded: deferred
+            WORK      safe: 1,219 accepted = 1,184 at hub + 15 on flash + 20 closed
+            STATE     online via wwan0 (wwan, metered) since 2026-11-18 17:28Z; last success
+                      38 s ago
+            POWER     battery 64 %, discharging
+            LINKS     wwan0  routed, 42 ms  today 3.1/20 MB  month 92/500 MB
+                      eth0   no carrier
+            POLICY    metered: only critical, pull go
+            SYNC      idle; next pull in 22 s (21:41:12Z)
+            OUTBOX    15 pending (14 normal, 1 bulk), 0 in flight, oldest 41 min
+                      14 normal wait: the link is metered, until 2026-11-21 20:59Z or when
+                      an unmetered link is up
+                      1 bulk waits: the link is metered; when an unmetered link is up
+            COST      18 KB to send; today 2.4 MB up, 840 KB down
+            MIRROR    pulled 38 s ago; audits 812, audit_responses 8,123, templates 214
+            STORE     db 4.6 MB + wal 213 KB, 12 GB free, sqlite 3.40.1, synchronous full
+            """,
+            brief: "degraded: deferred; online; 15 waiting, oldest 41 min"),
+        Picture(
+            "the battery is low", StatusSamples.lowBattery,
+            """
+            agentd 1.0.0  device gw-17  up 3 d 04 h  hub https://hub.example.org (sync v1)
+            OVERALL   degraded: low_battery
+            WORK      safe: 1,205 accepted = 1,184 at hub + 1 on flash + 20 closed
+            STATE     online via eth0 since 2026-11-18 17:28Z; last success 38 s ago
+            POWER     battery 12 %, discharging; low: the sync waits
+                      BAT1 could not be read for 6 min
+            POLICY    low battery: nothing goes
+            SYNC      idle; next pull in 22 s (21:41:12Z)
+            OUTBOX    1 pending (1 critical), 0 in flight, oldest 5 s
+                      1 critical waits: the battery is low and not charging; when the
+                      battery is at 18 % or charging
+            COST      230 B to send; today 2.4 MB up, 840 KB down
+            MIRROR    pulled 38 s ago; audits 812, audit_responses 8,123, templates 214
+            STORE     db 4.6 MB + wal 213 KB, 12 GB free, sqlite 3.40.1, synchronous full
+            """,
+            brief: "degraded: low_battery; online; 1 waiting, oldest 5 s"),
+        Picture(
+            "everything at once", StatusSamples.crowded,
+            """
+            agentd 1.0.0  device gw-17  up 3 d 04 h  hub https://hub.example.org (sync v1)
+            OVERALL   attention: integrity, disk_full, config, conflicts, captive, rejected…
+            WORK      safe: 1,228 accepted = 1,184 at hub + 24 on flash + 20 closed
+                      NEW WORK IS REFUSED: the disk is full (12 MB free)
+            STATE     captive via wwan0 (wwan, metered, roaming) since 20:59:00Z; last succ…
+                      an answer with status 200 carried text/html and no Sync-Version: some…
+                      log in at https://login.example.net/portal/portal/portal/portal/porta…
+            POWER     unknown, discharging; nova
+                      電池?[2J could not be read for a long time: ENODEV ENODEV ENODEV ENOD…
+            LINKS     wwan0            routed, 42 ms  today 19/20 MB  month 92/500 MB
+                      enx00e04c360015  addressed  today 9223372/9223372 TB  month 0/0 B  us…
+                      and 4 more: agentctl links
+            SYNC      waiting; next try in 12 s (21:41:02Z), 6 failed in a row
+                      last error 31 s ago: it failed and failed it failed and failed it fai…
+            OUTBOX    17 pending (2 critical, 14 normal, 1 bulk), 1 in flight, oldest 41 min
+            CONFLICTS 1  audit_responses/r-1  validation: 日本語 日本語 日本語 日本語 日本…
+                      -> agentctl mutations show 0199c3f3-0000-7000-8000-000000000001
+            REJECTED  2  audit_responses/r-2  validation: 日本語 日本語 日本語 日本語 日本…
+            PARKED    3  audit_responses/r-3  validation: 日本語 日本語 日本語 日本語 日本…
+            COST      18 KB to send; today 2.4 MB up, 840 KB down
+            STORE     db 4.6 MB + wal 213 KB, 12 MB free, sqlite 3.40.1, synchronous full
+                      INTEGRITY: row 7 of mutations is damaged
+                      recovered a part of it recovered a part of it recovered a part of it …
+            CONFIG    not taken: /etc/agentd/agentd.yaml:12:8: sync.debounce: "2x" is not a…
+            """,
+            brief: "attention: integrity, disk_full, config, conflicts, captive, rejected, parked, recovered, budget; captive; 24 waiting, oldest 41 min; next try in 12 s"),
         Picture(
             "a fresh agent", StatusSamples.fresh,
             """

@@ -70,9 +70,124 @@ import Testing
     }
 
     static let pictures: [Picture] = [
-        Picture("links", ""), Picture("awkward links", ""), Picture("no links", ""), Picture("low battery", ""),
-        Picture("no battery", ""), Picture("ledger", ""), Picture("awkward ledger", ""), Picture("empty ledger", ""),
-        Picture("why", ""), Picture("plan", ""), Picture("empty plan", ""),
+        Picture(
+            "links",
+            """
+               LINK   KIND      STATE       COST        TODAY      MONTH
+               eth0   ethernet  no carrier  free
+            *  wwan0  wwan      routed      roaming  19/20 MB  92/500 MB
+              eth0: not metered (by kind)
+              wwan0: metered, roaming (by devtype)
+              wwan0: 10.64.3.17, 2001:db8::17
+              wwan0: the hint in force runs out at 22:40:00Z
+              wwan0: at most 256 KB a second
+              wwan0: last probe ok, 21:35:00Z, round trip 42 ms
+              wwan0: today's budget is kept for critical work now, until 2026-11-21 00:00Z
+            * carries the sync (wwan0)
+            """),
+        Picture(
+            "awkward links",
+            """
+            LINK               KIND        STATE      COST                  TODAY      MONTH
+            wwan0              wwan        routed     roaming            19/20 MB  92/500 MB
+            enx00e04c360015    usb_tether  addressed  metered  9223372/9223372 TB      0/0 B
+            ?[31m日本語日本語  日本        a?b        free
+              wwan0: metered, roaming (by devtype)
+              wwan0: 10.64.3.17, 2001:db8::17
+              wwan0: the hint in force runs out at 22:40:00Z
+              wwan0: at most 256 KB a second
+              wwan0: last probe ok, 21:35:00Z, round trip 42 ms
+              wwan0: today's budget is kept for critical work now, until 2026-11-21 00:00Z
+              enx00e04c360015: metered (by driver)
+              enx00e04c360015: 2001:db8:1234:5678:9abc:def0:1234:5678, 2001:db8:1234:5678:9…
+              enx00e04c360015: today's budget is used up
+              enx00e04c360015: the month's budget is used up, until 2026-12-01 00:00Z
+            no link carries the sync
+            """),
+        Picture(
+            "no links",
+            """
+            no network interface that could carry the sync
+            """),
+        Picture(
+            "low battery",
+            """
+            battery 12 %, discharging; low: the sync waits until it charges
+            SUPPLY           TYPE        STATUS        %  COUNTS
+            BAT0             Battery     Discharging  12  yes
+            hidpp_battery_0  Battery     Discharging  80  no
+            AC               unreadable                   yes
+              hidpp_battery_0 does not count: it powers a device, not this machine
+            """),
+        Picture(
+            "no battery",
+            """
+            mains; ample: it holds nothing back
+            no power supply found
+            """),
+        Picture(
+            "ledger",
+            """
+            DAY         LINK   FOR       UP    DOWN  REQUESTS
+            2026-11-19  wwan0  push  181 KB   20 KB        61
+            2026-11-20  wwan0  pull  1.0 KB  920 KB     1,261
+            all                      182 KB  940 KB     1,322
+            BUDGET OF  PERIOD       USED  LEVEL    BEGINS AGAIN
+            wwan0      day      19/20 MB  reserve  2026-11-21 00:00Z
+            wwan0      month   92/500 MB  open
+            """),
+        Picture(
+            "awkward ledger",
+            """
+            MONTH    LINK       FOR                UP        DOWN                   REQUESTS
+            2026-11  enx00e04…  日本日本…  9223372 TB  9223372 TB  9,223,372,036,854,775,807
+            2026-12  ?[2J       probe      9223372 TB         0 B                          0
+            all                            9223372 TB  9223372 TB  9,223,372,036,854,775,807
+            BUDGET OF        PERIOD                USED  LEVEL    BEGINS AGAIN
+            wwan0            day               19/20 MB  reserve  2026-11-21 00:00Z
+            wwan0            month            92/500 MB  open
+            enx00e04c360015  day     9223372/9223372 TB  spent
+            enx00e04c360015  month                0/0 B  spent    2026-12-01 00:00Z
+            """),
+        Picture(
+            "empty ledger",
+            """
+            nothing was sent or received in that time
+            """),
+        Picture(
+            "why",
+            """
+            0199c3f3-2  audits/a-17  pending
+            normal mutations wait because the link wwan0 is metered
+            until 2026-11-21 20:59Z (in 23 h 18 min)
+            it goes
+              - when an unmetered link is up
+              - with `agentctl sync --force`
+            judged by: online via wwan0 (metered), battery 28 % (saver), budget soft (3.4 MB
+            left)
+            """),
+        Picture(
+            "plan",
+            """
+            if online via wwan0 (metered), battery 28 % (saver), budget soft (3.4 MB left)
+            would be sent, in this order, 5.1 KB in all
+              CLASS     COUNT    SIZE  WHAT
+              pull          2  4.1 KB  audits templates
+              critical      5  1.0 KB  c-1 c-2 c-3 …
+            would wait
+              CLASS   COUNT    SIZE  REASON   UNTIL
+              normal     14   18 KB  metered  2026-11-21 20:59Z
+              media       1  4.0 MB  metered
+              - normal mutations wait because the link wwan0 is metered
+              - files wait because the link wwan0 is metered
+            """),
+        Picture(
+            "empty plan",
+            """
+            if online via wwan0 (metered), battery 28 % (saver), budget soft (3.4 MB left)
+            nothing would be sent
+            nothing would wait
+            """),
     ]
 
     @Test("A hint is confirmed with what holds now")

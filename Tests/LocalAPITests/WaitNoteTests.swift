@@ -90,7 +90,7 @@ import Testing
                 $0.connectivity.portalURL = "https://login.example.net/"
                 $0.sync.nextAt = nil
             },
-            Synced("this device has no credentials that the hub accepts; next try at 21:41:02Z (in 12 s)") {
+            Synced(Deferral.Reason.auth.sentence + "; next try at 21:41:02Z (in 12 s)") {
                 $0 = StatusSamples.auth
             },
             Synced("the hub has failed for a long time; only a small probe is sent") {

@@ -109,7 +109,9 @@ struct BodyReader {
     /// The member, `nil` when absent or null.
     mutating func value(_ name: String) -> JSON? {
         known.append(name)
-        return object[name].flatMap { $0.isNull ? nil : $0 }
+        // Not by a ternary with nil in a closure: that literal would be the JSON value null.
+        guard let value = object[name], !value.isNull else { return nil }
+        return value
     }
 
     mutating func bool(_ name: String) -> Bool? {

@@ -10,7 +10,7 @@ package enum LedgerScreen {
             lines.append(PlainText.clip("nothing was sent or received in that time", to: width))
         } else {
             var table = TextTable([
-                .init(answer.period.rawValue.uppercased()), .init("LINK", widthMin: 8), .init("FOR", widthMin: 8),
+                .init(answer.period.rawValue.uppercased()), .init("LINK"), .init("FOR", widthMin: 4),
                 .init("UP", .right), .init("DOWN", .right), .init("REQUESTS", .right),
             ])
             for item in answer.items {

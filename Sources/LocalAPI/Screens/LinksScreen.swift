@@ -5,7 +5,9 @@ package enum LinksScreen {
     package static func render(
         _ answer: LinksAnswer, width: Int = 80, now: Timestamp, offset: Duration = .zero
     ) -> [String] {
-        if answer.items.isEmpty { return ["no network interface that could carry the sync"] }
+        if answer.items.isEmpty {
+            return [PlainText.clip("no network interface that could carry the sync", to: width)]
+        }
         var table = TextTable([
             .init(""), .init("LINK"), .init("KIND", widthMin: 6), .init("STATE", widthMin: 8), .init("COST"),
             .init("TODAY", .right), .init("MONTH", .right),
@@ -30,7 +32,7 @@ package enum LinksScreen {
         func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
         var notes: [String] = []
         let cost = (link.isMetered ? "metered" : "not metered") + (link.isRoaming ? ", roaming" : "")
-        if let evidence = link.meteredBy { notes.append("\(cost), says: \(evidence)") }
+        if let evidence = link.meteredBy { notes.append("\(cost) (by \(evidence))") }
         if !link.addresses.isEmpty { notes.append(link.addresses.joined(separator: ", ")) }
         if let expiresAt = link.expiresAt { notes.append("the hint in force runs out at " + clock(expiresAt)) }
         if let rate = link.bytesPerSecond { notes.append("at most \(PlainText.bytes(rate)) a second") }

@@ -64,33 +64,36 @@ extension StatusRows {
 
     // MARK: Policy
 
-    /// `only critical goes; normal, bulk, pull wait: metered, until 21:40:00Z`. What the rows of the state and the sync say
-    /// already is left out.
+    /// `metered: only critical goes; normal waits until 21:40:00Z`. What the rows of the state and the sync say already is
+    /// left out, and of what waits in the outbox its row says until when.
     var policy: StatusRow? {
         let said: Set<String> = ["offline", "captive", "degraded", "auth", "paused", "backoff", "breaker"]
-        var groups: [(reason: String, until: Timestamp?, names: [String])] = []
+        let explained = Set(document.outbox.deferred.map(\.reason))
+        var reasons: [String] = []
+        var ends: [(until: Timestamp, names: [String])] = []
         var allowed: [String] = []
         for verdict in document.verdicts {
             switch verdict.verdict {
             case .allow: allowed.append(verdict.name)
             case .deferred(let reason, _) where said.contains(reason): return nil
             case .deferred(let reason, let until):
-                if let index = groups.firstIndex(where: { $0.reason == reason && $0.until == until }) {
-                    groups[index].names.append(verdict.name)
+                if !reasons.contains(reason) { reasons.append(reason) }
+                guard let until, !explained.contains(reason) else { continue }
+                if let index = ends.firstIndex(where: { $0.until == until }) {
+                    ends[index].names.append(verdict.name)
                 } else {
-                    groups.append((reason, until, [verdict.name]))
+                    ends.append((until, [verdict.name]))
                 }
             }
         }
-        guard !groups.isEmpty else { return nil }
+        guard !reasons.isEmpty else { return nil }
+        let why = reasons.map { String($0.map { $0 == "_" ? " " : $0 }) }.joined(separator: ", ")
         let goes = allowed.isEmpty ? "nothing" : "only " + allowed.joined(separator: ", ")
-        let waits = groups.map { group in
-            let verb = group.names.count == 1 ? " waits: " : " wait: "
-            let reason = String(group.reason.map { $0 == "_" ? " " : $0 })
-            return group.names.joined(separator: ", ") + verb + reason
-                + (group.until.map { ", until " + clock($0) } ?? "")
+        let waits = ends.map { end in
+            "; " + end.names.joined(separator: ", ") + (end.names.count == 1 ? " waits" : " wait") + " until "
+                + clock(end.until)
         }
-        let verb = allowed.count > 1 ? " go; " : " goes; "
-        return StatusRow("POLICY", [goes + verb + waits.joined(separator: "; ")], .warning, wrapsTo: 2)
+        return StatusRow(
+            "POLICY", [why + ": " + goes + (allowed.count > 1 ? " go" : " goes") + waits.joined()], .warning, wrapsTo: 2)
     }
 }
