@@ -39,30 +39,74 @@ struct Payload {
     private static let lastText: Int32 = 26
 
     func insert(into database: Database) throws(StoreError) {
-        try database.run(
+        let row = try database.statement(
             """
             INSERT INTO payload (seq, eid, aid, uid, action, priority, base_version, clock, bid, boot_ms, created_ms, ttl_age,
                 bytes, coalesces, key, id, hlc, author, gid, depends, supersedes, data, unset, ops, base_fields, blobs,
                 app_key, sum)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            .int(seq), .int(eid), .int(aid), .int(uid), .int(action.number), .int(priority.rawValue), .int(baseVersion),
-            .int(clock.number), .int(bid), .int(bootMS), .int(createdMS), .optional(ttlAge), .int(bytes), .bool(coalesces),
-            .text(key), .optional(id), .text(hlc), .optional(author), .optional(gid), .optional(depends),
-            .optional(supersedes), .optional(data), .optional(unset), .optional(operations), .optional(baseFields),
-            .optional(blobs), .optional(appKey), .int(Int64(checksum)))
+            """)
+        defer { row.reset() }
+        try row.bind(1, seq)
+        try row.bind(2, eid)
+        try row.bind(3, aid)
+        try row.bind(4, uid)
+        try row.bind(5, Int64(action.number))
+        try row.bind(6, Int64(priority.rawValue))
+        try row.bind(7, baseVersion)
+        try row.bind(8, Int64(clock.number))
+        try row.bind(9, bid)
+        try row.bind(10, bootMS)
+        try row.bind(11, createdMS)
+        try row.bind(12, ttlAge)
+        try row.bind(13, bytes)
+        try row.bind(14, coalesces ? 1 : 0)
+        try row.bind(15, key)
+        try row.bind(16, id)
+        try row.bind(17, hlc)
+        try row.bind(18, author)
+        try row.bind(19, gid)
+        try row.bind(20, depends)
+        try row.bind(21, supersedes)
+        try row.bind(22, data)
+        try row.bind(23, unset)
+        try row.bind(24, operations)
+        try row.bind(25, baseFields)
+        try row.bind(26, blobs)
+        try row.bind(27, appKey)
+        try row.bind(28, Int64(checksum))
+        _ = try row.step()
     }
 
     private var checksum: UInt32 {
         var digest = CRC32C()
-        let numbers: [Int64] = [
-            seq, eid, aid, uid, Int64(action.number), Int64(priority.rawValue), baseVersion, Int64(clock.number), bid,
-            bootMS, createdMS, ttlAge ?? .min, bytes, coalesces ? 1 : 0,
-        ]
-        for number in numbers { digest.update(number) }
-        for text in [key, id, hlc, author, gid, depends, supersedes, data, unset, operations, baseFields, blobs, appKey] {
-            digest.update(field: text)
-        }
+        digest.update(seq)
+        digest.update(eid)
+        digest.update(aid)
+        digest.update(uid)
+        digest.update(Int64(action.number))
+        digest.update(Int64(priority.rawValue))
+        digest.update(baseVersion)
+        digest.update(Int64(clock.number))
+        digest.update(bid)
+        digest.update(bootMS)
+        digest.update(createdMS)
+        digest.update(ttlAge ?? .min)
+        digest.update(bytes)
+        digest.update(coalesces ? 1 : 0)
+        digest.update(field: key)
+        digest.update(field: id)
+        digest.update(field: hlc)
+        digest.update(field: author)
+        digest.update(field: gid)
+        digest.update(field: depends)
+        digest.update(field: supersedes)
+        digest.update(field: data)
+        digest.update(field: unset)
+        digest.update(field: operations)
+        digest.update(field: baseFields)
+        digest.update(field: blobs)
+        digest.update(field: appKey)
         return digest.value
     }
 

@@ -44,25 +44,45 @@ final class Statement {
                 case .null: sqlite3_bind_null(handle, place)
                 case .int(let value): sqlite3_bind_int64(handle, place, value)
                 case .real(let value): sqlite3_bind_double(handle, place, value)
-                case .text(var value):
-                    value.withUTF8 { bytes in
-                        bytes.withMemoryRebound(to: CChar.self) { bytes in
-                            // An empty text may have no address, and no address would bind NULL.
-                            bytes.baseAddress.map { csqlite_bind_text(handle, place, $0, Int32(bytes.count)) }
-                                ?? csqlite_bind_text(handle, place, "", 0)
-                        }
-                    }
+                case .text(let value): bindText(value, at: place)
                 case .blob(let bytes):
                     bytes.withUnsafeBytes { bytes in
                         bytes.baseAddress.map { csqlite_bind_blob(handle, place, $0, Int32(bytes.count)) }
                             ?? sqlite3_bind_zeroblob(handle, place, 0)
                     }
                 }
-            guard result == SQLITE_OK else {
-                reset()
-                throw StoreError(result: result, on: sqlite3_db_handle(handle), doing: "bind")
+            try check(bound: result)
+        }
+    }
+
+    // The parameters one by one, for the widest row: to gather its values first costs as much as to bind them. Places
+    // count from 1, and every one must be bound: what was bound before stays.
+
+    func bind(_ place: Int32, _ value: Int64?) throws(StoreError) {
+        isRunning = true
+        try check(bound: value.map { sqlite3_bind_int64(handle, place, $0) } ?? sqlite3_bind_null(handle, place))
+    }
+
+    func bind(_ place: Int32, _ value: String?) throws(StoreError) {
+        isRunning = true
+        try check(bound: value.map { bindText($0, at: place) } ?? sqlite3_bind_null(handle, place))
+    }
+
+    private func bindText(_ text: String, at place: Int32) -> Int32 {
+        var text = text
+        return text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { bytes in
+                // An empty text may have no address, and no address would bind NULL.
+                bytes.baseAddress.map { csqlite_bind_text(handle, place, $0, Int32(bytes.count)) }
+                    ?? csqlite_bind_text(handle, place, "", 0)
             }
         }
+    }
+
+    private func check(bound result: Int32) throws(StoreError) {
+        guard result != SQLITE_OK else { return }
+        reset()
+        throw StoreError(result: result, on: sqlite3_db_handle(handle), doing: "bind")
     }
 
     /// - Returns: Whether it stands on a row now. The statement is reset when it throws.

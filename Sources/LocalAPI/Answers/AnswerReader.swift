@@ -34,7 +34,7 @@ extension JSONWriter {
     /// JSON text that is stored already, or null.
     mutating func stored(_ name: StaticString, _ text: String?) {
         self.name(name)
-        if let text { raw(text.utf8) } else { null() }
+        if let text { raw(text) } else { null() }
     }
 
     mutating func members(_ name: StaticString, _ body: (inout JSONWriter) -> Void) {

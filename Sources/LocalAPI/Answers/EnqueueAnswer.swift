@@ -62,7 +62,8 @@ package struct EnqueueAnswer: Hashable, Sendable {
     }
 
     private static func location(_ key: MutationKey) -> HTTPHeaders {
-        ["Location": RequestTarget.text(["v1", "mutations", key.text])]
+        // An identifier has no character that a path must encode.
+        ["Location": "/v1/mutations/" + key.text]
     }
 }
 

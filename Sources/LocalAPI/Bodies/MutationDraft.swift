@@ -40,14 +40,14 @@ struct MutationDraft {
             recordID = identifier(value, "record_id")
         case "action":
             hasAction = true
-            action = word(value, "action", NewMutation.Action.allCases.map { ($0.rawValue, $0) })
+            action = word(value, "action", { NewMutation.Action(rawValue: $0) }, \.rawValue)
         case "data":
             data = value.object
             if data == nil { faults.wrong(pointer + "/data", "an object", value) }
         case "unset": unset = fieldNames(value, "unset")
         case "ops": operations = operations(value)
         case "priority":
-            if !value.isNull { priority = word(value, "priority", Priority.allCases.map { ($0.name, $0) }) }
+            if !value.isNull { priority = word(value, "priority", { Priority(name: $0) }, \.name) }
         case "expect_version":
             if !value.isNull { expectedVersion = integer(value, "expect_version", in: 0...(1 << 53)) }
         case "depends_on": dependsOn = keys(value)
@@ -63,7 +63,7 @@ struct MutationDraft {
             if !value.isNull { author = author(value) }
         case "durability":
             if !value.isNull {
-                durability = word(value, "durability", EntityRules.Durability.allCases.map { ($0.rawValue, $0) })
+                durability = word(value, "durability", { EntityRules.Durability(rawValue: $0) }, \.rawValue)
             }
         case "blobs": blobs = blobs(value)
         default: return false
@@ -133,14 +133,17 @@ struct MutationDraft {
         return identifier
     }
 
-    private mutating func word<Word>(_ value: JSON, _ name: String, _ words: [(String, Word)]) -> Word? {
+    private mutating func word<Word: CaseIterable>(
+        _ value: JSON, _ name: String, _ read: (String) -> Word?, _ word: (Word) -> String
+    ) -> Word? {
         guard let text = value.text else {
             faults.wrong("\(pointer)/\(name)", "a string", value)
             return nil
         }
-        if let word = words.first(where: { $0.0 == text })?.1 { return word }
-        let near = NearestName.of(text, among: words.map(\.0)).map { "; did you mean \($0)?" } ?? ""
-        faults.refused("\(pointer)/\(name)", "must be one of " + words.map(\.0).joined(separator: ", ") + near)
+        if let found = read(text) { return found }
+        let words = Word.allCases.map(word)
+        let near = NearestName.of(text, among: words).map { "; did you mean \($0)?" } ?? ""
+        faults.refused("\(pointer)/\(name)", "must be one of " + words.joined(separator: ", ") + near)
         return nil
     }
 

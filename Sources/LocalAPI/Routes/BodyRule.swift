@@ -42,6 +42,8 @@ package enum BodyRule: Hashable, Sendable {
         if let encoding, !asciiCaseEqual(encoding, "identity") {
             throw LocalProblem.unsupportedMediaType.problem("bodies are taken without a Content-Encoding")
         }
+        // What nearly every client sends.
+        if type == expected { return }
         let parts = (type ?? "").split(separator: ";", omittingEmptySubsequences: false).map(trimmed)
         guard let first = parts.first, asciiCaseEqual(first, expected) else {
             throw LocalProblem.unsupportedMediaType.problem("the Content-Type must be \(expected)")
@@ -53,7 +55,9 @@ package enum BodyRule: Hashable, Sendable {
     }
 
     private static func trimmed(_ text: Substring) -> String {
-        let isSpace = { (character: Character) in character == " " || character == "\t" }
-        return String(text.drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+        func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+        guard let first = text.utf8.firstIndex(where: { !isBlank($0) }), let last = text.utf8.lastIndex(where: { !isBlank($0) })
+        else { return "" }
+        return String(text[first...last])
     }
 }

@@ -33,8 +33,11 @@ package struct JSONString: Sendable {
     }
 
     /// The text that is meant, escapes resolved.
-    package var text: String {
-        source.utf8.contains(UInt8(ascii: "\\")) ? JSONString.unescape(source) : source
+    package var text: String { hasEscapes ? JSONString.unescape(source) : source }
+
+    var hasEscapes: Bool {
+        var source = source
+        return source.withUTF8 { $0.contains(UInt8(ascii: "\\")) }
     }
 }
 
@@ -220,11 +223,9 @@ extension JSON: Hashable {
 
 extension JSONString: Hashable {
     package static func == (left: JSONString, right: JSONString) -> Bool {
-        if differAtOnce(left.source, right.source) { return false }
-        if left.source.utf8.elementsEqual(right.source.utf8) { return true }
-        let backslash = UInt8(ascii: "\\")
-        guard left.source.utf8.contains(backslash) || right.source.utf8.contains(backslash) else { return false }
-        return left.text.utf8.elementsEqual(right.text.utf8)
+        if sameBytes(left.source, right.source) { return true }
+        guard left.hasEscapes || right.hasEscapes else { return false }
+        return sameBytes(left.text, right.text)
     }
 
     package func hash(into hasher: inout Hasher) {
@@ -233,18 +234,15 @@ extension JSONString: Hashable {
 
     /// Compares with plain text, without decoding when there is nothing to decode.
     package func means(_ other: String) -> Bool {
-        if JSONString.differAtOnce(source, other) { return false }
-        if source.utf8.elementsEqual(other.utf8) { return !source.utf8.contains(UInt8(ascii: "\\")) }
-        return source.utf8.contains(UInt8(ascii: "\\")) && text.utf8.elementsEqual(other.utf8)
+        if sameBytes(source, other) { return !hasEscapes }
+        // An escape is longer than what it means.
+        return source.utf8.count > other.utf8.count && hasEscapes && sameBytes(text, other)
     }
+}
 
-    /// Whether the first byte tells already that the two differ: what begins no escape stands for itself. Member names are
-    /// compared again and again, and mostly differ there.
-    private static func differAtOnce(_ left: String, _ right: String) -> Bool {
-        guard let first = left.utf8.first, let second = right.utf8.first else { return left.isEmpty != right.isEmpty }
-        let backslash = UInt8(ascii: "\\")
-        return first != second && first != backslash && second != backslash
-    }
+/// `==` of strings would take canonically equivalent ones for the same.
+func sameBytes(_ left: String, _ right: String) -> Bool {
+    left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
 }
 
 extension JSONNumber: Hashable, Comparable {

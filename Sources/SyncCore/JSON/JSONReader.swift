@@ -42,6 +42,8 @@ package struct JSONReader {
     private let limits: Limits
     private var position = 0
     private var values = 0
+    /// Whether the string that was read last holds an escape.
+    private var sawEscape = false
 
     private init(bytes: UnsafeBufferPointer<UInt8>, limits: Limits) {
         self.bytes = bytes
@@ -83,6 +85,7 @@ package struct JSONReader {
         position += 1
         var members: [JSONObject.Member] = []
         var seen: Set<JSONString>?
+        var hasEscapedName = false
         skipSpace()
         if take(UInt8(ascii: "}")) { return JSONObject() }
         while true {
@@ -91,9 +94,12 @@ package struct JSONReader {
             guard position < bytes.count else { throw fail(.truncated, "a member name") }
             guard bytes[position] == UInt8(ascii: "\"") else { throw fail(.unexpected, "a member name in quotes") }
             let name = try string(limit: limits.nameBytes)
+            hasEscapedName = hasEscapedName || sawEscape
             // Few members: comparing beats hashing. Many: a set keeps it linear.
             let duplicate: Bool
-            if members.count < 16 {
+            if members.count < 16, !hasEscapedName {
+                duplicate = members.contains { sameBytes($0.name.source, name.source) }
+            } else if members.count < 16 {
                 duplicate = members.contains { $0.name == name }
             } else {
                 if seen == nil { seen = Set(members.map(\.name)) }
@@ -131,6 +137,7 @@ package struct JSONReader {
         let opening = position
         position += 1
         let start = position
+        sawEscape = false
         while position < bytes.count {
             let byte = bytes[position]
             switch byte {
@@ -141,7 +148,9 @@ package struct JSONReader {
                 let source = String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<position]), as: UTF8.self)
                 position += 1
                 return JSONString(validSource: source)
-            case UInt8(ascii: "\\"): try escape()
+            case UInt8(ascii: "\\"):
+                sawEscape = true
+                try escape()
             case 0..<0x20: throw fail(.controlCharacter, "an escape instead of a control character")
             case 0x20..<0x80: position += 1
             default: try multibyte()

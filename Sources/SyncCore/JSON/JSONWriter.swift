@@ -42,36 +42,42 @@ package struct JSONWriter: Sendable {
     package mutating func string(_ string: JSONString) {
         comma()
         bytes.append(UInt8(ascii: "\""))
-        bytes.append(contentsOf: string.source.utf8)
+        append(string.source)
         bytes.append(UInt8(ascii: "\""))
     }
 
     package mutating func int(_ value: Int64) {
         comma()
-        bytes.append(contentsOf: String(value).utf8)
+        append(String(value))
     }
 
     package mutating func bool(_ value: Bool) {
         comma()
-        bytes.append(contentsOf: (value ? "true" : "false").utf8)
+        append(value ? "true" : "false")
     }
 
     package mutating func null() {
         comma()
-        bytes.append(contentsOf: "null".utf8)
+        append("null")
     }
 
     /// One whole value that is JSON already.
-    package mutating func raw(_ json: some Sequence<UInt8>) {
+    package mutating func raw(_ json: [UInt8]) {
         comma()
         bytes.append(contentsOf: json)
+    }
+
+    /// One whole value that is JSON already.
+    package mutating func raw(_ json: String) {
+        comma()
+        append(json)
     }
 
     package mutating func value(_ json: JSON) {
         switch json {
         case .null: null()
         case .bool(let value): bool(value)
-        case .number(let value): raw(value.source.utf8)
+        case .number(let value): raw(value.source)
         case .string(let value): string(value)
         case .array(let elements): array { writer in for element in elements { writer.value(element) } }
         case .object(let object): value(object)
@@ -108,6 +114,12 @@ package struct JSONWriter: Sendable {
         guard let value else { return }
         self.name(name)
         self.value(value)
+    }
+
+    /// As one copy; the view of a string's bytes would be gone through byte by byte.
+    private mutating func append(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes.append(contentsOf: $0) }
     }
 
     private mutating func comma() {
@@ -147,8 +159,11 @@ extension JSONObject {
 extension JSONString {
     /// Escapes what RFC 8259 demands and nothing else, so that text stays as it was.
     static func escape(_ text: String) -> String {
-        let plain = text.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-        if plain { return text }
+        var text = text
+        let isPlain = text.withUTF8 { bytes in
+            bytes.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+        }
+        if isPlain { return text }
         var source = ""
         for scalar in text.unicodeScalars {
             switch scalar {

@@ -29,11 +29,26 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
         return left.node.utf8.lexicographicallyPrecedes(right.node.utf8)
     }
 
-    package var description: String { padded(milliseconds, 12) + "-" + padded(UInt64(counter), 4) + "-" + node }
+    package var description: String {
+        var node = node
+        return node.withUTF8 { node in
+            String(unsafeUninitializedCapacity: 18 + node.count) { text in
+                HybridTime.write(milliseconds, digits: 12, to: text, at: 0)
+                text[12] = UInt8(ascii: "-")
+                HybridTime.write(UInt64(counter), digits: 4, to: text, at: 13)
+                text[17] = UInt8(ascii: "-")
+                for (index, byte) in node.enumerated() { text[18 + index] = byte }
+                return 18 + node.count
+            }
+        }
+    }
 
-    private func padded(_ value: UInt64, _ width: Int) -> String {
-        let digits = String(value, radix: 16)
-        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
+    /// - Precondition: `value` has no more than so many hexadecimal digits.
+    private static func write(_ value: UInt64, digits: Int, to text: UnsafeMutableBufferPointer<UInt8>, at start: Int) {
+        for index in 0..<digits {
+            let digit = UInt8(truncatingIfNeeded: value >> UInt64((digits - 1 - index) * 4)) & 15
+            text[start + index] = digit < 10 ? digit + 48 : digit + 87
+        }
     }
 }
 

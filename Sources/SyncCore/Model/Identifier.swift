@@ -6,7 +6,7 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
 
     /// - Returns: `nil` when `text` is not such a name.
     package init?(_ text: String) {
-        guard Identifier.isValid(text) else { return nil }
+        guard isIdentifier(text) else { return nil }
         self.text = text
     }
 
@@ -20,10 +20,12 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
     package static func < (left: Identifier, right: Identifier) -> Bool {
         left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
     }
+}
 
-    private static func isValid(_ text: String) -> Bool {
-        let bytes = text.utf8
-        return !bytes.isEmpty && bytes.count <= 64
+private func isIdentifier(_ text: String) -> Bool {
+    var text = text
+    return text.withUTF8 { bytes in
+        !bytes.isEmpty && bytes.count <= 64
             && bytes.allSatisfy { byte in
                 switch byte {
                 case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -71,7 +71,7 @@ extension JSONWriter {
     package mutating func raw(_ name: StaticString, _ json: String?) {
         guard let json else { return }
         self.name(name)
-        raw(json.utf8)
+        raw(json)
     }
 }
 
