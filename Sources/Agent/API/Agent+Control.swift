@@ -168,6 +168,7 @@ extension Agent {
         handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
+        watchPower()
         review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
