@@ -16,13 +16,18 @@ final class AgentUnderTest {
     ///
     /// - Parameter program: `nil`: `agentd` next to this program.
     /// - Parameter token: The hub's token for the device `bench`.
-    init(program: String?, in folder: String, hubURL: String, token: String = "none", producers: Producers) throws {
+    /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
+    init(
+        program: String?, in folder: String, hubURL: String, token: String = "none", issuer: String? = nil,
+        producers: Producers
+    ) throws {
         socketPath = "\(folder)/agent.sock"
         log = "\(folder)/log"
         try write(token + "\n", to: "\(folder)/token")
         let configuration = "\(folder)/agentd.yaml"
         try write(
-            AgentUnderTest.configuration(folder: folder, socket: socketPath, hubURL: hubURL, producers: producers),
+            AgentUnderTest.configuration(
+                folder: folder, socket: socketPath, hubURL: hubURL, issuer: issuer, producers: producers),
             to: configuration)
 
         let notify = "\(folder)/notify.sock"
@@ -88,7 +93,9 @@ final class AgentUnderTest {
         _ = bench_stop(pid, SIGTERM, 20_000)
     }
 
-    private static func configuration(folder: String, socket: String, hubURL: String, producers: Producers) -> String {
+    private static func configuration(
+        folder: String, socket: String, hubURL: String, issuer: String?, producers: Producers
+    ) -> String {
         // One app with one rate for all: what is measured is the agent, not its limits.
         let rules = ([geteuid()] + producers.users).map { user in
             "  - { user: \"\(user)\", role: \(user == geteuid() ? "admin" : "enqueue"), app: bench, rate: 100000 }"
@@ -97,7 +104,7 @@ final class AgentUnderTest {
             hub:
               url: \(hubURL)
               device: bench
-              token_file: \(folder)/token
+              token_file: \(folder)/token\(issuer.map { "\n  ca_file: \($0)" } ?? "")
             socket: { path: \(socket), mode: "0600" }
             access:
             \(rules.joined(separator: "\n"))

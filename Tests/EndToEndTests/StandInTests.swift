@@ -1,0 +1,69 @@
+import LocalAPI
+import SyncCore
+import Testing
+
+extension EndToEnd {
+    /// Somebody else where the hub should be.
+    @Suite("In the hub's place", .disabled(if: Namespaces.obstacle != nil, Comment(rawValue: Namespaces.obstacle ?? "")))
+    struct StandInTests {
+        @Test("A captive portal is recognised however it answers and is offered neither work nor credentials; without it work goes")
+        func portals() async throws {
+            // Each waits half a minute for the probe that finds the portal gone.
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for manner in ["page", "redirect", "empty"] {
+                    group.addTask { try await portal(manner) }
+                }
+                try await group.waitForAll()
+            }
+        }
+
+        private func portal(_ manner: String) async throws {
+            let cable = Namespaces.Cable.wan
+            try await FieldStand.with([cable]) { stand in
+                try await stand.network.pull(cable)
+                try await stand.until("offline") { $0.connectivity.state == "offline" }
+                try await stand.standIn(manner)
+                let waiting = try await stand.enqueue(1, .critical)
+                try await stand.network.plug(cable)
+                let status = try await stand.until("captive by \(manner)") { $0.connectivity.state == "captive" }
+                #expect(status.outbox.deferred.map(\.reason) == ["captive"], "\(manner)")
+                if manner == "redirect" { #expect(status.connectivity.portalURL == "http://login.example/") }
+                #expect(try await stand.ask("why", waiting).object?["reason"]?.text == "captive", "\(manner)")
+                #expect(try await stand.agentctl("status").text.contains("portal"), "\(manner)")
+
+                let log = await stand.standInLog
+                #expect(log.contains("GET /v1/probe?n="), "\(manner): \(log)")
+                for secret in ["Authorization", "Bearer", "POST", "Sync-Device"] {
+                    #expect(!log.contains(secret), "\(manner): \(log)")
+                }
+                #expect(try await stand.hubMutations("applied") == 0, "\(manner)")
+
+                try await stand.endStandIn()
+                try await stand.until("online without the portal") { $0.connectivity.state == "online" }
+                try await stand.untilHubHas(1)
+            }
+        }
+
+        @Test("A hub that accepts and never answers holds work back, loses none, and gets it once it answers again")
+        func stalled() async throws {
+            try await FieldStand.with([.wan]) { stand in
+                try await stand.enqueue(1, .critical)
+                try await stand.untilHubHas(1)
+                try await stand.standIn("silence")
+                try await stand.enqueue(2, .critical)
+                let status = try await stand.until("a hub that does not answer") { status in
+                    status.outbox.deferred.contains { ["backoff", "degraded"].contains($0.reason) }
+                }
+                #expect(status.outbox.open == 1)
+                #expect(status.sync.lastError?.isEmpty == false)
+                #expect(await stand.standInLog.contains("connection to \(FieldStand.port)"))
+
+                try await stand.endStandIn()
+                try await stand.untilHubHas(2)
+                let settled = try await stand.until("everything settled") { $0.outbox.open == 0 }
+                #expect(settled.outbox.count(.done) == 2)
+                #expect(try await stand.hubRecords("readings").count == 2)
+            }
+        }
+    }
+}
