@@ -35,7 +35,7 @@ package struct LinkBudgets: Hashable, Sendable {
     }
 
     package var isUsedUp: Bool { day?.isUsedUp == true || month?.isUsedUp == true }
-    var isEmpty: Bool { day == nil && month == nil }
+    package var isEmpty: Bool { day == nil && month == nil }
 
     /// `{"day":{"used","limit","level","resets_at"},"month":{…}}`
     func write(to writer: inout JSONWriter) {
