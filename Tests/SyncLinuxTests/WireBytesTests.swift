@@ -120,7 +120,10 @@ private final class PrivateLoopback: @unchecked Sendable {
             }
         }
         try run {
-            guard unshare(CLONE_NEWNET) == 0 else { throw OpenSSL.Failure(text: "unshare: \(errno)") }
+            // CLONE_NEWNET of sched.h, unshare(2): glibc shows them to GNU sources only, which Swift's module is not.
+            let symbol = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "unshare")
+            let unshare = unsafeBitCast(symbol, to: (@convention(c) (Int32) -> Int32)?.self)
+            guard unshare?(0x4000_0000) == 0 else { throw OpenSSL.Failure(text: "unshare: \(errno)") }
             let ip = try Process.run(
                 URL(fileURLWithPath: "/usr/sbin/ip"), arguments: ["link", "set", "lo", "up", "mtu", "1500", "gso_max_segs", "1"])
             ip.waitUntilExit()
