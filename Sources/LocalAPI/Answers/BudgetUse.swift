@@ -18,6 +18,12 @@ package struct BudgetUse: Hashable, Sendable {
         self.resetsAt = resetsAt
     }
 
+    package init(_ budget: Budget) {
+        self.init(
+            used: Int64(budget.used), limit: Int64(budget.limit), level: budget.level.rawValue,
+            resetsAt: budget.resetsAt)
+    }
+
     /// Only critical work goes, or nothing.
     package var isUsedUp: Bool {
         level == BudgetLevel.reserve.rawValue || level == BudgetLevel.spent.rawValue
