@@ -1,152 +1,207 @@
-/// What traffic is decided about.
-package enum TrafficClass: Hashable, Sendable, CaseIterable {
-    case critical, normal, bulk, pull
+/// The policy table of PROTOCOL F. The first row that objects decides; traffic that no row objects to goes.
+///
+///     row            critical     normal    bulk   media    large    pull              diagnostics
+///     1 readiness    wait         wait      wait   wait     wait     wait              wait
+///     2 low battery  wait (a)     wait      wait   wait     wait     wait              wait
+///     3 budget       reserve      wait      wait   wait     wait     reserve, critical wait
+///     4 roaming      <= 32 KiB    wait      wait   wait     wait     critical, 60 min  wait
+///     5 metered      go           wait (b)  wait   wait (c) wait (c) critical, 30 min  <= 16 KiB a day
+///     6 saver        go           go        go     go       wait     go                wait
+///     7 window       go           go        wait   wait     wait     go                wait
+///
+/// (a) With `power.allow_critical` at most 32 KiB go, down to 5 %. (b) Starvation: a device that only has a metered link
+/// would never send normal work, so it goes once no unmetered link was seen, or the oldest of it has waited, for
+/// `metered.max_age`; not while the budget is soft. (c) As (b), after 7 days, and counted for each file by itself.
+///
+/// `--force` beats rows 2 and 4 to 7. Asking row after row, each for an objection, keeps the table monotone: a row that
+/// lets something through (b) does not hide a later one that would not.
+package enum Policy {
+    /// What a single critical request may have on a low battery or while roaming.
+    package static let smallRequestBytes = 32 << 10
+    /// Diagnostics over metered links.
+    package static let diagnosticsBytesPerDay = 16 << 10
 
-    package init(_ priority: Priority) {
-        switch priority {
-        case .critical: self = .critical
-        case .normal: self = .normal
-        case .bulk: self = .bulk
-        }
+    /// - Parameters:
+    ///   - bytes: What is to be sent now: of a batch, or a piece of a file. 0: not known yet; ask
+    ///     ``largestRequest(_:in:now:)`` how much it may be.
+    ///   - since: When it was enqueued; only files are asked.
+    package static func decide(
+        _ traffic: TrafficClass, in situation: Situation, now: Timestamp, bytes: Int = 0, since: Timestamp? = nil
+    ) -> Verdict {
+        explain(traffic, in: situation, now: now, bytes: bytes, since: since).verdict
     }
 
-    package var name: String {
-        switch self {
-        case .critical: "critical"
-        case .normal: "normal"
-        case .bulk: "bulk"
-        case .pull: "pull"
+    /// As ``decide(_:in:now:bytes:since:)``, with what decided and what would have to change.
+    package static func explain(
+        _ traffic: TrafficClass, in situation: Situation, now: Timestamp, bytes: Int = 0, since: Timestamp? = nil
+    ) -> Explanation {
+        let question = Question(traffic: traffic, bytes: max(0, bytes), since: since, now: now)
+        let rows: [(PolicyRule, (Question, Situation) -> Objection?)] = [
+            (.readiness, readiness), (.lowBattery, lowBattery), (.budget, budget), (.roaming, roaming),
+            (.metered, metered), (.batterySaver, batterySaver), (.window, window),
+        ]
+        for (rule, ask) in rows {
+            let yieldsToForce = rule != .readiness && rule != .budget
+            if yieldsToForce && situation.isForced { continue }
+            guard let objection = ask(question, situation) else { continue }
+            var reliefs = objection.reliefs
+            if let until = objection.until { reliefs.append(.time(until)) }
+            if yieldsToForce { reliefs.append(.force) }
+            return Explanation(
+                traffic: traffic, verdict: .defer(Deferral(objection.reason, until: objection.until)), rule: rule,
+                reliefs: reliefs, link: situation.uplink?.name)
         }
+        return Explanation(traffic: traffic, verdict: .allow, rule: .otherwise, reliefs: [])
     }
-}
 
-/// "Yes", or "not now" with a fixed reason and, where known, until when.
-package enum Verdict: Hashable, Sendable {
-    case allow
-    case `defer`(Deferral)
-}
-
-package struct Deferral: Hashable, Sendable {
-    /// Fixed codes (PROTOCOL F). Programs act on them; people read ``sentence``.
-    package enum Reason: String, Hashable, Sendable, CaseIterable {
-        case offline, captive, degraded, auth, paused, backoff, breaker
-        case lowBattery = "low_battery"
-        case batterySaver = "battery_saver"
-        case metered, roaming, budget, window, order, dependency, conflict
-        case blobWait = "blob_wait"
-
-        /// Completes "… waits because".
-        package var sentence: String {
-            switch self {
-            case .offline: "no link has carrier, an address and a route to the hub"
-            case .captive: "the network answers in the hub's place (a captive portal or a proxy)"
-            case .degraded: "the link is up, but the hub does not answer"
-            case .auth: "the hub refuses this device's credentials"
-            case .paused: "an operator paused the sync"
-            case .backoff: "the last attempt failed and the next one is not due yet"
-            case .breaker: "the hub has failed for a long time; only a small probe is sent"
-            case .lowBattery: "the battery is low and not charging"
-            case .batterySaver: "the battery is being saved for small transfers"
-            case .metered: "the link is metered"
-            case .roaming: "the modem is roaming"
-            case .budget: "the data budget of the link is used up"
-            case .window: "it is outside the time window for this traffic"
-            case .order: "an earlier mutation of the same record must go first"
-            case .dependency: "a mutation that it depends on has not been accepted yet"
-            case .conflict: "its record has a conflict that somebody must resolve"
-            case .blobWait: "a file that it points to must be uploaded first"
+    /// The most bytes that one request of this class may have; `nil`: no limit. Means nothing while the class is deferred.
+    package static func largestRequest(_ traffic: TrafficClass, in situation: Situation) -> Int? {
+        var limits = situation.budgets.map { $0.left(forCritical: traffic.usesReserve) }
+        if !situation.isForced {
+            let isSmall = situation.power >= .low || (situation.uplink?.isRoaming ?? false)
+            if traffic == .critical && isSmall { limits.append(smallRequestBytes) }
+            if traffic == .diagnostics && situation.uplink?.isMetered ?? false {
+                limits.append(max(0, diagnosticsBytesPerDay - max(0, situation.diagnosticsSentToday)))
             }
         }
+        return limits.min()
     }
 
-    package var reason: Reason
-    package var until: Timestamp?
-
-    package init(_ reason: Reason, until: Timestamp? = nil) {
-        self.reason = reason
-        self.until = until
+    private struct Question {
+        var traffic: TrafficClass
+        var bytes: Int
+        var since: Timestamp?
+        var now: Timestamp
     }
-}
 
-/// What can be reached right now (PROTOCOL E1).
-package enum Reachability: String, Hashable, Sendable, CaseIterable {
-    /// No link with carrier, address and route.
-    case offline
-    /// A link is there; the hub has not answered on it yet.
-    case connecting
-    /// Something else answers in the hub's place.
-    case captive
-    /// The link works, the hub does not answer.
-    case degraded
-    /// The hub answers, and refuses us.
-    case auth
-    case online
-}
+    private struct Objection {
+        var reason: Deferral.Reason
+        var until: Timestamp?
+        var reliefs: [Relief] = []
 
-/// How much the battery allows (PROTOCOL E3, with hysteresis).
-package enum PowerLevel: String, Hashable, Sendable, CaseIterable {
-    /// Mains, charging, or charge enough.
-    case ample
-    /// Discharging below `saver`: small transfers only.
-    case saver
-    /// Discharging below `low`: nothing but, where allowed, critical work.
-    case low
-    /// As `low`, and so empty that not even critical work goes.
-    case exhausted
-}
-
-/// How much of a link's budget is left (PROTOCOL F). The harder of day and month counts.
-package enum BudgetLevel: String, Hashable, Sendable, CaseIterable {
-    case open
-    /// 80 % are used: the starvation rule is off, pulls are half as frequent.
-    case soft
-    /// All but the tenth that is kept for critical work is used.
-    case reserve
-    case spent
-}
-
-/// Everything that a policy decision looks at.
-package struct Situation: Hashable, Sendable {
-    package var reachability: Reachability
-    package var pause: EngineMemory.Pause?
-    /// Wall time before which no attempt is made: backoff, or the server's wish.
-    package var retryAt: Timestamp?
-    /// The hub has failed for so long that only a probe is sent (PROTOCOL G3).
-    package var isBreakerOpen = false
-    /// `nil`: none, or not known yet.
-    package var uplink: Uplink?
-    package var power = PowerLevel.ample
-    package var budget = BudgetLevel.open
-    /// When the used-up period ends.
-    package var budgetResetsAt: Timestamp?
-    /// When an unmetered link was last usable; `nil`: never seen by this installation.
-    package var unmeteredSeenAt: Timestamp?
-    /// When the oldest waiting mutation of normal priority was enqueued.
-    package var oldestNormalAt: Timestamp?
-    /// Whether the configured time windows are open now, and when that changes. Without windows they are always open.
-    package var isWindowOpen = true
-    package var windowOpensAt: Timestamp?
-
-    package init(reachability: Reachability, pause: EngineMemory.Pause? = nil, retryAt: Timestamp? = nil) {
-        self.reachability = reachability
-        self.pause = pause
-        self.retryAt = retryAt
+        init(_ reason: Deferral.Reason, until: Timestamp? = nil, _ reliefs: Relief...) {
+            self.reason = reason
+            self.until = until
+            self.reliefs = reliefs
+        }
     }
-}
 
-/// The policy table of PROTOCOL F, as far as its inputs exist: first matching rule decides.
-package enum Policy {
-    package static func decide(_ traffic: TrafficClass, in situation: Situation, now: Timestamp) -> Verdict {
+    // MARK: Rows
+
+    private static func readiness(_ question: Question, _ situation: Situation) -> Objection? {
+        let now = question.now
         if let pause = situation.pause, pause.until.map({ $0 > now }) ?? true {
-            return .defer(Deferral(.paused, until: pause.until))
+            return Objection(.paused, until: pause.until, .resume)
         }
         let retryAt = situation.retryAt.flatMap { $0 > now ? $0 : nil }
         switch situation.reachability {
-        case .offline: return .defer(Deferral(.offline))
-        case .captive: return .defer(Deferral(.captive, until: retryAt))
-        case .auth: return .defer(Deferral(.auth, until: retryAt))
-        case .degraded: return .defer(Deferral(.degraded, until: retryAt))
-        case .connecting, .online: return retryAt.map { .defer(Deferral(.backoff, until: $0)) } ?? .allow
+        case .offline: return Objection(.offline, .link)
+        case .captive: return Objection(.captive, until: retryAt, .login)
+        case .auth: return Objection(.auth, until: retryAt, .credentials)
+        case .connecting, .online, .degraded:
+            if situation.isBreakerOpen { return Objection(.breaker, until: retryAt, .answer) }
+            if situation.reachability == .degraded { return Objection(.degraded, until: retryAt, .answer) }
+            return retryAt.map { Objection(.backoff, until: $0) }
         }
     }
+
+    private static func lowBattery(_ question: Question, _ situation: Situation) -> Objection? {
+        guard situation.power >= .low else { return nil }
+        let charge = Relief.charge(percent: situation.settings.lowEndsAtPercent)
+        if question.traffic == .critical, situation.settings.allowsCritical, situation.power == .low {
+            if question.bytes <= smallRequestBytes { return nil }
+            return Objection(.lowBattery, charge, .fewerBytes(smallRequestBytes))
+        }
+        return Objection(.lowBattery, charge)
+    }
+
+    private static func budget(_ question: Question, _ situation: Situation) -> Objection? {
+        let usesReserve = question.traffic.usesReserve
+        if situation.budget >= (usesReserve ? .spent : .reserve) {
+            return Objection(.budget, until: situation.budgetResets(from: usesReserve ? .spent : .reserve), .budget)
+        }
+        // A budget is hard: what does not fit any more is not begun.
+        let tight = situation.budgets.filter { question.bytes > $0.left(forCritical: usesReserve) }
+        guard let left = tight.map({ $0.left(forCritical: usesReserve) }).min() else { return nil }
+        let resets = tight.compactMap(\.resetsAt)
+        return Objection(.budget, until: resets.count == tight.count ? resets.max() : nil, .fewerBytes(left), .budget)
+    }
+
+    private static func roaming(_ question: Question, _ situation: Situation) -> Objection? {
+        guard let uplink = situation.uplink, uplink.isRoaming else { return nil }
+        switch question.traffic {
+        case .pull: return nil
+        case .critical:
+            if question.bytes <= smallRequestBytes { return nil }
+            return Objection(.roaming, .home, .unmeteredLink, .fewerBytes(smallRequestBytes))
+        case .normal, .bulk, .media, .largeMedia, .diagnostics: return Objection(.roaming, .home, .unmeteredLink)
+        }
+    }
+
+    private static func metered(_ question: Question, _ situation: Situation) -> Objection? {
+        guard let uplink = situation.uplink, uplink.isMetered else { return nil }
+        let now = question.now
+        switch question.traffic {
+        case .critical, .pull: return nil
+        case .bulk: return Objection(.metered, .unmeteredLink)
+        case .normal:
+            return patience(starvation(of: situation, now), situation, now)
+        case .media, .largeMedia:
+            return patience(question.since.map { min($0, now).advanced(by: situation.settings.mediaMaxAge) }, situation, now)
+        case .diagnostics:
+            let sent = max(0, situation.diagnosticsSentToday)
+            let left = max(0, diagnosticsBytesPerDay - sent)
+            if left > 0 && question.bytes <= left { return nil }
+            if question.bytes > diagnosticsBytesPerDay {
+                return Objection(.metered, .unmeteredLink, .fewerBytes(diagnosticsBytesPerDay))
+            }
+            return Objection(.metered, until: UTCDay(now).next.start, .unmeteredLink)
+        }
+    }
+
+    /// Waits for an unmetered link until `end`, which does not count while the budget is soft.
+    private static func patience(_ end: Timestamp?, _ situation: Situation, _ now: Timestamp) -> Objection? {
+        guard situation.budget >= .soft else {
+            if let end, end <= now { return nil }
+            return Objection(.metered, until: end, .unmeteredLink)
+        }
+        let resets = situation.budgetResets(from: .soft)
+        let until = end.flatMap { end in resets.map { max($0, end) } }
+        return Objection(.metered, until: until, .unmeteredLink)
+    }
+
+    private static func batterySaver(_ question: Question, _ situation: Situation) -> Objection? {
+        guard situation.power >= .saver else { return nil }
+        switch question.traffic {
+        case .critical, .normal, .bulk, .media, .pull: return nil
+        case .largeMedia, .diagnostics:
+            return Objection(.batterySaver, .charge(percent: situation.settings.saverEndsAtPercent))
+        }
+    }
+
+    private static func window(_ question: Question, _ situation: Situation) -> Objection? {
+        guard !situation.isWindowOpen else { return nil }
+        switch question.traffic {
+        case .critical, .normal, .pull: return nil
+        case .bulk, .media, .largeMedia, .diagnostics: return Objection(.window, until: situation.windowOpensAt)
+        }
+    }
+
+    // MARK: Starvation
+
+    /// When normal work need not wait for an unmetered link any longer; `nil` when nothing is known to wait by.
+    private static func starvation(of situation: Situation, _ now: Timestamp) -> Timestamp? {
+        // A time in the future was written by a wrong clock: counted from now, it ends.
+        [situation.unmeteredSeenAt, situation.oldestNormalAt].compactMap { $0 }
+            .map { min($0, now).advanced(by: situation.settings.meteredMaxAge) }.min()
+    }
+
+    static func isStarved(_ situation: Situation, _ now: Timestamp) -> Bool {
+        starvation(of: situation, now).map { $0 <= now } ?? false
+    }
+}
+
+extension TrafficClass {
+    /// May use the tenth of a budget that is kept.
+    fileprivate var usesReserve: Bool { self == .critical || self == .pull }
 }

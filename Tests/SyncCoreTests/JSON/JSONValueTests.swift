@@ -43,6 +43,10 @@ struct JSONValueTests {
             Pair(left: "1e400", right: "1e401", isEqual: false),
             Pair(left: #""\u0041""#, right: "\"A\"", isEqual: true),
             Pair(left: #""\/""#, right: "\"/\"", isEqual: true),
+            Pair(left: #""\u0041""#, right: "\"B\"", isEqual: false),
+            Pair(left: #""\\a""#, right: "\"a\"", isEqual: false),
+            Pair(left: "\"\"", right: "\"a\"", isEqual: false),
+            Pair(left: "\"ab\"", right: "\"ac\"", isEqual: false),
             Pair(left: "\"\u{E9}\"", right: "\"e\u{301}\"", isEqual: false),
             Pair(left: #"{"a":1,"b":2}"#, right: #"{"b":2.0,"a":1}"#, isEqual: true),
             Pair(left: #"{"a":1}"#, right: #"{"a":1,"b":null}"#, isEqual: false),
@@ -109,7 +113,7 @@ struct JSONValueTests {
                 writer.null()
                 writer.object { _ in }
                 writer.array { writer in writer.bool(true) }
-                writer.raw("[1.0]".utf8)
+                writer.raw("[1.0]")
             }
             writer.member("text", "q\"")
             writer.member("flag", false)

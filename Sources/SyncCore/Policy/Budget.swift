@@ -1,0 +1,59 @@
+/// How much of a link's budget is left (PROTOCOL F). The harder of day and month counts.
+package enum BudgetLevel: String, Hashable, Sendable, CaseIterable, Comparable {
+    case open
+    /// 80 % are used: the starvation rule is off, pulls are half as frequent.
+    case soft
+    /// All but the tenth that is kept for critical work is used.
+    case reserve
+    case spent
+
+    package static func < (left: BudgetLevel, right: BudgetLevel) -> Bool { left.rank < right.rank }
+
+    private var rank: Int { BudgetLevel.allCases.firstIndex(of: self) ?? 0 }
+}
+
+/// A period's budget and what of it is used, up and down together.
+///
+///     limit 20,000,000: soft from 16,000,000, reserve from 18,000,000, spent from 20,000,000
+///
+/// No number that comes in can make it overflow or turn negative.
+package struct Budget: Hashable, Sendable {
+    /// Bytes; 0 means that nothing may be sent.
+    package let limit: Int
+    package private(set) var used: Int
+    /// When the period ends and the count begins again.
+    package var resetsAt: Timestamp?
+
+    package init(limit: Int, used: Int = 0, resetsAt: Timestamp? = nil) {
+        self.limit = max(0, limit)
+        self.used = max(0, used)
+        self.resetsAt = resetsAt
+    }
+
+    package var level: BudgetLevel {
+        if used >= limit { return .spent }
+        if used >= limit - limit / 10 { return .reserve }
+        return used >= limit - limit / 5 ? .soft : .open
+    }
+
+    /// Bytes that may still be sent; those of critical work may use the reserve.
+    package func left(forCritical isCritical: Bool) -> Int {
+        max(0, (isCritical ? limit : limit - limit / 10) - used)
+    }
+
+    /// The share that is used, in whole percent, at most 100.
+    package var percentUsed: Int {
+        used >= limit ? 100 : Int((Double(used) / Double(limit)) * 100)
+    }
+
+    package mutating func spend(_ bytes: Int) {
+        used = used.saturatingAdd(max(0, bytes))
+    }
+}
+
+extension Int {
+    package func saturatingAdd(_ other: Int) -> Int {
+        let (sum, overflow) = addingReportingOverflow(other)
+        return overflow ? (other > 0 ? .max : .min) : sum
+    }
+}

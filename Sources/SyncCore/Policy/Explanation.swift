@@ -1,0 +1,104 @@
+/// Rows of the policy table (PROTOCOL F), in the order in which they are asked.
+package enum PolicyRule: String, Hashable, Sendable, CaseIterable {
+    /// Paused, not online, refused, backoff, breaker.
+    case readiness
+    case lowBattery = "low_battery"
+    case budget, roaming, metered
+    case batterySaver = "battery_saver"
+    case window
+    case otherwise
+
+    /// 1 to 8.
+    package var row: Int { (PolicyRule.allCases.firstIndex(of: self) ?? 0) + 1 }
+}
+
+/// What would let deferred traffic go.
+package enum Relief: Hashable, Sendable {
+    /// It goes then by itself, if nothing else has come up.
+    case time(Timestamp)
+    /// `agentctl resume`
+    case resume
+    case link, unmeteredLink, home, answer, login, credentials
+    case charge(percent: Int)
+    /// Only so much may be sent at once.
+    case fewerBytes(Int)
+    /// More budget, for who cannot wait until it begins again.
+    case budget
+    /// `agentctl sync --force`
+    case force
+
+    package var code: String {
+        switch self {
+        case .time: "time"
+        case .resume: "resume"
+        case .link: "link_up"
+        case .unmeteredLink: "unmetered_link"
+        case .home: "home_network"
+        case .answer: "hub_answers"
+        case .login: "portal_passed"
+        case .credentials: "credentials"
+        case .charge: "battery"
+        case .fewerBytes: "fewer_bytes"
+        case .budget: "budget"
+        case .force: "force"
+        }
+    }
+
+    /// Completes "it goes …".
+    package var sentence: String {
+        switch self {
+        case .time(let time): "at \(time)"
+        case .resume: "when somebody resumes the sync"
+        case .link: "when a link with a route to the hub is up"
+        case .unmeteredLink: "when an unmetered link is up"
+        case .home: "when the modem is in its home network"
+        case .answer: "when the hub answers"
+        case .login: "when somebody has passed the network's login page"
+        case .credentials: "when the hub accepts this device's credentials"
+        case .charge(let percent): "when the battery is at \(percent) % or charging"
+        case .fewerBytes(let bytes): "if it has at most \(bytes) bytes"
+        case .budget: "when the budget is raised"
+        case .force: "with `agentctl sync --force`"
+        }
+    }
+}
+
+/// Why traffic goes or waits: what `agentctl why`, `plan` and `status` show.
+package struct Explanation: Hashable, Sendable {
+    package var traffic: TrafficClass
+    package var verdict: Verdict
+    /// The row that decided.
+    package var rule: PolicyRule
+    /// What would have to change, each by itself enough for this row. Empty when the verdict is to allow.
+    package var reliefs: [Relief]
+    /// Name of the uplink, where the row is about it.
+    var link: String?
+
+    package var deferral: Deferral? {
+        if case .defer(let deferral) = verdict { deferral } else { nil }
+    }
+
+    /// One sentence: "normal mutations wait because the link wwan0 is metered; they go when an unmetered link is up, at
+    /// 2026-11-21T20:59:00.000Z, or with `agentctl sync --force`".
+    package var sentence: String {
+        guard let deferral else { return "\(traffic.subject) may go" }
+        var text = "\(traffic.subject) wait because \(reason(deferral.reason))"
+        if !reliefs.isEmpty { text += "; they go " + Self.listed(reliefs.map(\.sentence)) }
+        return text
+    }
+
+    private func reason(_ reason: Deferral.Reason) -> String {
+        guard let link else { return reason.sentence }
+        return switch reason {
+        case .metered: "the link \(link) is metered"
+        case .roaming: "the modem \(link) is roaming"
+        case .budget: "the data budget of \(link) does not allow it"
+        default: reason.sentence
+        }
+    }
+
+    private static func listed(_ parts: [String]) -> String {
+        guard parts.count > 1, let last = parts.last else { return parts.first ?? "" }
+        return parts.dropLast().joined(separator: ", ") + (parts.count > 2 ? ", or " : " or ") + last
+    }
+}

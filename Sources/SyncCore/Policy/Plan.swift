@@ -1,0 +1,87 @@
+/// Something that waits, as a plan sees it.
+package struct PlanItem: Hashable, Sendable {
+    /// Of the mutation or blob; of a pull the entity.
+    package var id: String
+    package var traffic: TrafficClass
+    package var bytes: Int
+    package var since: Timestamp?
+    /// It waits for a reason of its own, whatever the link: an earlier mutation, a conflict, a file.
+    package var blockedBy: Deferral.Reason?
+
+    package init(
+        id: String, traffic: TrafficClass, bytes: Int, since: Timestamp? = nil, blockedBy: Deferral.Reason? = nil
+    ) {
+        self.id = id
+        self.traffic = traffic
+        self.bytes = max(0, bytes)
+        self.since = since
+        self.blockedBy = blockedBy
+    }
+}
+
+/// What would be sent in a situation, in order, and what would wait and why. Nothing is sent for it.
+///
+/// It asks ``Policy/explain(_:in:now:bytes:since:)``, as the engine does, and lets every item use up the budget before it
+/// asks about the next one. Files go in pieces, so one may fit in part.
+package struct Plan: Hashable, Sendable {
+    package struct Step: Hashable, Sendable {
+        package var item: PlanItem
+        /// Of it, what would be sent now.
+        package var bytes: Int
+    }
+
+    package struct Wait: Hashable, Sendable {
+        package var item: PlanItem
+        /// Of it, what would wait.
+        package var bytes: Int
+        package var reason: Deferral
+        package var sentence: String
+        /// `nil`: no row of the policy, but a reason of the item's own.
+        package var explanation: Explanation?
+    }
+
+    package private(set) var steps: [Step] = []
+    package private(set) var waits: [Wait] = []
+    package private(set) var bytes = 0
+
+    /// Bytes of a file that are sent at once (PROTOCOL H, `chunk_metered`).
+    package static let piece = 256 << 10
+
+    /// - Parameter items: In the order in which they were enqueued.
+    package init(_ items: [PlanItem], in situation: Situation, now: Timestamp) {
+        var situation = situation
+        for traffic in Plan.order {
+            for item in items where item.traffic == traffic { add(item, &situation, now) }
+        }
+    }
+
+    /// A cycle pulls, then pushes by priority, then sends files and diagnostics (PROTOCOL G0).
+    private static let order: [TrafficClass] = [.pull, .critical, .normal, .bulk, .media, .largeMedia, .diagnostics]
+
+    private mutating func add(_ item: PlanItem, _ situation: inout Situation, _ now: Timestamp) {
+        if let reason = item.blockedBy {
+            waits.append(Wait(
+                item: item, bytes: item.bytes, reason: Deferral(reason),
+                sentence: "\(item.id) waits because \(reason.sentence)", explanation: nil))
+            return
+        }
+        let isFile = item.traffic == .media || item.traffic == .largeMedia
+        var sent = 0
+        var obstacle: Explanation?
+        repeat {
+            let piece = isFile ? min(Plan.piece, item.bytes - sent) : item.bytes
+            let answer = Policy.explain(item.traffic, in: situation, now: now, bytes: piece, since: item.since)
+            guard case .allow = answer.verdict else {
+                obstacle = answer
+                break
+            }
+            situation.spend(piece, item.traffic)
+            sent += piece
+        } while sent < item.bytes
+        if sent > 0 || obstacle == nil { steps.append(Step(item: item, bytes: sent)) }
+        bytes = bytes.saturatingAdd(sent)
+        guard let obstacle, let deferral = obstacle.deferral else { return }
+        waits.append(Wait(
+            item: item, bytes: item.bytes - sent, reason: deferral, sentence: obstacle.sentence, explanation: obstacle))
+    }
+}

@@ -1,0 +1,41 @@
+/// What a pull may ask for, and how often one is made (the column "pull" of the policy table).
+package struct PullTerms: Hashable, Sendable {
+    package enum Entities: String, Hashable, Sendable, CaseIterable {
+        case all
+        /// Those whose configured priority is critical.
+        case critical
+    }
+
+    package var entities: Entities
+    /// Between two periodic pulls.
+    package var interval: Duration
+
+    package init(entities: Entities, interval: Duration) {
+        self.entities = entities
+        self.interval = interval
+    }
+}
+
+extension Policy {
+    /// While roaming.
+    static let roamingPullInterval: Duration = .seconds(3_600)
+
+    /// - Returns: `nil` when ``decide(_:in:now:bytes:since:)`` defers pulls.
+    package static func pullTerms(in situation: Situation, now: Timestamp) -> PullTerms? {
+        guard case .allow = decide(.pull, in: situation, now: now) else { return nil }
+        let settings = situation.settings
+        var terms = PullTerms(entities: .all, interval: settings.pullInterval)
+        if let uplink = situation.uplink {
+            if uplink.isMetered || uplink.isRoaming {
+                terms.interval = max(terms.interval, settings.meteredPullInterval)
+                // Whoever only ever has a metered link would otherwise never learn of anything that is not critical.
+                let isStarved = !uplink.isRoaming && situation.budget < .soft && isStarved(situation, now)
+                if !situation.isForced && !isStarved { terms.entities = .critical }
+            }
+            if uplink.isRoaming { terms.interval = max(terms.interval, roamingPullInterval) }
+        }
+        if situation.budget >= .soft { terms.interval *= 2 }
+        if situation.budget >= .reserve { terms.entities = .critical }
+        return terms
+    }
+}
