@@ -12,7 +12,7 @@ extension Agent {
             let facts = try store.reads.facts(at: now)
             return EngineStart(
                 memory: try store.memory(), replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
-                hasWork: facts.count(.pending, .inFlight) > 0, linkIsUp: true)
+                waiting: facts.waitingPriorities, conditions: .plain)
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -36,6 +36,7 @@ extension Agent {
             case .report(let report): note(report)
             case .wake(let at): plan(at)
             case .send(let request): send(request)
+            case .probe(let id): probe(id)
             case .store(let command): ask(command)
             }
         }
@@ -61,6 +62,15 @@ extension Agent {
         call = Task(executorPreference: executor) { [weak self] in
             let result = await hub.send(request, replica: replica)
             await self?.handle(.answered(request.id, result, sent: sent))
+        }
+    }
+
+    private func probe(_ id: UInt64) {
+        let hub = hub
+        let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
+        call = Task(executorPreference: executor) { [weak self] in
+            let isGood = await hub.probe(nonce: nonce)
+            await self?.handle(.probed(id, isGood: isGood))
         }
     }
 

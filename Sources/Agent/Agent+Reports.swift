@@ -31,6 +31,10 @@ extension Agent {
                 "mass_delete",
                 "a full listing would have removed suspiciously many records of \(entities.map(\.text).joined(separator: ", ")); "
                     + "nothing was removed")
+        case .breaker(let before, let after):
+            log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
+        case .stalled(let detail):
+            raise("stalled", "nothing was synced although it should have been (\(detail)); this is the agent's own fault")
         case .setAside(let key, let detail):
             log.warning("a mutation fails alone and is tried later", metadata: ["mutation": "\(key)", "error": "\(detail)"])
         }

@@ -30,6 +30,8 @@ package actor Agent {
     var wake: LoopTimer?
     var call: Task<Void, Never>?
     var hasStopped = false
+    /// For the nonces of probes.
+    var nonces: SeededRandom
 
     // Observers.
     var gate: AccessGate
@@ -69,7 +71,9 @@ package actor Agent {
         var random = SeededRandom(seed: environment.seed)
         // The real one comes with the store's first answer.
         let replica = ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))
-        engine = SyncEngine(settings: configuration.engineSettings(spread: environment.spread), replica: replica, random: random)
+        nonces = SeededRandom(seed: random.next())
+        let settings = configuration.engineSettings(device: parts.device, spread: environment.spread)
+        engine = SyncEngine(settings: settings, replica: replica, random: random)
         gate = AccessGate(rules: configuration.access)
         events = EventStreams(reader: parts.reader, executor: executor)
     }

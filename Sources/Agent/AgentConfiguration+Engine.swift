@@ -4,17 +4,24 @@ package import SyncStore
 
 extension AgentConfiguration {
     /// What of the configuration the engine decides by.
-    package func engineSettings(spread: Duration) -> SyncEngine.Settings {
+    package func engineSettings(device: DeviceID, spread: Duration) -> SyncEngine.Settings {
         var settings = SyncEngine.Settings()
         settings.spread = spread
         settings.timer.debounce = sync.debounce
         // Whoever waits longer between two changes still wants them sent together; the ceiling keeps the ratio.
         settings.timer.debounceMax = max(sync.debounce * 5, .seconds(1))
         settings.timer.bulkDelay = min(sync.pullInterval, .seconds(60))
-        settings.timer.pullInterval = sync.pullInterval
+        settings.timer.phase = CycleTimer.phase(of: device)
+        settings.policy.pullInterval = sync.pullInterval
+        settings.policy.meteredPullInterval = sync.meteredPullInterval
+        settings.policy.meteredMaxAge = metered.maxAge
+        settings.policy.allowsCritical = power.allowsCritical
+        settings.policy.lowEndsAtPercent = power.lowPercent + power.marginPercent
+        settings.policy.saverEndsAtPercent = power.saverPercent + power.marginPercent
         settings.backoff = Backoff(cap: sync.maxBackoff)
         settings.agent = AgentVersion.current
         settings.platform = AgentVersion.platform
+        settings.criticalEntities = Set(rules.entities.filter { $0.value.priority == .critical }.keys)
         settings.entities = rules.entities.filter { $0.value.kind != .event }.keys.sorted()
         return settings
     }

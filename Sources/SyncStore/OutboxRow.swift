@@ -60,6 +60,9 @@ struct OutboxRow {
         self.rid = rid
     }
 
+    /// Pending or in flight: the hub has given no verdict yet.
+    var isUnsettled: Bool { state == .pending || state == .inFlight }
+
     var ledgerGroup: Ledger.Group { Ledger.Group(aid: aid, eid: eid, priority: priority, state: state) }
 
     func insert(into database: Database) throws(StoreError) {

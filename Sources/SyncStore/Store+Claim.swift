@@ -3,7 +3,7 @@ package import SyncCore
 extension Store {
     /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
     ///
-    /// By priority, then by `seq`, at least one if any is eligible. Nothing overtakes an older mutation of its record, and an
+    /// By priority, then by `seq`, at least one if any is eligible and not too large. Nothing overtakes an older mutation of its record, and an
     /// atomic list goes whole or not at all. Work is in proportion to what is taken, not to what waits.
     ///
     /// - Returns: `nil` when nothing is eligible.
@@ -45,8 +45,8 @@ extension Store {
             let rows = try database.all(
                 """
                 SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
-                WHERE m.state = 1 ORDER BY m.claim, m.priority, m.seq LIMIT ?
-                """, .int(max(1, limits.mutations) + Limits.atomicMutations)
+                WHERE m.state = 1 AND m.priority <= ? ORDER BY m.claim, m.priority, m.seq LIMIT ?
+                """, .int(limits.leastPriority.rawValue), .int(max(1, limits.mutations) + Limits.atomicMutations)
             ) { row throws(StoreError) in ClaimRow(row) }
             let damaged = rows.filter { !$0.isSound }
             if damaged.isEmpty {
@@ -148,6 +148,7 @@ struct ClaimSelection {
                 return
             }
             let unit = try unit(of: candidate, in: store)
+            if isTooLarge(unit) { continue }
             // Whatever failed alone spoils no batch of others, and nobody waits behind it for more than its own request.
             let isAlone = unit.contains { $0.outbox.isAlone }
             guard fits(unit), !isAlone || taken.isEmpty else { return }
@@ -168,10 +169,11 @@ struct ClaimSelection {
         while let first = rest.first {
             let unit = rest.prefix { $0.unit == first.unit }
             let isAlone = unit.contains { $0.outbox.isAlone }
+            rest = rest.dropFirst(unit.count)
+            if chosen.isTooLarge(Array(unit)) { continue }
             guard chosen.fits(Array(unit)), !isAlone || chosen.taken.isEmpty else { break }
             chosen.taken += unit
             chosen.bytes += unit.reduce(0) { $0 + $1.payload.contentBytes }
-            rest = rest.dropFirst(unit.count)
             if isAlone { break }
         }
         return chosen.taken
@@ -180,6 +182,11 @@ struct ClaimSelection {
     private func fits(_ unit: [ClaimRow]) -> Bool {
         let size = unit.reduce(0) { $0 + $1.payload.contentBytes }
         return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size <= limits.bytes)
+    }
+
+    /// What follows in its record waits behind it.
+    private func isTooLarge(_ unit: [ClaimRow]) -> Bool {
+        limits.mutationBytes.map { max in unit.reduce(0) { $0 + $1.payload.contentBytes } > max } ?? false
     }
 
     private static func isBefore(_ left: ClaimRow, _ right: ClaimRow) -> Bool {

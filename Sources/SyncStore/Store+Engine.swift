@@ -105,6 +105,7 @@ extension EngineMemory {
     fileprivate var stored: String {
         var object: JSONObject = ["failures": .int(failures)]
         object["epoch"] = epoch.map { .string($0) }
+        if isBreakerOpen { object["breaker_open"] = .bool(true) }
         object["not_before_ms"] = notBefore.map { .int($0.milliseconds) }
         object["last_success_ms"] = lastSuccess.map { .int($0.milliseconds) }
         object["last_error"] = lastError.map { .string($0) }
@@ -129,6 +130,6 @@ extension EngineMemory {
         self.init(
             epoch: object["epoch"]?.text, notBefore: time("not_before_ms"), failures: Int(clamping: object["failures"]?.int ?? 0),
             pause: pause, lastSuccess: time("last_success_ms"), lastError: object["last_error"]?.text,
-            lastErrorAt: time("last_error_ms"))
+            lastErrorAt: time("last_error_ms"), isBreakerOpen: object["breaker_open"]?.bool ?? false)
     }
 }

@@ -94,7 +94,7 @@ extension Store {
 
     /// A more urgent mutation lends its priority to all that must go before it: older ones of its record, what it depends
     /// on, its parents' creates; to the atomic lists that these are in, and so on. So the order of a record is kept by
-    /// taking mutations by priority and then by `seq`.
+    /// taking mutations by priority and then by `seq`; and what is in flight before it is settled with it.
     func raisePriorities(before row: OutboxRow, _ intent: EnqueueIntent) throws(StoreError) {
         guard row.priority != .bulk else { return }
         var work: [(rid: Int64, before: Int64)] = []
@@ -129,7 +129,7 @@ extension Store {
         var work = work
         while let next = work.popLast() {
             let slower = try database.all(
-                "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state = 0 AND priority > ? ORDER BY seq",
+                "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state IN (0, 1) AND priority > ? ORDER BY seq",
                 .int(next.rid), .int(next.before), .int(priority.rawValue)
             ) { row throws(StoreError) in OutboxRow(row) }
             for older in slower { try raise(older, to: priority, &work) }
@@ -139,7 +139,7 @@ extension Store {
     private func raise(
         _ row: OutboxRow, to priority: Priority, _ work: inout [(rid: Int64, before: Int64)]
     ) throws(StoreError) {
-        for member in try row.group.map(groupMembers) ?? [row] where member.state == .pending && member.priority > priority {
+        for member in try row.group.map(groupMembers) ?? [row] where member.isUnsettled && member.priority > priority {
             // Another member may have been here first.
             guard try outboxRow(member.seq)?.priority == member.priority else { continue }
             try database.run(

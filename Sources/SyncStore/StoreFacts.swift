@@ -6,6 +6,10 @@ package struct StoreFacts: Hashable, Sendable {
     package var createdAt: Timestamp
     /// Mutations by state and priority; with ``pruned`` they add up to ``enqueued``.
     package var counts: [MutationState: [Priority: Int64]]
+    /// Of what is pending or in flight.
+    package var waitingPriorities: Set<Priority> {
+        Set([MutationState.pending, .inFlight].flatMap { (counts[$0] ?? [:]).filter { $0.value > 0 }.keys })
+    }
     /// Open mutations by app.
     package var openByApp: [AppName: Int64]
     /// All that were ever accepted here. Equal to the sum of ``counts``, at every moment.

@@ -27,6 +27,7 @@ final class SimAgent {
     /// How wrong the wall clock is.
     var wallError: Duration = .zero
     var linkIsUp = true
+    var conditions: Conditions { linkIsUp ? .plain : .offline }
     /// The stamps of what is enqueued now are known to be doubtful.
     var clockIsDoubtful = false
 

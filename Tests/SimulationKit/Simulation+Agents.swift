@@ -19,7 +19,7 @@ extension Simulation {
         say("agent \(agent.index) starts, boot \(agent.bootID), replica \(store.replica)")
         try verify(agent)
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = scenario.pullInterval
+        settings.policy.pullInterval = scenario.pullInterval
         settings.spread = scenario.spread
         settings.agent = "simulated"
         settings.entities = Entities.mirrored
@@ -31,7 +31,7 @@ extension Simulation {
             .started(
                 EngineStart(
                     memory: memory, replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
-                    hasWork: facts.count(.pending, .inFlight) > 0, linkIsUp: agent.linkIsUp)), to: agent)
+                    waiting: facts.waitingPriorities, conditions: agent.conditions)), to: agent)
         if isHealed { try feed(.resumed, to: agent) }
         extendDrain(for: agent)
     }
@@ -59,6 +59,7 @@ extension Simulation {
         case .send(let call):
             try begin(.call(call.id), agent)
             send(call, agent)
+        case .probe(let id): plan(.probed(agent: agent.index, life: agent.life, id), in: chance(upTo: .milliseconds(300)))
         case .wake(let at):
             agent.wakeID += 1
             queue.plan(.wake(agent: agent.index, life: agent.life, id: agent.wakeID), at: max(now, agent.world(at)))
@@ -157,6 +158,12 @@ extension Simulation {
             count("restarted streams")
             say("agent \(agent.index) lists anew: \(entities.map(\.text))")
         case .massDelete: count("mass deletions")
+        case .breaker(_, let to):
+            count("breaker \(to.rawValue)")
+            say("agent \(agent.index) breaker \(to.rawValue)")
+        case .stalled(let detail):
+            count("stalls")
+            say("agent \(agent.index) stalled: \(detail)")
         case .setAside(let key, let detail):
             count("set aside")
             say("agent \(agent.index) sets \(name(of: key)) aside: \(detail)")

@@ -72,7 +72,7 @@ extension Simulation {
 
     private func describe(_ agent: SimAgent) -> String {
         guard let engine = agent.engine else { return "down" }
-        let next = engine.nextCycleAt.map { "next cycle in \(agent.boot(now).duration(to: $0).milliseconds / 1_000) s" } ?? "nothing planned"
+        let next = engine.nextCycleAt(at: agent.moment(at: now)).map { "next cycle in \(agent.boot(now).duration(to: $0).milliseconds / 1_000) s" } ?? "nothing planned"
         return "\(engine.cycle.map { "in \($0.step)" } ?? "idle"), \(next), \(engine.memory.lastError ?? "no error")"
     }
 

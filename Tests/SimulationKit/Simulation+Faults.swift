@@ -100,7 +100,7 @@ extension Simulation {
         agent.linkIsUp = up
         say("agent \(agent.index) link \(up ? "up" : "down")")
         if !up { count("link losses") }
-        try feed(.link(up: up), to: agent)
+        try feed(.conditions(agent.conditions), to: agent)
     }
 
     // MARK: The end of the faults

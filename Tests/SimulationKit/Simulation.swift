@@ -18,6 +18,7 @@ package final class Simulation {
         /// An engine's wake-up. Meant for one process, as the following two are.
         case wake(agent: Int, life: Int, id: Int)
         case command(agent: Int, life: Int, StoreCommand)
+        case probed(agent: Int, life: Int, UInt64)
         case answered(agent: Int, life: Int, call: UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
         /// A request reaches the hub.
         case arrives(Flight)
@@ -111,6 +112,10 @@ package final class Simulation {
         case .command(let index, let life, let command): try perform(command, agents[index], life: life)
         case .answered(let index, let life, let call, let result, let sent):
             try deliver(result, of: call, sent: sent, to: agents[index], life: life)
+        case .probed(let index, let life, let id):
+            let agent = agents[index]
+            guard agent.life == life else { return }
+            try feed(.probed(id, isGood: hub.isUp && agent.linkIsUp), to: agent)
         case .arrives(let flight): try arrive(flight)
         case .appActs: try appActs()
         case .appSays(let index): try say(agents[index])

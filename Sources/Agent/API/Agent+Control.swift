@@ -162,7 +162,7 @@ extension Agent {
         log.logLevel = configuration.log.level.loggerLevel
         gate.use(configuration.access)
         hub.use(configuration.hubSettings(device: device))
-        handle(.settings(configuration.engineSettings(spread: environment.spread)))
+        handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
         store.run { store, _ throws(StoreError) in

@@ -90,7 +90,7 @@ extension Agent {
             lastErrorAt: memory.lastErrorAt, attempt: Int64(memory.failures),
             notBefore: memory.notBefore.flatMap { $0 > now.wall ? $0 : nil }, pause: memory.pause,
             isCaughtUp: engine.isCaughtUp, badReplies: observed.badReplies)
-        if engine.cycle == nil, memory.pause == nil, let next = engine.nextCycleAt {
+        if engine.cycle == nil, memory.pause == nil, let next = engine.nextCycleAt(at: now) {
             sync.nextAt = now.wall.advanced(by: max(.zero, now.instant.duration(to: next)))
         }
         if let clock = engine.clock.offset(at: now) {
@@ -121,7 +121,7 @@ extension SyncEngine.Step {
         switch self {
         case .greeting: "hello"
         case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica: "settle"
-        case .loadingStreams, .pulling, .applyingPull, .restartingStreams: "pull"
+        case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams: "pull"
         case .claiming, .pushing, .recordingResults, .settingAside: "push"
         case .housekeeping, .remembering: "housekeeping"
         }

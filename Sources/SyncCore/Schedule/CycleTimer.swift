@@ -1,27 +1,30 @@
 /// When the next sync cycle is due: a handful of wishes, each with its own delay, and two things that hold all of them back.
 ///
 /// A wish is never lost: it stays until a cycle that serves it begins. Wishes that come during a cycle wait for the next. A
-/// cycle that only pulls does not serve what waits to be pushed, nor the other way round.
+/// cycle that only pulls does not serve what waits to be pushed, nor the other way round; and what the policy does not allow
+/// is neither due nor served.
 package struct CycleTimer: Hashable, Sendable {
     package struct Settings: Hashable, Sendable {
         package var debounce: Duration = .seconds(2)
         package var debounceMax: Duration = .seconds(10)
         package var criticalDelay: Duration = .milliseconds(200)
         package var bulkDelay: Duration = .seconds(60)
-        package var pullInterval: Duration = .seconds(60)
+        /// Places the periodic pulls of this device within their interval (``phase(of:)``); `nil`: an interval after the last
+        /// one, wherever that is.
+        package var phase: UInt64?
 
         package init() {}
     }
 
     package enum Wish: Hashable, Sendable {
         case enqueued(Priority)
-        /// Periodic pull: the interval has run since the last one.
+        /// Periodic pull: the interval begins now, unless it runs already.
         case pullDue
         /// Work was left when the cycle's time was up, an attempt failed, something changed: any whole cycle will do.
         case again(at: Instant)
         /// First contact after a start or a gap. The moment was drawn by the caller, and nothing but critical work and requests
         /// goes before it, however long it has been due: a fleet must not come back as one.
-        case reconnected(at: Instant)
+        case spread(until: Instant)
         /// A mutation may be tried again from then on: a cycle that begins earlier does not serve it.
         case due(at: Instant)
         /// An operator or an app asked. Backoff holds it back unless it is forced.
@@ -34,12 +37,12 @@ package struct CycleTimer: Hashable, Sendable {
     private var normalFirst: Instant?
     private var normalLast: Instant?
     private var bulkFirst: Instant?
-    private var pullAt: Instant?
+    private var pullSince: Instant?
     private var againAt: Instant?
     private var workAt: Instant?
     private var requestedAt: Instant?
     private var forcedAt: Instant?
-    private var spreadUntil: Instant?
+    package private(set) var spreadUntil: Instant?
     /// No attempt before this, unless somebody asks for one (backoff).
     package private(set) var retryAt: Instant?
     /// No attempt at all before this (the server's `Retry-After`).
@@ -56,11 +59,9 @@ package struct CycleTimer: Hashable, Sendable {
             normalFirst = normalFirst ?? now
             normalLast = now
         case .enqueued(.bulk): bulkFirst = bulkFirst ?? now
-        case .pullDue: pullAt = pullAt ?? now.advanced(by: settings.pullInterval)
+        case .pullDue: pullSince = pullSince ?? now
         case .again(let at): againAt = min(againAt ?? at, at)
-        case .reconnected(let at):
-            againAt = min(againAt ?? at, at)
-            spreadUntil = at
+        case .spread(let until): spreadUntil = until
         case .due(let at): workAt = min(workAt ?? at, at)
         case .requested(let isForced): if isForced { forcedAt = now } else { requestedAt = now }
         }
@@ -71,14 +72,18 @@ package struct CycleTimer: Hashable, Sendable {
         workAt = moment
     }
 
-    /// A cycle begins and serves every wish that lies in its scope.
-    package mutating func began(_ scope: SyncRequest.Scope = .all, now: Instant) {
+    /// A cycle begins and serves every wish that lies in its scope and within what is allowed.
+    package mutating func began(
+        _ scope: SyncRequest.Scope = .all, under allowed: Allowance, pulls: Bool, now: Instant
+    ) {
         (requestedAt, forcedAt, retryAt, spreadUntil) = (nil, nil, nil, nil)
         if scope != .pull {
-            (criticalAt, normalFirst, normalLast, bulkFirst) = (nil, nil, nil, nil)
-            if let at = workAt, at <= now { workAt = nil }
+            if allowed.allows(.critical) { criticalAt = nil }
+            if allowed.allows(.normal) { (normalFirst, normalLast) = (nil, nil) }
+            if allowed.allows(.bulk) { bulkFirst = nil }
+            if allowed.push != nil, let at = workAt, at <= now { workAt = nil }
         }
-        if scope != .push { pullAt = nil }
+        if scope != .push, pulls { pullSince = nil }
         if scope == .all || scope == .full { againAt = nil }
     }
 
@@ -87,17 +92,24 @@ package struct CycleTimer: Hashable, Sendable {
         self.notBefore = notBefore
     }
 
-    /// The moment at which a cycle is due; `nil` when nobody wishes for one.
-    package var dueAt: Instant? {
-        let normalAt = zip(normalFirst, normalLast).map { first, last in
-            min(last.advanced(by: settings.debounce), first.advanced(by: settings.debounceMax))
+    /// The moment at which a cycle is due; `nil` when nobody wishes for one that is allowed.
+    ///
+    /// - Parameter forced: What is allowed to a cycle that an operator forces.
+    package func dueAt(_ allowed: Allowance, forced: Allowance) -> Instant? {
+        var ordinary: [Instant] = []
+        if allowed.allows(.normal), let first = normalFirst, let last = normalLast {
+            ordinary.append(min(last.advanced(by: settings.debounce), first.advanced(by: settings.debounceMax)))
         }
-        let bulkAt = bulkFirst?.advanced(by: settings.bulkDelay)
-        var ordinary = [normalAt, bulkAt, pullAt, againAt, workAt].compactMap { $0 }.min()
-        if let wished = ordinary, let spreadUntil { ordinary = max(wished, spreadUntil) }
-        var due = [ordinary, criticalAt, requestedAt].compactMap { $0 }.min()
+        if allowed.allows(.bulk), let first = bulkFirst { ordinary.append(first.advanced(by: settings.bulkDelay)) }
+        if let terms = allowed.pull, let at = pullAt(terms.interval) { ordinary.append(at) }
+        if allowed.push != nil, let workAt { ordinary.append(workAt) }
+        if !allowed.isNothing, let againAt { ordinary.append(againAt) }
+        var due = ordinary.min()
+        if let wished = due, let spreadUntil { due = max(wished, spreadUntil) }
+        if allowed.allows(.critical), let criticalAt { due = min(due ?? criticalAt, criticalAt) }
+        if !allowed.isNothing, let requestedAt { due = min(due ?? requestedAt, requestedAt) }
         if let held = due, let retryAt { due = max(held, retryAt) }
-        if let forcedAt { due = min(due ?? forcedAt, forcedAt) }
+        if !forced.isNothing, let forcedAt { due = min(due ?? forcedAt, forcedAt) }
         if let wished = due, let notBefore { due = max(wished, notBefore) }
         return due
     }
@@ -105,11 +117,24 @@ package struct CycleTimer: Hashable, Sendable {
     /// Until when backoff or the server's wish holds everything back.
     package var heldUntil: Instant? { [retryAt, notBefore].compactMap { $0 }.max() }
 
-    package func isDue(now: Instant) -> Bool {
-        dueAt.map { $0 <= now } ?? false
-    }
-}
+    // MARK: Periodic pulls
 
-private func zip<A, B>(_ a: A?, _ b: B?) -> (A, B)? {
-    if let a, let b { (a, b) } else { nil }
+    /// When the next periodic pull is due; `nil` while none is planned.
+    ///
+    /// With a phase, pulls are made at the device's own place in the interval, whatever else began cycles in between: the
+    /// first place that is at least half an interval away.
+    package func pullAt(_ interval: Duration) -> Instant? {
+        guard let pullSince else { return nil }
+        let step = interval.nanoseconds
+        guard let phase = settings.phase, step > 1 else { return pullSince.advanced(by: interval) }
+        let earliest = pullSince.nanoseconds.saturatingAdd(step / 2)
+        let place = Int64(phase % UInt64(step))
+        let behind = (earliest % step + step) % step
+        return Instant(nanoseconds: earliest.saturatingAdd((place - behind + step) % step))
+    }
+
+    /// The same for a device for ever, and evenly spread over a fleet (PROTOCOL G4).
+    package static func phase(of device: DeviceID) -> UInt64 {
+        SHA256.hash(Array(device.text.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
 }

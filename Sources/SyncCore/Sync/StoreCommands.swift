@@ -1,7 +1,7 @@
 /// What the engine asks of the store. Each command is one transaction that keeps the invariant named beside it; its answer
 /// comes back to the engine as an event.
 package enum StoreCommand: Sendable {
-    /// The mutations whose outcome is unknown, in the order they were claimed, unchanged.
+    /// The mutations whose outcome is unknown, in the order they were claimed, unchanged; of them those within the limits.
     case loadInFlight(BatchLimits)
     /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
     case claim(BatchLimits)
@@ -47,11 +47,14 @@ package struct BatchLimits: Hashable, Sendable {
     package var bytes: Int
     /// Only this priority or more urgent.
     package var leastPriority: Priority
+    /// A mutation, or an atomic list, with more payload than this stays where it is; `nil`: none is too large.
+    package var mutationBytes: Int?
 
-    package init(mutations: Int, bytes: Int, leastPriority: Priority = .bulk) {
+    package init(mutations: Int, bytes: Int, leastPriority: Priority = .bulk, mutationBytes: Int? = nil) {
         self.mutations = mutations
         self.bytes = bytes
         self.leastPriority = leastPriority
+        self.mutationBytes = mutationBytes
     }
 }
 
@@ -155,6 +158,8 @@ package struct EngineMemory: Hashable, Sendable {
     package var notBefore: Timestamp?
     /// Consecutive failed cycles.
     package var failures: Int
+    /// The hub had failed for so long that only probes were sent.
+    package var isBreakerOpen: Bool
     /// Paused by an operator, until then or for good.
     package var pause: Pause?
     package var lastSuccess: Timestamp?
@@ -175,8 +180,9 @@ package struct EngineMemory: Hashable, Sendable {
 
     package init(
         epoch: String? = nil, notBefore: Timestamp? = nil, failures: Int = 0, pause: Pause? = nil,
-        lastSuccess: Timestamp? = nil, lastError: String? = nil, lastErrorAt: Timestamp? = nil
+        lastSuccess: Timestamp? = nil, lastError: String? = nil, lastErrorAt: Timestamp? = nil, isBreakerOpen: Bool = false
     ) {
+        self.isBreakerOpen = isBreakerOpen
         self.epoch = epoch
         self.notBefore = notBefore
         self.failures = failures

@@ -10,8 +10,14 @@ extension SyncEngine {
             session: session, began: moment.instant, scope: request?.scope ?? .all, step: .loadingInFlight,
             outcome: CycleOutcome(session: session))
         cycle?.isRequested = request != nil
-        timer.began(request?.scope ?? .all, now: moment.instant)
+        cycle?.isForced = request?.isForced ?? false
+        cycle?.isTrial = breaker.state == .halfOpen
+        let allowed = allowed(at: moment)
+        cycle?.pullIsDue = allowed.pull.flatMap { timer.pullAt($0.interval) }.map { $0 <= moment.instant } ?? false
+        timer.began(request?.scope ?? .all, under: allowed, pulls: mayPull(under: allowed), now: moment.instant)
         request = nil
+        (quietUntil, hasNoRequestsLeft) = (nil, false)
+        watchdog.tried(at: moment.instant)
         retryAt = nil
         couldNotSave = false
         effects.append(.report(.cycleBegan(session: session)))
@@ -49,12 +55,14 @@ extension SyncEngine {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
                 note(facts, sent: sent, at: moment)
+                noteRate(facts, at: moment)
                 hubIs(.online, cause: "the hub answered", &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
                 cycle?.wasAnswered = true
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
+                    breaker.answered()
                     // Only an answer that made sense may say whose history ours is.
                     if memory.epoch == nil { memory.epoch = facts.epoch }
                 } catch {
@@ -75,10 +83,12 @@ extension SyncEngine {
             if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
             sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
             pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
+            hubSpread = hello.spread
             greetedAt = moment.instant
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
             let response = try results(body, of: batch)
+            endTrial(&effects)
             sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: false)
             advance(to: .recordingSettled)
             effects.append(.store(.applyResults(response.results, next: nil)))
@@ -86,6 +96,7 @@ extension SyncEngine {
             let response = try PullMessages.readResponse(body)
             if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
             try check(response, against: asked)
+            endTrial(&effects)
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
             let gone = response.errors.filter(\.isExpired).map(\.entity)
             if gone.count < response.errors.count { cycle?.missedStreams = true }
@@ -95,13 +106,14 @@ extension SyncEngine {
             effects.append(.store(.applyPull(response)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)
+            endTrial(&effects)
             noteOwnCommits(response)
             sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
             // What was left without a verdict is still in flight: the next cycle settles it.
             if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
-            let goesOn = !isOverBudget(at: moment) && !isHalted(at: moment)
-            advance(to: .recordingResults(more: goesOn))
-            effects.append(.store(.applyResults(response.results, next: goesOn ? sizer.limits() : nil)))
+            let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
+            advance(to: .recordingResults(next: next?.leastPriority))
+            effects.append(.store(.applyResults(response.results, next: next)))
         default: return
         }
     }
@@ -163,6 +175,7 @@ extension SyncEngine {
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         case (.loadingInFlight, .batch(let batch?, _)):
             noteSent(batch)
+            guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             send(.settle, PushMessages.request(batch, config: nil), at: moment, &effects) { .settling(batch, call: $0) }
         case (.loadingInFlight, .batch(nil, let retryAt)):
             // A cycle that only pulls must not forget it; otherwise the claim knows better.
@@ -172,19 +185,22 @@ extension SyncEngine {
             record(summary, at: moment)
             // Nothing settled: asking again would be the same question.
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
-            if isOverBudget(at: moment) {
-                // Nothing may be pulled or pushed before all is settled; the next cycle goes on with that.
-                timer.wish(.again(at: moment.instant), now: moment.instant)
-                return keepHouse(at: moment, &effects)
-            }
+            // Nothing may be pulled or pushed before all is settled; the next cycle goes on with that.
+            if mustEnd(at: moment) { return goOnLater(at: moment, &effects) }
             loadInFlight(at: moment, &effects)
         case (.adoptingReplica(let adopted), .done):
             // Only now: had the store refused, the hub would take us for somebody new and nobody would settle anything.
             (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
             greetedAt = nil
             loadInFlight(at: moment, &effects)
+        case (.lookingForUnsettled, .batch(let unsettled, _)):
+            if unsettled != nil { return push(at: moment, &effects) }
+            loadStreams(&effects)
         case (.loadingStreams, .streams(let streams)):
-            let wanted = cycle?.hasPulledForConflicts == true ? streams.filter { cycle?.conflicted.contains($0.entity) == true } : streams
+            let isSecondLook = cycle?.hasPulledForConflicts == true
+            let wanted = streams.filter { stream in
+                (!isSecondLook || cycle?.conflicted.contains(stream.entity) == true) && mayPull(stream.entity, at: moment)
+            }
             if cycle?.scope == .full {
                 cycle?.scope = .all
                 let fresh = wanted.map { StreamPosition(entity: $0.entity, cursor: nil) }
@@ -194,17 +210,18 @@ extension SyncEngine {
         case (.applyingPull(let next, let gone), .pullApplied(let summary)):
             applied(summary, next, gone, at: moment, &effects)
         case (.restartingStreams(let next), .done): pull(next, at: moment, &effects)
-        case (.claiming, .batch(let batch, let retryAt)):
+        case (.claiming(let least), .batch(let batch, let retryAt)):
             noteRetry(retryAt, at: moment)
+            if batch == nil { watchdog.drained(downTo: least) }
             pushOrEnd(batch, at: moment, &effects)
-        case (.recordingResults(let goesOn), .resultsApplied(let summary, let next)):
+        case (.recordingResults(let least), .resultsApplied(let summary, let next)):
             record(summary, at: moment)
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
-            if !goesOn {
+            guard let least else {
                 if isHalted(at: moment) { return halt(at: moment, &effects) }
-                timer.wish(.again(at: moment.instant), now: moment.instant)
-                return keepHouse(at: moment, &effects)
+                return goOnLater(at: moment, &effects)
             }
+            if next == nil { watchdog.drained(downTo: least) }
             pushOrEnd(next, at: moment, &effects)
         case (.settingAside(let error?), .done):
             endInFailure(error.detail, kind: error.kind, retry: error.retry, asked: error.asked, at: moment, &effects)
@@ -233,6 +250,7 @@ extension SyncEngine {
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
             return push(at: moment, &effects)
         }
+        if quietUntil != nil { return goOnLater(at: moment, &effects) }
         if (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) {
             // Local changes must not wait for ever behind a huge backlog: push, and go on with the pages in the next cycle.
             timer.wish(.again(at: moment.instant), now: moment.instant)
@@ -275,12 +293,29 @@ extension SyncEngine {
 
     mutating func loadInFlight(at moment: Moment, _ effects: inout [SyncEffect]) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
+        if hasNoRequestsLeft { return goOnLater(at: moment, &effects) }
+        guard let limits = limits(at: moment) else { return pullOrPush(at: moment, &effects) }
         advance(to: .loadingInFlight)
-        effects.append(.store(.loadInFlight(sizer.limits())))
+        effects.append(.store(.loadInFlight(limits)))
     }
 
     private mutating func pullOrPush(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard cycle?.scope != .push, needsPull(at: moment) else { return push(at: moment, &effects) }
+        if pushesFirst {
+            pushesFirst = false
+            return push(at: moment, &effects)
+        }
+        let allowed = allowed(at: moment)
+        // A trial is a push where there is something to push.
+        guard cycle?.scope != .push, cycle?.isTrial != true, mayPull(under: allowed), needsPull(at: moment) else {
+            return push(at: moment, &effects)
+        }
+        if allowed.push == .bulk, allowed.mutationBytes == nil { return loadStreams(&effects) }
+        // What may not be settled now must not be in a base that is pulled either.
+        advance(to: .lookingForUnsettled)
+        effects.append(.store(.loadInFlight(BatchLimits(mutations: 1, bytes: 1))))
+    }
+
+    private mutating func loadStreams(_ effects: inout [SyncEffect]) {
         advance(to: .loadingStreams)
         effects.append(.store(.loadStreams))
     }
@@ -290,16 +325,36 @@ extension SyncEngine {
     private func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
-        return headSeenAt.duration(to: moment.instant) >= min(settings.timer.pullInterval, .seconds(60))
+        return headSeenAt.duration(to: moment.instant) >= min(settings.policy.pullInterval, .seconds(60))
+    }
+
+    /// A link that costs something is pulled over when that is due, or somebody asks.
+    private func mayPull(under allowed: Allowance) -> Bool {
+        guard let terms = allowed.pull else { return false }
+        return terms.entities == .all || cycle?.pullIsDue == true || cycle?.isRequested == true
     }
 
     mutating func pull(_ streams: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
         // The hub takes so many in one request and no more; the others are asked for with the next page.
+        let streams = streams.filter { mayPull($0.entity, at: moment) }
+        guard !streams.isEmpty else { return push(at: moment, &effects) }
         cycle?.unasked = Array(streams.dropFirst(PullMessages.streamsMax))
-        let streams = Array(streams.prefix(PullMessages.streamsMax))
+        let asked = Array(streams.prefix(PullMessages.streamsMax))
         let request = PullRequest(
-            streams: streams, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
-        send(.pull, PullMessages.request(request), at: moment, &effects) { .pulling(streams, call: $0) }
+            streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
+        send(.pull, PullMessages.request(request), at: moment, &effects) { .pulling(asked, call: $0) }
+    }
+
+    /// Asked before each page. What is left out is no news up to the hub's head, so it is not caught up with.
+    private mutating func mayPull(_ entity: EntityName, at moment: Moment) -> Bool {
+        switch allowed(at: moment).pull?.entities {
+        case .all: return true
+        // Whoever may push may learn what became of it.
+        case .critical where settings.criticalEntities.contains(entity) || cycle?.conflicted.contains(entity) == true: return true
+        case .critical, nil:
+            cycle?.missedStreams = true
+            return false
+        }
     }
 
     mutating func restart(
@@ -316,34 +371,67 @@ extension SyncEngine {
         guard cycle?.scope != .pull else { return keepHouse(at: moment, &effects) }
         // Before the claim: what is claimed counts as sent.
         if isHalted(at: moment) { return halt(at: moment, &effects) }
-        advance(to: .claiming)
-        effects.append(.store(.claim(sizer.limits())))
+        if hasNoRequestsLeft {
+            pushesFirst = true
+            return goOnLater(at: moment, &effects)
+        }
+        guard let limits = limits(at: moment) else { return keepHouse(at: moment, &effects) }
+        advance(to: .claiming(limits.leastPriority))
+        effects.append(.store(.claim(limits)))
     }
 
     private mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let batch {
             noteSent(batch)
+            // The verdict may have changed while the store claimed it. It counts as sent, and is settled when it may go.
+            guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             return send(.push, PushMessages.request(batch, config: nil), at: moment, &effects) { .pushing(batch, call: $0) }
         }
-        if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts {
+        if cycle?.isTrial == true, cycle?.scope != .push {
+            // Nothing to push: then a pull is the trial.
+            cycle?.isTrial = false
+            return pullOrPush(at: moment, &effects)
+        }
+        if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts, allowed(at: moment).pull != nil {
             self.cycle?.hasPulledForConflicts = true
-            advance(to: .loadingStreams)
-            effects.append(.store(.loadStreams))
-            return
+            return loadStreams(&effects)
         }
         keepHouse(at: moment, &effects)
     }
 
-    /// Nothing may be sent any more: somebody paused, or the link went down. Checked before every call, so that a cycle ends
-    /// at its next step. Nothing failed; what is left is for the next cycle.
+    /// Nothing may be sent any more: somebody paused, the link went down, or it costs too much now. Checked before every
+    /// call, so that a cycle ends at its next step. Nothing failed; what is left is for the next cycle.
     private func isHalted(at moment: Moment) -> Bool {
-        !linkIsUp || isPaused(at: moment)
+        allowed(at: moment).isNothing
     }
 
     private mutating func halt(at moment: Moment, _ effects: inout [SyncEffect]) {
-        cycle?.outcome.error = linkIsUp ? "paused" : "the link went down"
+        if !conditions.hasLink {
+            cycle?.outcome.error = "the link went down"
+        } else if isPaused(at: moment) {
+            cycle?.outcome.error = "paused"
+        } else {
+            let reason = allowed(at: moment).deferral?.reason.sentence
+            cycle?.outcome.error = reason.map { "not now: " + $0 } ?? "not now"
+        }
         timer.wish(.again(at: moment.instant), now: moment.instant)
         saveOrFinish(at: moment, &effects)
+    }
+
+    /// Work is left, and this cycle has no time, no requests or no trust for it.
+    private mutating func goOnLater(at moment: Moment, _ effects: inout [SyncEffect]) {
+        var next = max(moment.instant, quietUntil ?? moment.instant)
+        // The whole fleet has found the hub alive again.
+        if cycle?.isTrial == true {
+            next = max(next, moment.instant.advanced(by: random.duration(from: .zero, to: hubSpread)))
+            timer.wish(.spread(until: next), now: moment.instant)
+        }
+        timer.wish(.again(at: next), now: moment.instant)
+        keepHouse(at: moment, &effects)
+    }
+
+    private func mustEnd(at moment: Moment) -> Bool {
+        isOverBudget(at: moment) || quietUntil != nil || cycle?.isTrial == true
     }
 
     private func isOverBudget(at moment: Moment) -> Bool {
@@ -366,7 +454,11 @@ extension SyncEngine {
         memory.lastError = nil
         memory.lastErrorAt = nil
         lastFailureWasTheLinks = false
-        timer.holdBack(retryAt: nil, notBefore: nil)
+        // A whole cycle without a call says nothing new, but neither does the hub's probe lie.
+        if breaker.state == .halfOpen { closeBreaker(&effects) }
+        timer.holdBack(retryAt: nil, notBefore: hasNoRequestsLeft ? quietUntil : nil)
+        showHold(at: moment)
+        memory.notBefore = retryAt
         saveOrFinish(at: moment, &effects)
     }
 
@@ -394,6 +486,7 @@ extension SyncEngine {
         _ kind: HubCall.Kind, _ body: [UInt8], at moment: Moment, _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
     ) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
+        watchdog.tried(at: moment.instant)
         lastCallID += 1
         let call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body)
         advance(to: step(call.id))
@@ -411,6 +504,12 @@ extension SyncEngine {
             seenHead = head
             headSeenAt = moment.instant
         }
+    }
+
+    /// The latest answer counts.
+    private mutating func noteRate(_ facts: HubHeaders, at moment: Moment) {
+        quietUntil = facts.rateLimit?.pause.map { moment.instant.advanced(by: $0) }
+        hasNoRequestsLeft = quietUntil != nil && facts.rateLimit?.remaining == 0
     }
 
     /// When every commit since the head we know is one of our own, we still know everything: the echoes may wait for the

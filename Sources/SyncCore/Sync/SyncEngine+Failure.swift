@@ -23,7 +23,8 @@ extension SyncEngine {
     }
 
     mutating func failed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
-        let asked = refusal.facts?.retryAfter
+        let asked = refusal.facts?.asked
+        noteFailure(refusal, at: moment, &effects)
         if let batch = batchUnderWay, blames(refusal.kind) {
             let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge
             if sizer.failed(batch, isCertain: isCertain), asked == nil { return loadInFlight(at: moment, &effects) }
@@ -106,7 +107,7 @@ extension SyncEngine {
         saveOrFinish(at: moment, &effects)
     }
 
-    private var batchUnderWay: Batch? {
+    var batchUnderWay: Batch? {
         switch cycle?.step {
         case .settling(let batch, _), .pushing(let batch, _): batch
         default: nil

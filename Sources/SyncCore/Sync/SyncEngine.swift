@@ -15,8 +15,12 @@ package struct SyncEngine: Sendable {
     package struct Settings: Hashable, Sendable {
         package var timer = CycleTimer.Settings()
         package var backoff = Backoff()
+        package var breaker = Breaker.Settings()
+        package var policy = PolicySettings()
         /// First contact after a start or a gap is drawn from this long, so that a fleet does not come back as one.
         package var spread: Duration = .seconds(5)
+        /// Pulled over every link; the others wait for one that costs nothing.
+        package var criticalEntities: Set<EntityName> = []
         /// For the hello.
         package var agent = ""
         package var platform = ""
@@ -31,9 +35,24 @@ package struct SyncEngine: Sendable {
     package let ablations: Ablations
     var random: SeededRandom
     var timer: CycleTimer
-    var linkIsUp = true
+    var conditions = Conditions.plain
     /// What is known of the hub over the present link; never `offline`.
     var hub = Reachability.connecting
+    /// What links, power and budgets allowed when we looked last, whatever held us back besides.
+    var termsBefore: Allowance?
+    package internal(set) var breaker: Breaker
+    /// The probe under way, and when it left.
+    var probe: Probe?
+    package internal(set) var watchdog = Watchdog()
+    /// A fleet that finds its hub again is drawn from this long; the hub says it in its hello (`spread_s`).
+    var hubSpread: Duration = .seconds(30)
+    /// The hub has few requests left for us: no further batch before this, and with none left no request at all.
+    var quietUntil: Instant?
+    var hasNoRequestsLeft = false
+    /// The last cycle had to end between its pull and its push.
+    var pushesFirst = false
+    /// When the job under way was begun; `nil` while there is none.
+    var jobBegan: Instant?
     package internal(set) var replica: ReplicaID
     /// Highest `seq` that was ever handed to the network by this replica.
     package internal(set) var maxSentSeq: Int64 = 0
@@ -61,6 +80,7 @@ package struct SyncEngine: Sendable {
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
+    var armedForWatchdog = false
     /// No answer, or a portal's: not the hub's own words, so another link may well do better.
     var lastFailureWasTheLinks = false
 
@@ -70,6 +90,7 @@ package struct SyncEngine: Sendable {
         self.random = random
         self.ablations = ablations
         timer = CycleTimer(settings: settings.timer)
+        breaker = Breaker(settings: settings.breaker)
     }
 
     /// One run through the steps.
@@ -81,6 +102,12 @@ package struct SyncEngine: Sendable {
         package var outcome: CycleOutcome
         /// An operator or an app wanted it.
         var isRequested = false
+        /// An operator said that cost, battery and windows do not matter.
+        var isForced = false
+        /// Whether the periodic pull was due. A link that costs something is pulled over then only.
+        var pullIsDue = false
+        /// It finds out whether the hub is back: one push of a few mutations.
+        var isTrial = false
         var pages = 0
         var unasked: [StreamPosition] = []
         /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
@@ -114,13 +141,17 @@ package struct SyncEngine: Sendable {
         case settling(Batch, call: UInt64)
         case recordingSettled
         case adoptingReplica(ReplicaID)
+        /// Before a pull, when not everything may be settled: what is in flight forbids it.
+        case lookingForUnsettled
         case loadingStreams
         case pulling([StreamPosition], call: UInt64)
         case applyingPull([StreamPosition], restart: [EntityName])
         case restartingStreams(then: [StreamPosition])
-        case claiming
+        /// Down to that priority.
+        case claiming(Priority)
         case pushing(Batch, call: UInt64)
-        case recordingResults(more: Bool)
+        /// With the least priority of the batch that is claimed along, if one is.
+        case recordingResults(next: Priority?)
         /// With the failure that ends the cycle then, if it is not known yet that anything else works.
         case settingAside(Failure?)
         case housekeeping
@@ -134,10 +165,14 @@ package struct SyncEngine: Sendable {
         switch event {
         case .started(let start): begin(with: start, at: moment)
         case .enqueued(let priority):
-            if !(ablations.contains(.wakeLost) && cycle != nil) { timer.wish(.enqueued(priority), now: moment.instant) }
+            if !(ablations.contains(.wakeLost) && cycle != nil) {
+                timer.wish(.enqueued(priority), now: moment.instant)
+                watchdog.enqueued(priority, at: moment.instant)
+            }
         case .requested(let wanted):
             request = merge(request, wanted)
             timer.wish(.requested(isForced: wanted.isForced), now: moment.instant)
+            if wanted.isForced { breaker.probeSoon(at: moment.instant) }
         case .paused(let pause):
             memory.pause = pause
             couldNotSave = false
@@ -146,10 +181,11 @@ package struct SyncEngine: Sendable {
             memory.pause = nil
             couldNotSave = false
             timer.wish(.again(at: moment.instant), now: moment.instant)
-        case .link(let up): linkChanged(up: up, at: moment, &effects)
+        case .conditions(let now): conditionsChanged(to: now, at: moment, &effects)
         case .settings(let settings):
             self.settings = settings
             timer.settings = settings.timer
+            breaker.settings = settings.breaker
             greetedAt = nil
             timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
         case .clockChanged:
@@ -160,27 +196,27 @@ package struct SyncEngine: Sendable {
         case .stored(let answer):
             if cycle == nil { saved(answer) } else { stored(answer, at: moment, &effects) }
         case .answered(let call, let result, let sent): answered(call, result, sent: sent, at: moment, &effects)
+        case .probed(let id, let isGood): probed(id, isGood: isGood, at: moment, &effects)
         }
-        if hasStarted, cycle == nil {
-            // A pause must be on flash before anybody relies on it; everything else can wait for a cycle to end.
-            if memory.pause != remembered.pause, !couldNotSave { saveMemory(&effects) }
-            if saving == nil { beginCycleIfDue(at: moment, &effects) }
+        if hasStarted {
+            noticeVerdict(at: moment)
+            noticeStall(at: moment, &effects)
+            if cycle == nil {
+                // A pause must be on flash before anybody relies on it; everything else can wait for a cycle to end.
+                if memory.pause != remembered.pause, !couldNotSave { saveMemory(&effects) }
+                probeIfDue(at: moment, &effects)
+                if saving == nil { beginCycleIfDue(at: moment, &effects) }
+            }
         }
+        if effects.contains(where: \.isJob) { jobBegan = moment.instant } else if cycle == nil, saving == nil { jobBegan = nil }
         arm(&effects, at: moment)
         return effects
     }
 
-    /// What the policy decides about a class of traffic now.
-    package func verdict(on traffic: TrafficClass, now: Timestamp) -> Verdict {
-        Policy.decide(traffic, in: situation, now: now)
+    /// When the next cycle is planned, as things are now.
+    package func nextCycleAt(at moment: Moment) -> Instant? {
+        timer.dueAt(allowance(at: moment), forced: allowance(at: moment, isForced: true))
     }
-
-    package var situation: Situation {
-        Situation(reachability: reachability, pause: memory.pause, retryAt: retryAt)
-    }
-
-    /// When the next cycle is planned.
-    package var nextCycleAt: Instant? { timer.dueAt }
 
     /// Whether the last pull went to the end of every stream and nothing is known to be newer.
     package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead }
@@ -194,9 +230,13 @@ package struct SyncEngine: Sendable {
         replica = start.replica
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
-        linkIsUp = start.linkIsUp
-        let first = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
-        timer.wish(.reconnected(at: first), now: moment.instant)
+        conditions = start.conditions
+        for priority in start.waiting {
+            timer.wish(.enqueued(priority), now: moment.instant)
+            watchdog.enqueued(priority, at: moment.instant)
+        }
+        let first = firstContact(within: settings.spread, at: moment)
+        if memory.isBreakerOpen { breaker.reopen(probeAt: first) }
         // A server's wish outlives a restart. The wall clock may be wrong by now, so it binds for an hour at most.
         if let notBefore = memory.notBefore, notBefore > moment.wall {
             let rest = min(moment.wall.duration(to: notBefore), .seconds(3600))
@@ -205,26 +245,8 @@ package struct SyncEngine: Sendable {
         }
     }
 
-    private mutating func linkChanged(up: Bool, at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard up != linkIsUp else { return }
-        let before = reachability
-        linkIsUp = up
-        if up {
-            hub = .connecting
-            // Silence and portals of the old link say little about this one; what the hub itself said still holds.
-            if lastFailureWasTheLinks {
-                memory.failures = min(memory.failures, 1)
-                timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
-                showHold(at: moment)
-            }
-            let first = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
-            timer.wish(.reconnected(at: first), now: moment.instant)
-        }
-        effects.append(.report(.reachability(from: before, to: reachability, cause: up ? "link up" : "link down")))
-    }
-
     private mutating func beginCycleIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard timer.isDue(now: moment.instant), linkIsUp, !isPaused(at: moment) else { return }
+        guard let due = nextCycleAt(at: moment), due <= moment.instant else { return }
         memory.pause = nil
         beginCycle(at: moment, &effects)
     }
@@ -235,19 +257,14 @@ package struct SyncEngine: Sendable {
     }
 
     /// Asks for a wake-up when one is needed earlier than the one that is planned. A later one is not worth a timer for each
-    /// enqueue: the earlier fires, finds nothing due, and the next is planned then. During a cycle and a save none is
-    /// needed: their answer is an event.
+    /// enqueue: the earlier fires, finds nothing due, and the next is planned then. During a cycle and a save it is only for
+    /// the watchdog: their answer is an event.
     private mutating func arm(_ effects: inout [SyncEffect], at moment: Moment) {
-        var wanted: Instant?
-        if cycle == nil, saving == nil, hasStarted, linkIsUp, let due = timer.dueAt {
-            switch memory.pause {
-            case nil: wanted = due
-            // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
-            case let pause?: wanted = pause.until.map { max(due, moment.instant.advanced(by: moment.wall.duration(to: $0))) }
-            }
-        }
-        guard let wanted else { return }
-        if let armedWake, armedWake <= wanted { return }
+        guard hasStarted, let wanted = wakeWanted(at: moment) else { return }
+        // One that only watched over a job is of no use when that is done.
+        let isStale = armedForWatchdog && jobBegan == nil
+        if let armedWake, armedWake <= wanted, !isStale { return }
+        armedForWatchdog = jobBegan != nil
         armedWake = wanted
         effects.append(.wake(at: wanted))
     }
@@ -259,7 +276,9 @@ package struct SyncEngine: Sendable {
         }
     }
 
-    package var reachability: Reachability { linkIsUp ? hub : .offline }
+    package var reachability: Reachability {
+        conditions.hasLink && !conditions.isBlocked ? hub : conditions.reachability
+    }
 
     mutating func hubIs(_ next: Reachability, cause: String, _ effects: inout [SyncEffect]) {
         let before = reachability
@@ -291,7 +310,7 @@ package struct SyncEngine: Sendable {
     /// then, the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
         if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
-        if memory.pause != remembered.pause { return true }
+        if memory.pause != remembered.pause || memory.isBreakerOpen != remembered.isBreakerOpen { return true }
         if (memory.failures == 0) != (remembered.failures == 0) { return true }
         if memory.failures >= remembered.failures + 3 { return true }
         guard let success = memory.lastSuccess else { return false }

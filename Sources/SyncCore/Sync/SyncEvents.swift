@@ -8,8 +8,8 @@ package enum SyncEvent: Sendable {
     case requested(SyncRequest)
     case paused(EngineMemory.Pause)
     case resumed
-    /// The uplink came or went.
-    case link(up: Bool)
+    /// Links, power or budgets are not as they were.
+    case conditions(Conditions)
     case settings(SyncEngine.Settings)
     /// The machine was suspended, or the wall clock stepped.
     case clockChanged
@@ -19,15 +19,30 @@ package enum SyncEvent: Sendable {
     case stored(StoreAnswer)
     /// The answer to the one call under way; `sent` is when it left.
     case answered(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
+    /// The answer to ``SyncEffect/probe(_:)``: whether it was the hub that answered.
+    case probed(UInt64, isGood: Bool)
 }
 
 /// What the engine wants done. The shell does them in this order and reports back by events.
 package enum SyncEffect: Sendable {
     case store(StoreCommand)
     case send(HubCall)
+    /// Find out with the smallest request there is whether the hub is back (PROTOCOL E4). The number comes back with the
+    /// answer.
+    case probe(UInt64)
     /// Send ``SyncEvent/timer`` at that time, or as soon as possible when it has passed. Replaces the earlier wish.
     case wake(at: Instant)
     case report(SyncReport)
+}
+
+extension SyncEffect {
+    /// Something that is answered.
+    var isJob: Bool {
+        switch self {
+        case .store, .send: true
+        case .probe, .wake, .report: false
+        }
+    }
 }
 
 package struct EngineStart: Hashable, Sendable {
@@ -35,19 +50,20 @@ package struct EngineStart: Hashable, Sendable {
     package var replica: ReplicaID
     package var maxSentSeq: Int64
     package var ackedSeq: Int64
-    /// Whether mutations wait or are in flight.
-    package var hasWork: Bool
-    package var linkIsUp: Bool
+    /// Priorities of what waits or is in flight.
+    package var waiting: Set<Priority>
+    package var conditions: Conditions
 
     package init(
-        memory: EngineMemory, replica: ReplicaID, maxSentSeq: Int64, ackedSeq: Int64, hasWork: Bool, linkIsUp: Bool
+        memory: EngineMemory, replica: ReplicaID, maxSentSeq: Int64, ackedSeq: Int64, waiting: Set<Priority>,
+        conditions: Conditions
     ) {
         self.memory = memory
         self.replica = replica
         self.maxSentSeq = maxSentSeq
         self.ackedSeq = ackedSeq
-        self.hasWork = hasWork
-        self.linkIsUp = linkIsUp
+        self.waiting = waiting
+        self.conditions = conditions
     }
 }
 
@@ -55,7 +71,8 @@ package struct SyncRequest: Hashable, Sendable {
     package enum Scope: String, Hashable, Sendable, CaseIterable { case all, push, pull, full }
 
     package var scope: Scope
-    /// Overrides backoff; never the server's `Retry-After`, nor a pause.
+    /// Overrides backoff, the cost of the link, the battery and time windows; never the server's `Retry-After`, a pause or
+    /// a budget that is used up. An open breaker is answered with a probe at once.
     package var isForced: Bool
 
     package init(scope: Scope = .all, isForced: Bool = false) {
@@ -79,6 +96,10 @@ package enum SyncReport: Hashable, Sendable {
     case massDelete([EntityName])
     /// One mutation keeps failing alone.
     case setAside(MutationKey, detail: String)
+    /// The hub has failed for long, may be back, is back (PROTOCOL G3).
+    case breaker(from: Breaker.State, to: Breaker.State)
+    /// Work waited, nothing kept it back, and nothing was tried for five minutes. What that stood at, for people.
+    case stalled(String)
 }
 
 package struct CycleOutcome: Hashable, Sendable {

@@ -14,6 +14,7 @@ package enum HubHeader {
     package static let deviceSeq = "Sync-Device-Seq"
     package static let probe = "Sync-Probe"
     package static let retryAfter = "Retry-After"
+    package static let rateLimit = "RateLimit"
 
     /// The wire format that this code speaks.
     package static let currentVersion = 1
@@ -74,6 +75,7 @@ package struct HubHeaders: Hashable, Sendable {
     package var config: Int64?
     /// Time to wait before the next request; never negative. The caller clamps it.
     package var retryAfter: Duration?
+    package var rateLimit: RateLimit?
 
     package init(
         version: Int? = HubHeader.currentVersion, supportedVersions: [Int] = HubHeader.supportedVersions,
@@ -104,6 +106,12 @@ package struct HubHeaders: Hashable, Sendable {
         // A date is measured against the sender's own clock where it tells it: ours may be in 1970.
         let sent = time ?? headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
         retryAfter = headers[HubHeader.retryAfter].flatMap { HubHeaders.retryAfter($0, sentAt: sent) }
+        rateLimit = headers[HubHeader.rateLimit].flatMap { RateLimit($0) }
+    }
+
+    /// How long a refusal asks us to wait: `Retry-After` outranks `RateLimit`, as that one's draft says.
+    package var asked: Duration? {
+        retryAfter ?? rateLimit.flatMap { $0.remaining == 0 ? $0.reset : nil }
     }
 
     package func write(to headers: inout HTTPHeaders) {

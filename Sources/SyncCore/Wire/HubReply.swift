@@ -14,8 +14,13 @@ package enum HubReply: Sendable {
         /// What the headers said; without a `version` it was not the hub that spoke, but a proxy's `Retry-After` counts too.
         package var facts: HubHeaders?
         package var problem: Problem?
+        /// Of the HTTP answer, if there was one.
+        package var status: Int?
 
-        package init(_ kind: Kind, _ detail: String, facts: HubHeaders? = nil, problem: Problem? = nil) {
+        package init(
+            _ kind: Kind, _ detail: String, facts: HubHeaders? = nil, problem: Problem? = nil, status: Int? = nil
+        ) {
+            self.status = status
             self.kind = kind
             self.detail = detail
             self.facts = facts
@@ -91,7 +96,7 @@ package enum HubReply: Sendable {
         case (500...599, _): kind = .failed
         default: kind = .misconfigured
         }
-        return Refusal(kind, said, facts: facts, problem: problem)
+        return Refusal(kind, said, facts: facts, problem: problem, status: response.status)
     }
 
     private static func problem(_ response: HTTPResponse) -> Problem? {

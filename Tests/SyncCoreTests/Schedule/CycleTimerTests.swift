@@ -67,7 +67,7 @@ struct CycleTimerTests {
         for priority in Priority.allCases { wish(.enqueued(priority), at: 0) }
         wish(.pullDue, at: 0)
         wish(.again(at: Self.at(5)), at: 0)
-        wish(.reconnected(at: Self.at(5)), at: 0)
+        wish(.spread(until: Self.at(5)), at: 0)
         wish(.requested(isForced: false), at: 0)
         wish(.requested(isForced: true), at: 0)
         timer.began(now: Self.at(5))
@@ -147,7 +147,7 @@ struct CycleTimerTests {
         wish(.pullDue, at: 0)
         wish(.enqueued(.normal), at: 0)
         wish(.again(at: Self.at(10)), at: 0)
-        wish(.reconnected(at: Self.at(104)), at: 100)
+        wish(.spread(until: Self.at(104)), at: 100)
         #expect(timer.dueAt == Self.at(104))
         wish(.requested(isForced: false), at: 103)
         #expect(timer.dueAt == Self.at(103))
@@ -155,8 +155,25 @@ struct CycleTimerTests {
         wish(.enqueued(.normal), at: 103)
         #expect(timer.dueAt == Self.at(105), "the first contact ends the spread")
         wish(.enqueued(.critical), at: 110)
-        wish(.reconnected(at: Self.at(204)), at: 200)
+        wish(.spread(until: Self.at(204)), at: 200)
         #expect(timer.dueAt == Self.at(110.2))
+    }
+
+    @Test("What is not allowed is not due, and a cycle that may not serve it leaves it")
+    mutating func notAllowed() {
+        var criticalOnly = Allowance(pullInterval: .seconds(60))
+        (criticalOnly.push, criticalOnly.pull) = (.critical, nil)
+        var nothing = criticalOnly
+        nothing.push = nil
+        for priority in Priority.allCases { wish(.enqueued(priority), at: 0) }
+        wish(.pullDue, at: 0)
+        wish(.again(at: Self.at(1)), at: 0)
+        wish(.requested(isForced: true), at: 0)
+        #expect(timer.dueAt(nothing, forced: nothing) == nil)
+        #expect(timer.dueAt(nothing, forced: criticalOnly) == Self.at(0), "an operator forces it")
+        timer.began(under: criticalOnly, pulls: false, now: Self.at(1))
+        #expect(timer.dueAt(criticalOnly, forced: criticalOnly) == nil)
+        #expect(timer.dueAt == Self.at(2), "the normal one is still there")
     }
 
     @Test("The pull is due once an interval after the first wish for it")
@@ -164,9 +181,58 @@ struct CycleTimerTests {
         wish(.pullDue, at: 0)
         wish(.pullDue, at: 50)
         #expect(timer.dueAt == Self.at(60))
-        timer.settings.pullInterval = .seconds(1_800)
         timer.began(now: Self.at(60))
         wish(.pullDue, at: 61)
-        #expect(timer.dueAt == Self.at(1_861))
+        let seldom = Allowance(pullInterval: .seconds(1_800))
+        #expect(timer.dueAt(seldom, forced: seldom) == Self.at(1_861))
+    }
+}
+
+@Suite("Cycle timer: periodic pulls keep their place")
+struct PullPhaseTests {
+    @Test("A device pulls at its own place in the interval, half to one and a half intervals after anything else")
+    func place() throws {
+        for seed in 0..<200 {
+            var random = SeededRandom(seed: UInt64(seed))
+            var timer = CycleTimer()
+            timer.settings.phase = random.next()
+            let since = Instant(nanoseconds: Int64.random(in: 0..<1_000_000_000_000, using: &random))
+            timer.wish(.pullDue, now: since)
+            for seconds in [30, 60, 1_800, 3_600] as [Int64] {
+                let interval = Duration.seconds(seconds)
+                let first = try #require(timer.pullAt(interval))
+                #expect(since.duration(to: first) >= interval / 2)
+                #expect(since.duration(to: first) < interval * 3 / 2)
+                var next = CycleTimer(settings: timer.settings)
+                next.wish(.pullDue, now: first.advanced(by: .milliseconds(300)))
+                #expect(next.pullAt(interval) == first.advanced(by: interval), "the place is stable")
+            }
+        }
+    }
+
+    @Test("A fleet that was switched on at one moment pulls evenly spread")
+    func evenly() {
+        var places = [Int](repeating: 0, count: 6)
+        for index in 0..<600 {
+            var timer = CycleTimer()
+            timer.settings.phase = CycleTimer.phase(of: DeviceID(trusted: "pump-\(index)"))
+            timer.wish(.pullDue, now: Instant(nanoseconds: 5_000_000_000))
+            let at = timer.pullAt(.seconds(60))?.nanoseconds ?? 0
+            places[Int(at / 10_000_000_000) % 6] += 1
+        }
+        #expect(places.allSatisfy { (60...140).contains($0) })
+    }
+}
+
+/// As it is while everything is allowed.
+extension CycleTimer {
+    private static let everything = Allowance(pullInterval: .seconds(60))
+
+    fileprivate var dueAt: Instant? { dueAt(Self.everything, forced: Self.everything) }
+
+    fileprivate func isDue(now: Instant) -> Bool { dueAt.map { $0 <= now } ?? false }
+
+    fileprivate mutating func began(_ scope: SyncRequest.Scope = .all, now: Instant) {
+        began(scope, under: Self.everything, pulls: true, now: now)
     }
 }

@@ -61,7 +61,7 @@ struct EnginePauseAndLinkTests {
     @Test("A pause that has ended before anything is due wakes nobody until it is")
     func endsIdle() {
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = .seconds(1_800)
+        settings.policy.pullInterval = .seconds(1_800)
         var rig = Rig.settled(settings: settings)
         rig.handle(.paused(Self.pause(until: rig.wall.advanced(by: .seconds(300)))))
         rig.stored(.done)
@@ -129,6 +129,9 @@ struct EnginePauseAndLinkTests {
         }
         #expect(rig.asked == "remember")
         rig.stored(.done)
+        #expect(rig.engine.cycle == nil)
+        // What watched over the cycle finds nothing any more, and nobody wakes after it.
+        rig.wake()
         #expect(rig.engine.cycle == nil)
         #expect(rig.wakeAt == nil)
     }

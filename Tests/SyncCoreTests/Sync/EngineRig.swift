@@ -18,6 +18,8 @@ struct EngineRig {
     private(set) var reports: [SyncReport] = []
     /// The wake-up that is planned.
     private(set) var wakeAt: Instant?
+    /// The probe that nobody has answered yet.
+    private(set) var probe: UInt64?
 
     static let hub = "7f3a"
     static let replica = ReplicaID(trusted: "replica-1")
@@ -40,6 +42,7 @@ struct EngineRig {
         case (.stored, .store?): (underWay, job) = (nil, nil)
         case (.answered(let id, _, _), .call(let waiting)?) where waiting == id: (underWay, job) = (nil, nil)
         case (.timer, _): wakeAt = nil
+        case (.probed, _): probe = nil
         default: break
         }
         effects = engine.handle(event, at: moment)
@@ -51,11 +54,17 @@ struct EngineRig {
             case .send(let call):
                 #expect(underWay == nil, "a call while \(String(describing: underWay)) is under way", sourceLocation: place)
                 (underWay, job) = (.call(call.id), effect)
+            case .probe(let id): probe = id
             case .wake(let at): wakeAt = at
             case .report(let report): reports.append(report)
             }
         }
         return effects
+    }
+
+    /// What is under way will never be answered.
+    mutating func abandon() {
+        (underWay, job) = (nil, nil)
     }
 
     mutating func advance(_ duration: Duration) {
@@ -66,13 +75,13 @@ struct EngineRig {
     /// Starts the engine and lets its spread pass.
     mutating func start(
         memory: EngineMemory = EngineMemory(epoch: EngineRig.hub), maxSentSeq: Int64 = 0, linkIsUp: Bool = true,
-        _ place: SourceLocation = #_sourceLocation
+        waiting: Set<Priority> = [], conditions: Conditions = .plain, _ place: SourceLocation = #_sourceLocation
     ) {
         handle(
             .started(
                 EngineStart(
-                    memory: memory, replica: Self.replica, maxSentSeq: maxSentSeq, ackedSeq: 0, hasWork: false,
-                    linkIsUp: linkIsUp)), place)
+                    memory: memory, replica: Self.replica, maxSentSeq: maxSentSeq, ackedSeq: 0, waiting: waiting,
+                    conditions: linkIsUp ? conditions : .offline)), place)
     }
 
     /// Waits until the planned wake-up and fires it.
@@ -215,6 +224,11 @@ struct EngineRig {
         #expect(rig.asked == "push")
         return rig
     }
+}
+
+extension SyncEvent {
+    /// The link comes or goes, and nothing else is known of it.
+    static func link(up: Bool) -> SyncEvent { .conditions(up ? .plain : .offline) }
 }
 
 // MARK: - Answers of the hub

@@ -69,7 +69,7 @@ struct EngineTriggerTests {
     @Test("Bulk work waits for the next cycle, a minute at most")
     func bulk() {
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = .seconds(1_800)
+        settings.policy.pullInterval = .seconds(1_800)
         var rig = Rig.settled(settings: settings)
         #expect(rig.untilWake == .seconds(1_800))
         rig.handle(.enqueued(.bulk))
@@ -108,7 +108,7 @@ struct EngineTriggerTests {
     @Test("Work that arrives during a cycle wakes the next one", arguments: Priority.allCases)
     func duringCycle(_ priority: Priority) throws {
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = .seconds(86_400)
+        settings.policy.pullInterval = .seconds(86_400)
         var rig = Rig.settled(settings: settings)
         rig.handle(.requested(SyncRequest()))
         rig.handle(.enqueued(priority))
@@ -162,7 +162,7 @@ struct EngineTriggerTests {
     @Test("A cycle that only pulls leaves the enqueued work its wake-up")
     func pullScopeKeepsWork() throws {
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = .seconds(1_800)
+        settings.policy.pullInterval = .seconds(1_800)
         var rig = Rig.settled(settings: settings)
         rig.handle(.enqueued(.normal))
         rig.handle(.requested(SyncRequest(scope: .pull)))
@@ -229,10 +229,10 @@ struct EngineTriggerTests {
     @Test("The periodic pull follows the settings, also when they change")
     func interval() {
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = .seconds(1_800)
+        settings.policy.pullInterval = .seconds(1_800)
         var rig = Rig.settled(settings: settings)
         #expect(rig.untilWake == .seconds(1_800))
-        settings.timer.pullInterval = .seconds(30)
+        settings.policy.pullInterval = .seconds(30)
         rig.handle(.settings(settings))
         #expect(rig.untilWake == .seconds(1))
         rig.wake()
@@ -250,7 +250,7 @@ struct EngineTriggerTests {
     @Test("A mutation that may be tried again later gets its own wake-up, which no earlier cycle uses up")
     func retryTime() throws {
         var settings = SyncEngine.Settings()
-        settings.timer.pullInterval = .seconds(1_800)
+        settings.policy.pullInterval = .seconds(1_800)
         let batch = Rig.batch(1...1)
         var rig = Rig.settled(settings: settings)
         rig.handle(.enqueued(.critical))

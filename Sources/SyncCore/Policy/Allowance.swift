@@ -1,0 +1,65 @@
+/// What may be sent at this moment: the policy's verdicts in the shape in which a cycle uses them. It is asked for anew
+/// before every batch and every page, so that a change of the verdict stops the traffic within one of them.
+package struct Allowance: Hashable, Sendable {
+    /// The least urgent priority that may be pushed; `nil`: none may.
+    package var push: Priority?
+    /// Payload bytes of one batch.
+    package var batchBytes: Int
+    /// A larger mutation waits; `nil`: none is too large.
+    package var mutationBytes: Int?
+    /// What a pull may ask for; `nil`: there is none.
+    package var pull: PullTerms?
+    /// Why the first thing that may not go may not; `nil` when everything may.
+    package var deferral: Deferral?
+    /// The earliest wall time at which a deferral ends by itself.
+    package var changesAt: Timestamp?
+
+    package init(in situation: Situation, now: Timestamp) {
+        batchBytes = situation.uplink?.isMetered ?? false ? Limits.batchBytesMetered : Limits.batchBytesMax
+        pull = Policy.pullTerms(in: situation, now: now)
+        for priority in Priority.allCases.sorted() {
+            let traffic = TrafficClass(priority)
+            guard case .defer(let why) = Policy.decide(traffic, in: situation, now: now) else {
+                let largest = Policy.largestRequest(traffic, in: situation)
+                // A rest of the budget that does not hold every mutation would stop the more urgent ones, which may use
+                // what is kept for them: who comes after them waits then.
+                if let largest, priority != .critical, largest < Limits.mutationBytes { break }
+                push = priority
+                mutationBytes = largest
+                continue
+            }
+            deferral = deferral ?? why
+            break
+        }
+        batchBytes = min(batchBytes, mutationBytes ?? batchBytes)
+        changesAt = TrafficClass.synced.compactMap { traffic in
+            guard case .defer(let why) = Policy.decide(traffic, in: situation, now: now) else { return nil }
+            return why.until.flatMap { $0 > now ? $0 : nil }
+        }.min()
+    }
+
+    /// No limits but the protocol's.
+    package init(pullInterval: Duration) {
+        push = .bulk
+        batchBytes = Limits.batchBytesMax
+        pull = PullTerms(entities: .all, interval: pullInterval)
+    }
+
+    package var isNothing: Bool { push == nil && pull == nil }
+
+    package func allows(_ priority: Priority) -> Bool { push.map { priority <= $0 } ?? false }
+
+    /// Whether something may go that could not under `other`.
+    package func isWider(than other: Allowance) -> Bool {
+        let least = push?.rawValue ?? -1, before = other.push?.rawValue ?? -1
+        if least > before { return true }
+        guard let pull else { return false }
+        guard let old = other.pull else { return true }
+        return pull.entities == .all && old.entities == .critical
+    }
+}
+
+extension TrafficClass {
+    /// What a cycle of the engine carries.
+    fileprivate static let synced: [TrafficClass] = [.critical, .normal, .bulk, .pull]
+}

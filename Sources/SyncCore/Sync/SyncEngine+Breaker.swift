@@ -1,0 +1,87 @@
+// The breaker's part: what counts as a failure of the hub, and the probe that goes in place of a cycle (PROTOCOL G3).
+extension SyncEngine {
+    /// A probe that is not answered for this long has failed.
+    static let probePatience: Duration = .seconds(60)
+
+    /// A call brought no usable answer.
+    mutating func noteFailure(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
+        switch refusal.kind {
+        // Our own credentials, a portal, an answer that made no sense: neither that the hub is away nor that it is not.
+        case .transport(.credentials), .transport(.clientCertificate), .transport(.cancelled), .foreign, .nonsense: return
+        // A hub that fails over what we sent may take everything else: one mutation must not silence the others.
+        case .failed where refusal.facts?.version != nil && batchUnderWay != nil: return
+        case .transport, .failed: breakerFailed(at: moment, &effects)
+        case .overloaded where refusal.status.map { $0 >= 500 } ?? true: breakerFailed(at: moment, &effects)
+        case .overloaded, .auth, .blocked, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed, .gone:
+            // Only the hub itself proves that it is alive, not a proxy before it.
+            if refusal.facts?.version != nil { closeBreaker(&effects) }
+        }
+    }
+
+    private mutating func breakerFailed(at moment: Moment, _ effects: inout [SyncEffect]) {
+        let before = breaker.state
+        breaker.failed(at: moment.instant, isMetered: conditions.uplink?.isMetered ?? false, using: &random)
+        breakerChanged(from: before, &effects)
+    }
+
+    mutating func closeBreaker(_ effects: inout [SyncEffect]) {
+        let before = breaker.state
+        breaker.close()
+        breakerChanged(from: before, &effects)
+    }
+
+    /// A push or a pull went through.
+    mutating func endTrial(_ effects: inout [SyncEffect]) {
+        if breaker.state == .halfOpen { closeBreaker(&effects) }
+    }
+
+    private mutating func breakerChanged(from before: Breaker.State, _ effects: inout [SyncEffect]) {
+        // Half open is as good as open after a restart: the trial was not made.
+        memory.isBreakerOpen = breaker.state != .closed
+        guard breaker.state != before else { return }
+        effects.append(.report(.breaker(from: before, to: breaker.state)))
+    }
+
+    // MARK: Probes
+
+    mutating func probeIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
+        if let under = probe {
+            guard under.sent.duration(to: moment.instant) >= Self.probePatience else { return }
+            probe = nil
+            breakerFailed(at: moment, &effects)
+        }
+        guard let due = probeDueAt(at: moment), due <= moment.instant else { return }
+        lastCallID += 1
+        probe = Probe(id: lastCallID, sent: moment.instant)
+        effects.append(.probe(lastCallID))
+    }
+
+    mutating func probed(_ id: UInt64, isGood: Bool, at moment: Moment, _ effects: inout [SyncEffect]) {
+        guard probe?.id == id else { return }
+        probe = nil
+        guard breaker.state == .open else { return }
+        guard isGood else { return breakerFailed(at: moment, &effects) }
+        breaker.probed()
+        breakerChanged(from: .open, &effects)
+        // The probes were spread already; what the hub asked for still holds.
+        timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
+        showHold(at: moment)
+        timer.wish(.again(at: moment.instant), now: moment.instant)
+    }
+
+    func probeWakeAt(at moment: Moment, despitePause: Bool) -> Instant? {
+        probe.map { $0.sent.advanced(by: Self.probePatience) } ?? probeDueAt(at: moment, despitePause: despitePause)
+    }
+
+    /// Where nothing could be sent afterwards, nobody asks.
+    private func probeDueAt(at moment: Moment, despitePause: Bool = false) -> Instant? {
+        guard let planned = breaker.probeAt else { return nil }
+        guard !allowance(at: moment, despitePause: despitePause, despiteBreaker: true).isNothing else { return nil }
+        return max(planned, timer.notBefore ?? planned)
+    }
+
+    struct Probe: Hashable, Sendable {
+        var id: UInt64
+        var sent: Instant
+    }
+}

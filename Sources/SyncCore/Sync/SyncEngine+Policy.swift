@@ -1,0 +1,207 @@
+// What may be sent now, and what follows when that changes. The engine never sends by a verdict that it remembers: it asks
+// before each batch, each page and each cycle.
+extension SyncEngine {
+    /// What the policy decides about a class of traffic now.
+    package func verdict(on traffic: TrafficClass, now: Timestamp) -> Verdict {
+        Policy.decide(traffic, in: situation, now: now)
+    }
+
+    /// Everything that verdicts come from, as status shows it.
+    package var situation: Situation {
+        var situation = terms
+        situation.reachability = reachability
+        situation.pause = memory.pause
+        situation.retryAt = retryAt
+        situation.isBreakerOpen = breaker.state == .open
+        return situation
+    }
+
+    /// Links, power and budgets alone, as if nothing else were in the way.
+    private var terms: Situation {
+        var situation = Situation(reachability: .online)
+        situation.settings = settings.policy
+        situation.uplink = conditions.uplink
+        situation.power = conditions.power
+        situation.budgets = conditions.budgets
+        situation.unmeteredSeenAt = conditions.unmeteredSeenAt
+        situation.oldestNormalAt = conditions.oldestNormalAt
+        situation.isWindowOpen = conditions.isWindowOpen
+        situation.windowOpensAt = conditions.windowOpensAt
+        return situation
+    }
+
+    /// What may be sent now. Our own bad news about the hub binds by the wait that it brought, which is the timer's, and not
+    /// longer: otherwise nobody would ever find out that it is back.
+    func allowance(
+        at moment: Moment, isForced: Bool = false, despitePause: Bool = false, despiteBreaker: Bool = false
+    ) -> Allowance {
+        var situation = terms
+        situation.isForced = isForced
+        situation.pause = despitePause ? nil : memory.pause
+        situation.isBreakerOpen = !despiteBreaker && breaker.state == .open
+        if !conditions.hasLink || conditions.isBlocked { situation.reachability = conditions.reachability }
+        return allowance(in: situation, now: moment.wall)
+    }
+
+    /// What the cycle under way may send.
+    func allowed(at moment: Moment) -> Allowance {
+        allowance(at: moment, isForced: cycle?.isForced ?? false)
+    }
+
+    private func allowance(in situation: Situation, now: Timestamp) -> Allowance {
+        var allowed = Allowance(in: situation, now: now)
+        // A pull of nothing is none.
+        if allowed.pull?.entities == .critical, settings.criticalEntities.isEmpty { allowed.pull = nil }
+        return allowed
+    }
+
+    /// What the next batch may hold; `nil` when there may be none.
+    func limits(at moment: Moment) -> BatchLimits? {
+        let allowed = allowed(at: moment)
+        guard let least = allowed.push else { return nil }
+        var limits = sizer.limits(leastPriority: least)
+        limits.bytes = min(limits.bytes, allowed.batchBytes)
+        limits.mutationBytes = allowed.mutationBytes
+        if cycle?.isTrial == true { limits.mutations = min(limits.mutations, breaker.settings.trialMutations) }
+        return limits
+    }
+
+    /// Whether all of a batch that was chosen a moment ago may still go.
+    func mayGo(_ batch: Batch, at moment: Moment) -> Bool {
+        let allowed = allowed(at: moment)
+        return batch.mutations.allSatisfy { allowed.allows($0.priority) }
+    }
+
+    // MARK: Changes
+
+    mutating func conditionsChanged(to now: Conditions, at moment: Moment, _ effects: inout [SyncEffect]) {
+        let (before, reached) = (conditions, reachability)
+        conditions = now
+        guard hasStarted else { return }
+        var cause = now.hasLink ? "link up" : "link down"
+        if now.hasLink {
+            let hasMoved = before.uplink != nil && now.uplink != nil && before.uplink?.name != now.uplink?.name
+            if !before.hasLink || hasMoved {
+                if hasMoved, let uplink = now.uplink { cause = "the uplink is \(uplink.name) now" }
+                linkIsNew(at: moment, &effects)
+            } else if before.isBlocked, !now.isBlocked {
+                // The hub was away for everybody: everybody finds it again now.
+                cause = "the hub can be reached again"
+                firstContact(within: hubSpread, at: moment)
+            } else if now.isBlocked {
+                cause = "the probe found \(now.reachability == .captive ? "something else in the hub's place" : "no hub")"
+            }
+            if now.reachability == .online, before.reachability != .online, hub != .auth { hub = .online }
+        }
+        guard reachability != reached else { return }
+        effects.append(.report(.reachability(from: reached, to: reachability, cause: cause)))
+    }
+
+    /// Silence and portals of the old link say little about this one; what the hub itself said still holds.
+    private mutating func linkIsNew(at moment: Moment, _ effects: inout [SyncEffect]) {
+        hub = .connecting
+        if lastFailureWasTheLinks {
+            memory.failures = min(memory.failures, 1)
+            timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
+            closeBreaker(&effects)
+            showHold(at: moment)
+        }
+        firstContact(within: settings.spread, at: moment)
+    }
+
+    /// Nothing ordinary goes before a moment that is drawn now. Then there is a cycle where something is worth it: news cost
+    /// nothing, or something waits. On a link that costs something the periodic pull keeps its own time.
+    @discardableResult
+    mutating func firstContact(within spread: Duration, at moment: Moment) -> Instant {
+        let first = moment.instant.advanced(by: random.duration(from: .zero, to: spread))
+        timer.wish(.spread(until: first), now: moment.instant)
+        let allowed = allowance(in: terms, now: moment.wall)
+        if allowed.pull?.entities == .critical {
+            timer.wish(.pullDue, now: lastSuccess(at: moment) ?? first.advanced(by: .zero - (allowed.pull?.interval ?? .zero)))
+        }
+        if allowed.pull?.entities == .all || watchdog.waiting.keys.contains(where: allowed.allows) {
+            timer.wish(.again(at: first), now: moment.instant)
+        }
+        return first
+    }
+
+    /// By the wall clock, which may be wrong: never in the future.
+    private func lastSuccess(at moment: Moment) -> Instant? {
+        memory.lastSuccess.map { moment.instant.advanced(by: min(.zero, moment.wall.duration(to: $0))) }
+    }
+
+    /// A verdict that turned to "yes" begins a cycle, at a drawn moment: a time window opens for a whole fleet at once.
+    /// Critical work goes at once.
+    mutating func noticeVerdict(at moment: Moment) {
+        let now = allowance(in: terms, now: moment.wall)
+        defer { termsBefore = now }
+        guard let before = termsBefore, now.isWider(than: before) else { return }
+        let isUrgent = watchdog.waiting[.critical] != nil && now.allows(.critical) && !before.allows(.critical)
+        let wait = isUrgent ? .zero : random.duration(from: .zero, to: .seconds(10))
+        timer.wish(.again(at: moment.instant.advanced(by: wait)), now: moment.instant)
+    }
+
+    // MARK: Wake-ups
+
+    /// When somebody must look again, as things are.
+    func wakeWanted(at moment: Moment) -> Instant? {
+        if let jobBegan { return jobBegan.advanced(by: Watchdog.patience) }
+        var pauseEnds: Instant?
+        if isPaused(at: moment) {
+            // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
+            guard let until = memory.pause?.until else { return nil }
+            pauseEnds = moment.instant.advanced(by: moment.wall.duration(to: until))
+        }
+        let allowed = allowance(at: moment, despitePause: true)
+        let forced = allowance(at: moment, isForced: true, despitePause: true)
+        let moments = [
+            timer.dueAt(allowed, forced: forced), probeWakeAt(at: moment, despitePause: true), watchdog.endsAt,
+            allowed.changesAt.map { moment.instant.advanced(by: moment.wall.duration(to: $0)) },
+        ]
+        return moments.compactMap { $0 }.min().map { max($0, pauseEnds ?? $0) }
+    }
+
+    // MARK: Stalls
+
+    mutating func noticeStall(at moment: Moment, _ effects: inout [SyncEffect]) {
+        if let began = jobBegan {
+            watchdog.look(allowed: nil, at: moment.instant)
+            guard began.duration(to: moment.instant) >= Watchdog.patience else { return }
+            jobBegan = moment.instant
+            watchdog.hung()
+            let step = cycle.map { "\($0.step.word)" } ?? "remember"
+            effects.append(.report(.stalled("no answer for \(Watchdog.patience.milliseconds / 1_000) s: \(step)")))
+            // A call that nobody answers any more has an unknown outcome, as any that timed out. A store command cannot be
+            // given up: it may still be under way.
+            guard cycle?.step.isCall == true else { return }
+            return failed(HubReply.Refusal(.transport(.timedOut), "the call was lost"), at: moment, &effects)
+        }
+        let isHeld = [timer.heldUntil, timer.spreadUntil].contains { $0.map { $0 > moment.instant } ?? false }
+        watchdog.look(allowed: isHeld ? nil : allowance(at: moment).push, at: moment.instant)
+        guard watchdog.hasStalled(at: moment.instant) else { return }
+        effects.append(.report(.stalled("work waits, nothing forbids it, and nothing was tried")))
+        timer.wish(.again(at: moment.instant), now: moment.instant)
+    }
+}
+
+extension SyncEngine.Step {
+    var isCall: Bool {
+        switch self {
+        case .greeting, .settling, .pulling, .pushing: true
+        case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
+            .restartingStreams, .claiming, .recordingResults, .settingAside, .housekeeping, .remembering:
+            false
+        }
+    }
+
+    /// What is waited for, for people.
+    var word: String {
+        switch self {
+        case .greeting: "hello"
+        case .settling: "settle"
+        case .pulling: "pull"
+        case .pushing: "push"
+        default: "the store"
+        }
+    }
+}
