@@ -87,15 +87,19 @@ let package = Package(
             swiftSettings: strict + ablations),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
-        .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore"], swiftSettings: strict),
-        .testTarget(name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore"], swiftSettings: strict),
+        .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
+        // Watches the links of a network namespace that a test has made.
+        .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
+        .testTarget(
+            name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore", "linkspy"], swiftSettings: strict),
         .testTarget(
             name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", nio, nioPosix, nioHTTP1],
             swiftSettings: strict),
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
-            name: "HubServerTests", dependencies: ["HubServer", "SyncLinux", "SyncCore", logging],
+            name: "HubServerTests",
+            dependencies: ["HubServer", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL, logging],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests",

@@ -7,6 +7,18 @@
 #include <string.h>
 #include <sys/socket.h>
 
+// enum in the kernel's net/tcp_states.h, which user space does not get; the numbers are those of /proc/net/tcp.
+enum { csl_tcp_established = 1 };
+
+// A socket for IPv6 may speak IPv4: its peer's address is ::ffff:0:0/96 then (RFC 4291, 2.5.5.2).
+static bool is_ipv6(int socket, int domain) {
+    if (domain != AF_INET6) return false;
+    struct sockaddr_in6 peer;
+    socklen_t length = sizeof peer;
+    if (getpeername(socket, (struct sockaddr *)&peer, &length) != 0) return true;
+    return !IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr);
+}
+
 // struct tcp_info comes from the kernel's header: glibc's own copy ends before the byte counters. The kernel fills in what
 // it knows and says how much that was, so an older one is noticed by the length.
 bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts) {
@@ -25,6 +37,10 @@ bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts) {
     counts->received = info.tcpi_bytes_received;
     counts->acknowledged = info.tcpi_bytes_acked;
     counts->since_last_ack_ms = info.tcpi_last_ack_recv;
+    counts->segments_out = info.tcpi_segs_out;
+    counts->segments_in = info.tcpi_segs_in;
+    counts->header_bytes = (is_ipv6(socket, domain) ? 40 : 20) + 20 + (info.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0);
+    counts->is_established = info.tcpi_state == csl_tcp_established;
     return true;
 }
 

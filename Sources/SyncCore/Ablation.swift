@@ -13,6 +13,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case sentPayloadRewritten
     /// A `duplicate` answer installs the stored record instead of the current one.
     case duplicateReplaysStored
+    /// A listing that is complete removes nothing of what it did not contain.
+    case sweepSkipped
     /// Tombstones are dropped without raising the horizon.
     case horizonIgnored
     /// The answer to the app leaves before the commit.

@@ -10,9 +10,17 @@ import Synchronization
 /// task of its own, and while nothing happens it causes no wake-up (a connection costs one when its idle time is over).
 package final class HTTPServer: Sendable {
     /// Where the server can be reached.
-    package enum Address: Sendable, Hashable {
+    package enum Address: Sendable, Hashable, CustomStringConvertible {
         case unix(path: String)
         case tcp(host: String, port: Int)
+
+        /// `/run/agentd/agent.sock`, `127.0.0.1:8080`, `[::1]:8080`.
+        package var description: String {
+            switch self {
+            case .unix(let path): path
+            case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+            }
+        }
     }
 
     /// As bound: with the port that the kernel chose if that was left to it.

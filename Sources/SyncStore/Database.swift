@@ -26,6 +26,19 @@ package final class Database {
         let database = try Database(path: path, flags: SQLITE_OPEN_READONLY)
         try database.check(
             csqlite_switch(database.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1), doing: "set up \(path)")
+        // The wait is for the moments in which the writer restarts the log or recovers it. What a sort needs stays in memory:
+        // a temporary file would be flash that nobody counts.
+        try database.execute(
+            """
+            PRAGMA busy_timeout = 1000;
+            PRAGMA query_only = ON;
+            PRAGMA temp_store = MEMORY;
+            PRAGMA cache_size = -1000;
+            PRAGMA mmap_size = 0;
+            PRAGMA wal_autocheckpoint = 0;
+            PRAGMA cell_size_check = ON;
+            PRAGMA trusted_schema = OFF;
+            """)
         return database
     }
 
@@ -138,7 +151,10 @@ package final class Database {
         let statement = try statement(sql)
         try statement.bind(values)
         defer { statement.reset() }
-        while try statement.step() { try body(statement) }
+        while try statement.step() {
+            try checkTime()
+            try body(statement)
+        }
     }
 
     func each(
@@ -147,7 +163,10 @@ package final class Database {
         let statement = try statement(sql)
         try statement.bind(values)
         defer { statement.reset() }
-        while goesOn(), try statement.step() { try body(statement) }
+        while goesOn(), try statement.step() {
+            try checkTime()
+            try body(statement)
+        }
     }
 
     func all<Value>(
@@ -195,14 +214,25 @@ package final class Database {
     }
 
     /// Moves what it can of the WAL into the database; with `truncating`, all of it, and cuts the WAL to nothing.
-    func checkpoint(truncating: Bool) throws(StoreError) {
+    ///
+    /// Never waits: a reader may hold its snapshot for seconds, and the thread that would wait here is the one that enqueues.
+    ///
+    /// - Returns: Whether nothing was in its way.
+    @discardableResult
+    func checkpoint(truncating: Bool) throws(StoreError) -> Bool {
         let mode = truncating ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
+        sqlite3_busy_timeout(handle, 0)
         let result = sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil)
+        sqlite3_busy_timeout(handle, Self.busyTimeoutMS)
         // A reader in the middle of its work is no failure: the next checkpoint goes further.
-        guard result != SQLITE_BUSY, result != SQLITE_LOCKED else { return }
+        guard result != SQLITE_BUSY, result != SQLITE_LOCKED else { return false }
         try check(result, doing: "checkpoint")
         walPages = 0
+        return true
     }
+
+    /// How long the writing connection waits for another process that has the file open by mistake.
+    static let busyTimeoutMS: Int32 = 5_000
 
     static var libraryVersion: String { String(cString: sqlite3_libversion()) }
 
@@ -213,10 +243,15 @@ package final class Database {
         return stat(path + "-wal", &facts) == 0 ? Int64(facts.st_size) : 0
     }
 
-    /// Gives cached pages back to the system.
+    /// Gives cached pages back to the system, and the last values of all statements: a document at the limit in each of
+    /// them would stay for as long as nobody uses them again.
     func releaseMemory() {
+        for statement in statements.values { statement.forgetValues() }
         sqlite3_db_release_memory(handle)
     }
+
+    /// SQL of all statements that were prepared on this connection so far and are kept; for tests of their plans.
+    package var keptSQL: [String] { statements.values.map(\.sql) }
 
     /// Lets every read of `body` fail with `.tooSlow` once `isOver` says so.
     func bounded<Value>(
@@ -235,6 +270,12 @@ package final class Database {
             self.deadline = nil
         }
         return try body()
+    }
+
+    /// SQLite asks for the time by its own steps, and what is done with each row between them may take longer than those.
+    private func checkTime() throws(StoreError) {
+        guard let deadline, deadline.isOver() else { return }
+        throw StoreError(.tooSlow, doing: "read", detail: "it took longer than a read may")
     }
 
     private final class Deadline {

@@ -25,7 +25,7 @@ struct MirrorRow {
     var serverID: String?
     /// The row is not in the table yet.
     private(set) var isNew = false
-    /// The row is not as it was written: ``base`` cannot be trusted.
+    /// The row is not as it was written: neither ``base`` nor ``view`` can be trusted.
     private(set) var isDamaged = false
 
     static let columnCount: Int32 = 16
@@ -56,11 +56,17 @@ struct MirrorRow {
         base = row.optionalText(first + 14)
         view = row.optionalText(first + 15)
         isDamaged =
-            MirrorRow.checksum(eid: eid, id: id, version: baseVersion, base: row.bytes(first + 14)) != row.int(first + 12)
+            MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
+                digest.update(field: row.bytes(first + 14))
+                digest.update(field: row.bytes(first + 15))
+            } != row.int(first + 12)
     }
 
     /// What apps see; `nil` when the record does not exist.
     var document: String? { isDeleted ? nil : view ?? base }
+
+    /// Bytes of both documents.
+    var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
 
     /// The hub has it, had it, or an open mutation makes it.
     var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
@@ -102,9 +108,10 @@ struct MirrorRow {
 
     mutating func save(to database: Database) throws(StoreError) {
         rev += 1
-        var base = base
-        let sum = base?.withUTF8 { MirrorRow.checksum(eid: eid, id: id, version: baseVersion, base: UnsafeRawBufferPointer($0)) }
-            ?? MirrorRow.checksum(eid: eid, id: id, version: baseVersion, base: nil)
+        let sum = MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
+            digest.update(field: base)
+            digest.update(field: view)
+        }
         if isNew {
             try database.run(
                 """
@@ -127,12 +134,12 @@ struct MirrorRow {
         }
     }
 
-    private static func checksum(eid: Int64, id: String, version: Int64, base: UnsafeRawBufferPointer?) -> Int64 {
+    private static func checksum(eid: Int64, id: String, version: Int64, documents: (inout CRC32C) -> Void) -> Int64 {
         var digest = CRC32C()
         digest.update(eid)
         digest.update(version)
         digest.update(field: id)
-        digest.update(field: base)
+        documents(&digest)
         return Int64(digest.value)
     }
 }

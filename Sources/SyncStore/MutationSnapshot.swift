@@ -54,8 +54,19 @@ package struct MutationQuery: Hashable, Sendable {
     package var app: AppName?
     /// Only those after this `seq`.
     package var after: Int64 = 0
-    /// 1 to 1,000.
+    /// 1 to 1,000. A page also ends after ``StoreReads/pageBytes``.
     package var limit = 100
 
     package init() {}
+}
+
+package struct MutationPage: Hashable, Sendable {
+    package var items: [MutationSnapshot]
+    /// What to go on after; `nil` after the last.
+    package var next: Int64?
+
+    package init(items: [MutationSnapshot], next: Int64?) {
+        self.items = items
+        self.next = next
+    }
 }

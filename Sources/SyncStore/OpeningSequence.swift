@@ -32,7 +32,7 @@ struct OpeningSequence {
             throw StoreError(
                 .lostDatabase, doing: place, detail: "there was a database with replica \(marker.replica), and it is gone")
         }
-        try applySettings()
+        try applySettings(isNew: isNew)
         try migrate()
         return try takeStock(isNew: isNew)
     }
@@ -84,15 +84,18 @@ struct OpeningSequence {
 
     // MARK: - Settings and schema
 
-    private func applySettings() throws(StoreError) {
-        try database.execute("PRAGMA busy_timeout = 5000")
+    private func applySettings(isNew: Bool) throws(StoreError) {
+        try database.execute("PRAGMA busy_timeout = \(Database.busyTimeoutMS)")
         if let version = Int64(try database.pragma("user_version")), version > Schema.version { throw newer(version) }
-        try database.execute(
-            """
-            PRAGMA page_size = 4096;
-            PRAGMA auto_vacuum = INCREMENTAL;
-            PRAGMA application_id = \(Schema.applicationID);
-            """)
+        // Each of them is a write, even when it changes nothing.
+        if isNew {
+            try database.execute(
+                """
+                PRAGMA page_size = 4096;
+                PRAGMA auto_vacuum = INCREMENTAL;
+                PRAGMA application_id = \(Schema.applicationID);
+                """)
+        }
         if database.path != nil {
             let mode = try database.pragma("journal_mode = WAL")
             guard mode == "wal" else {

@@ -9,6 +9,8 @@ struct OutboxRow {
     let aid: Int64
     /// `nil` for an event.
     let rid: Int64?
+    /// As in the payload: here as well, so that what waits can be added up without reading what it says.
+    let bytes: Int64
     /// Eligible now, and of its record or atomic list the one that speaks for it (`Store+Readiness.swift`).
     var isReady = false
     var isSent = false
@@ -27,7 +29,7 @@ struct OutboxRow {
     var into: Int64?
     var problem: String?
 
-    static let columnCount: Int32 = 20
+    static let columnCount: Int32 = 21
 
     init(_ row: Statement, at first: Int32 = 0) {
         seq = row.int(first)
@@ -36,28 +38,30 @@ struct OutboxRow {
         eid = row.int(first + 3)
         aid = row.int(first + 4)
         rid = row.optionalInt(first + 5)
-        isReady = row.bool(first + 6)
-        isSent = row.bool(first + 7)
-        attempts = row.int(first + 8)
-        retries = row.int(first + 9)
-        isAlone = row.bool(first + 10)
-        claim = row.optionalInt(first + 11)
-        if let low = row.optionalInt(first + 12), let high = row.optionalInt(first + 13), low <= high { group = low...high }
-        nextAge = row.optionalInt(first + 14)
-        ttlAge = row.optionalInt(first + 15)
-        pruneAge = row.optionalInt(first + 16)
-        firstSentMS = row.optionalInt(first + 17)
-        into = row.optionalInt(first + 18)
-        problem = row.optionalText(first + 19)
+        bytes = row.int(first + 6)
+        isReady = row.bool(first + 7)
+        isSent = row.bool(first + 8)
+        attempts = row.int(first + 9)
+        retries = row.int(first + 10)
+        isAlone = row.bool(first + 11)
+        claim = row.optionalInt(first + 12)
+        if let low = row.optionalInt(first + 13), let high = row.optionalInt(first + 14), low <= high { group = low...high }
+        nextAge = row.optionalInt(first + 15)
+        ttlAge = row.optionalInt(first + 16)
+        pruneAge = row.optionalInt(first + 17)
+        firstSentMS = row.optionalInt(first + 18)
+        into = row.optionalInt(first + 19)
+        problem = row.optionalText(first + 20)
     }
 
-    init(seq: Int64, priority: Priority, eid: Int64, aid: Int64, rid: Int64?) {
+    init(seq: Int64, priority: Priority, eid: Int64, aid: Int64, rid: Int64?, bytes: Int64) {
         self.seq = seq
         self.state = .pending
         self.priority = priority
         self.eid = eid
         self.aid = aid
         self.rid = rid
+        self.bytes = bytes
     }
 
     /// Pending or in flight: the hub has given no verdict yet.
@@ -68,12 +72,12 @@ struct OutboxRow {
     func insert(into database: Database) throws(StoreError) {
         try database.run(
             """
-            INSERT INTO mutation (seq, state, priority, eid, aid, rid, ready, first_seq, last_seq, ttl_age, prune_age,
+            INSERT INTO mutation (seq, state, priority, eid, aid, rid, bytes, ready, first_seq, last_seq, ttl_age, prune_age,
                 into_seq)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            .int(seq), .int(state.rawValue), .int(priority.rawValue), .int(eid), .int(aid), .optional(rid), .bool(isReady),
-            .optional(group?.lowerBound), .optional(group?.upperBound), .optional(ttlAge), .optional(pruneAge),
+            .int(seq), .int(state.rawValue), .int(priority.rawValue), .int(eid), .int(aid), .optional(rid), .int(bytes),
+            .bool(isReady), .optional(group?.lowerBound), .optional(group?.upperBound), .optional(ttlAge), .optional(pruneAge),
             .optional(into))
     }
 

@@ -24,7 +24,7 @@ package struct RecordQuery: Hashable, Sendable {
     package var filter: RecordFilter = .all([])
     /// Empty means by id. The id decides between equals. At most 4.
     package var sort: [Sort] = []
-    /// 1 to 1,000.
+    /// 1 to 1,000. A page also ends after ``StoreReads/pageBytes``.
     package var limit = 100
     /// ``RecordPage/next`` of the page before, with the same sort.
     package var cursor: String?

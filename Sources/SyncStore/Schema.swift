@@ -18,7 +18,7 @@ enum Schema {
     /// "ESAg". In the header of the file from its first page on, so a file without it is none of ours.
     static let applicationID: Int32 = 0x4553_4167
 
-    static let steps = [step1]
+    static let steps = [step1, step2]
 
     static var version: Int64 { Int64(steps.count) }
 
@@ -106,6 +106,7 @@ enum Schema {
             eid INTEGER NOT NULL,
             aid INTEGER NOT NULL,
             rid INTEGER,
+            bytes INTEGER NOT NULL,
             ready INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
             sent INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
             attempts INTEGER NOT NULL DEFAULT 0,
@@ -129,7 +130,8 @@ enum Schema {
         CREATE INDEX mutation_record ON mutation (rid, seq) WHERE state < 6 AND rid IS NOT NULL;
         CREATE INDEX mutation_parked ON mutation (state, seq) WHERE state BETWEEN 2 AND 5;
         CREATE INDEX mutation_delayed ON mutation (next_age) WHERE next_age IS NOT NULL;
-        CREATE INDEX mutation_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL;
+        CREATE INDEX mutation_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NOT NULL;
+        CREATE INDEX event_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NULL;
 
         CREATE TABLE stream (
             eid INTEGER PRIMARY KEY REFERENCES entity,
@@ -175,5 +177,32 @@ enum Schema {
             target TEXT NOT NULL,
             json TEXT
         ) STRICT;
+        """
+
+    /// What was moved, and what of the budgets is used.
+    private static let step2 = """
+        -- day: whole days since 1970-01-01 UTC by the ledger's clock.
+        CREATE TABLE usage (
+            day INTEGER NOT NULL,
+            link TEXT NOT NULL,
+            class TEXT NOT NULL,
+            up INTEGER NOT NULL CHECK (up >= 0),
+            down INTEGER NOT NULL CHECK (down >= 0),
+            requests INTEGER NOT NULL CHECK (requests >= 0),
+            PRIMARY KEY (day, link, class)
+        ) STRICT, WITHOUT ROWID;
+
+        -- The running day and month of each link. Not derived from usage: a clock that steps moves these along.
+        CREATE TABLE budget (
+            link TEXT NOT NULL,
+            roaming INTEGER NOT NULL CHECK (roaming IN (0, 1)),
+            day_bytes INTEGER NOT NULL CHECK (day_bytes >= 0),
+            month_bytes INTEGER NOT NULL CHECK (month_bytes >= 0),
+            anchor_day INTEGER NOT NULL,
+            month_start INTEGER NOT NULL,
+            unsure_day_bytes INTEGER NOT NULL CHECK (unsure_day_bytes >= 0),
+            unsure_month_bytes INTEGER NOT NULL CHECK (unsure_month_bytes >= 0),
+            PRIMARY KEY (link, roaming)
+        ) STRICT, WITHOUT ROWID;
         """
 }

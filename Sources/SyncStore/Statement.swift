@@ -23,6 +23,13 @@ final class Statement {
         self.handle = handle
     }
 
+    var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
+
+    func forgetValues() {
+        guard !isRunning else { return }
+        sqlite3_clear_bindings(handle)
+    }
+
     func finalize() {
         sqlite3_finalize(handle)
     }
@@ -66,7 +73,6 @@ final class Statement {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
         default:
-            let sql = sqlite3_sql(handle).map { String(cString: $0) } ?? ""
             let error = StoreError(result: result, on: sqlite3_db_handle(handle), doing: String(sql.prefix(80)))
             reset()
             throw error
@@ -77,6 +83,11 @@ final class Statement {
         sqlite3_reset(handle)
         isRunning = false
     }
+
+    var columnCount: Int32 { sqlite3_column_count(handle) }
+
+    /// Bytes of a text; of a number, those of its digits.
+    func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
     func int(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }

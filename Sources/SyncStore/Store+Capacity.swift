@@ -30,8 +30,10 @@ extension Store {
         }
         guard excess > 0 else { return [] }
         guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw Refusal.queueFull(reason) }
-        let victims = try oldestWaiting(of: eid, count: Int(clamping: excess))
-        guard victims.count == excess else { throw Refusal.queueFull(reason) }
+        // A limit that was lowered is approached in steps: one event does not pay for all that are too many.
+        let wanted = min(excess, Int64(Self.sliceRows))
+        let victims = try oldestWaiting(of: eid, count: Int(wanted))
+        guard victims.count == wanted else { throw Refusal.queueFull(reason) }
         return victims
     }
 

@@ -41,13 +41,20 @@ extension Store {
     /// - Returns: `nil` when there are none.
     package func loadInFlight(_ limits: BatchLimits, at now: Moment) throws(StoreError) -> Batch? {
         while true {
-            // An atomic list that begins inside the limit may end behind it.
-            let rows = try database.all(
+            // An atomic list that begins inside the limit may end behind it. What is past the limit in bytes is not read:
+            // after the database went back in time, all that waited is in flight.
+            var rows: [ClaimRow] = []
+            var bytes = 0
+            try database.each(
                 """
                 SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
                 WHERE m.state = 1 AND m.priority <= ? ORDER BY m.claim, m.priority, m.seq LIMIT ?
-                """, .int(limits.leastPriority.rawValue), .int(max(1, limits.mutations) + Limits.atomicMutations)
-            ) { row throws(StoreError) in ClaimRow(row) }
+                """, .int(limits.leastPriority.rawValue), .int(max(1, limits.mutations) + Limits.atomicMutations),
+                while: { bytes <= limits.bytes || rows.last?.unit == rows.first?.unit }
+            ) { row throws(StoreError) in
+                rows.append(ClaimRow(row))
+                bytes += rows[rows.count - 1].payload.contentBytes
+            }
             let damaged = rows.filter { !$0.isSound }
             if damaged.isEmpty {
                 let chosen = ClaimSelection.leading(of: rows, within: limits)

@@ -42,7 +42,7 @@ extension Store {
         try MetaTable(database).set("replica", replica.text)
         self.replica = replica
         if options.ablations.contains(.sentPayloadRewritten) { return }
-        let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY priority, seq") {
+        let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY seq") {
             row throws(StoreError) in row.int(0)
         }
         guard !waiting.isEmpty else { return }
@@ -59,25 +59,30 @@ extension Store {
     }
 
     /// This one was sent alone and the server failed over it. It goes back to waiting, frozen as it is, and from now on only
-    /// in a batch of its own. With `counts` it is one attempt more, and past the limit it is parked.
+    /// in a batch of its own. With `counts` it is one attempt more, and past the limit it is parked. An atomic list shares
+    /// all of that.
     package func setAside(_ key: MutationKey, _ problem: Problem, counts: Bool, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let seq = try seq(of: key), var row = try outboxRow(seq), row.state == .inFlight || row.state == .pending
+            guard let seq = try seq(of: key), let row = try outboxRow(seq), row.state == .inFlight || row.state == .pending
             else { return }
-            row.isAlone = true
-            row.problem = problem.stored
-            row.attempts += counts ? 1 : 0
-            row.retries += 1
-            let isParked = row.attempts >= Int64(Limits.attempts)
-            let delay = isParked ? Self.parkedFor : RetryDelay.after(row.retries, asked: nil, using: &random)
-            row.nextAge = age + delay.milliseconds
-            try move(row, to: isParked ? .failed : .pending)
-            // What is in flight behind it on its record must not be settled before it: it goes back behind it.
-            if let rid = row.rid {
-                try returnLater(of: rid, after: seq)
-                try restatus(rid)
+            let attempts = row.attempts + (counts ? 1 : 0)
+            let isParked = attempts >= Int64(Limits.attempts)
+            let delay = isParked ? Self.parkedFor : RetryDelay.after(row.retries + 1, asked: nil, using: &random)
+            let members = try row.group.map(groupMembers) ?? [row]
+            for member in members {
+                // As it is now: what was in flight behind another member has gone back already.
+                guard var row = try outboxRow(member.seq), row.state == .inFlight || row.state == .pending else { continue }
+                row.isAlone = true
+                row.problem = problem.stored
+                row.attempts = attempts
+                row.retries += 1
+                row.nextAge = age + delay.milliseconds
+                try move(row, to: isParked ? .failed : .pending)
+                // What is in flight behind it on its record must not be settled before it: it goes back behind it.
+                if let rid = row.rid { try returnLater(of: rid, after: row.seq) }
             }
+            for rid in Set(members.compactMap(\.rid)).sorted() { try restatus(rid) }
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         }
     }

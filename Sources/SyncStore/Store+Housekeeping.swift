@@ -8,6 +8,17 @@ struct HousekeepingSweep {
     var expiry: Int64 = 0
     /// When the last pass ended, on the age clock.
     var expiryEnded: Int64?
+    /// Giving free pages back works.
+    var vacuums = true
+}
+
+/// What the last slice of housekeeping has left to be done outside of a transaction.
+enum Tidiness {
+    case done
+    /// More slices follow.
+    case busy
+    /// Nothing else is to be done: the time for what costs more.
+    case idle
 }
 
 extension Store {
@@ -29,7 +40,7 @@ extension Store {
     ///
     /// - Returns: Whether another slice is worth while.
     package func housekeep(at now: Moment) throws(StoreError) -> Bool {
-        var more = try transact(at: now) { () throws(StoreError) in
+        let more = try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             try keepTime()
             try wakeDue()
@@ -37,14 +48,33 @@ extension Store {
             if try pruneSettled(limit: Self.sliceRows, dueOnly: !isSpaceShort()) == Self.sliceRows { more = true }
             if try trimJournal() == Self.sliceRows { more = true }
             if try forget() == Self.sliceRows { more = true }
+            if try isVacuumDue() { more = true }
             return more
         }
-        // Neither can be done inside the transaction of somebody else.
-        guard transaction == nil, database.path != nil else { return more }
-        if try vacuum() { more = true }
-        if database.walPages >= Self.checkpointPages { try database.checkpoint(truncating: !more) }
-        if !more { database.releaseMemory() }
+        tidiness = more ? .busy : .idle
+        if transaction == nil { try tidy() }
         return more
+    }
+
+    /// What housekeeping leaves for the time after its commit, because it cannot be done inside a transaction: give free
+    /// pages back to the file system, move the WAL into the database. Whoever opened the transaction calls it.
+    package func tidy() throws(StoreError) {
+        precondition(transaction == nil, "tidying is not part of a transaction")
+        defer { tidiness = .done }
+        guard tidiness != .done, database.path != nil else { return }
+        if try isVacuumDue() {
+            // What fails once would be asked for again and again.
+            sweep.vacuums = false
+            // One step frees one page: it has to run to its end.
+            try database.execute("PRAGMA incremental_vacuum(\(Self.vacuumPages))")
+            sweep.vacuums = true
+        }
+        if tidiness == .idle {
+            if database.walPages > 0 { try database.checkpoint(truncating: true) }
+            database.releaseMemory()
+        } else if database.walPages >= Self.checkpointPages {
+            try database.checkpoint(truncating: false)
+        }
     }
 
     /// Writes the age clock down, so that a power cut forgets an hour of it at most.
@@ -62,13 +92,14 @@ extension Store {
             guard isDue, ledger.count(.pending) > 0 else { return false }
             sweep.expiry = ledger[.ackedSeq]
         }
-        let end = min(sweep.expiry + Self.expirySlice, ledger[.absorbedSeq])
+        var end = min(sweep.expiry + Self.expirySlice, ledger[.absorbedSeq])
         let due = try database.all(
             """
             SELECT * FROM mutation
-            WHERE seq > ? AND seq <= ? AND state = 0 AND sent = 0 AND priority <> 0 AND ttl_age <= ? ORDER BY seq
-            """, .int(sweep.expiry), .int(end), .int(age)
+            WHERE seq > ? AND seq <= ? AND state = 0 AND sent = 0 AND priority <> 0 AND ttl_age <= ? ORDER BY seq LIMIT ?
+            """, .int(sweep.expiry), .int(end), .int(age), .int(Self.sliceRows)
         ) { row throws(StoreError) in OutboxRow(row) }
+        if due.count == Self.sliceRows, let last = due.last { end = last.seq }
         for row in due {
             // An older one may have taken it along.
             guard try outboxRow(row.seq)?.state == .pending else { continue }
@@ -94,15 +125,23 @@ extension Store {
     @discardableResult
     func pruneSettled(limit: Int, dueOnly: Bool) throws(StoreError) -> Int {
         var seqs = try database.all(
-            "SELECT seq FROM mutation WHERE prune_age IS NOT NULL AND prune_age <= ? ORDER BY prune_age LIMIT ?", .int(age),
+            "SELECT seq FROM mutation WHERE prune_age <= ? AND rid IS NULL ORDER BY prune_age LIMIT ?", .int(age),
             .int(limit)
         ) { row throws(StoreError) in row.int(0) }
+        seqs += try database.all(
+            "SELECT seq FROM mutation WHERE prune_age <= ? AND rid IS NOT NULL ORDER BY prune_age LIMIT ?", .int(age),
+            .int(limit - seqs.count)
+        ) { row throws(StoreError) in row.int(0) }
         if seqs.isEmpty, !dueOnly {
+            // An app that repeats a request must not hear that its dropped event is done. The first rows only: a full queue
+            // asks this with every event.
             seqs = try database.all(
                 """
-                SELECT seq FROM mutation WHERE prune_age IS NOT NULL AND rid IS NULL AND state IN (6, 12)
-                ORDER BY prune_age LIMIT ?
-                """, .int(limit)
+                SELECT m.seq FROM (
+                    SELECT seq, state FROM mutation WHERE prune_age IS NOT NULL AND rid IS NULL ORDER BY prune_age LIMIT ?
+                ) m CROSS JOIN payload p ON p.seq = m.seq
+                WHERE m.state = 6 OR (m.state = 12 AND p.app_key IS NULL) LIMIT ?
+                """, .int(Self.sliceRows), .int(limit)
             ) { row throws(StoreError) in row.int(0) }
         }
         for run in Self.runs(of: seqs) {
@@ -144,18 +183,16 @@ extension Store {
                 SELECT rid FROM record WHERE gone_age IS NOT NULL AND gone_age < ? AND status = 0 LIMIT ?)
             """, .int(age - Self.tombstonesKeptFor.milliseconds), .int(Self.sliceRows))
         let audits = try database.run(
-            "DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE age < ? ORDER BY n LIMIT ?)",
-            .int(age - Self.auditKeptFor.milliseconds), .int(Self.sliceRows))
+            "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, age FROM audit ORDER BY n LIMIT ?) WHERE age < ?)",
+            .int(Self.sliceRows), .int(age - Self.auditKeptFor.milliseconds))
         return max(keys, tombstones, audits)
     }
 
-    /// Gives free pages back to the file system once they are many.
-    private func vacuum() throws(StoreError) -> Bool {
+    /// Whether free pages are many enough to be given back to the file system.
+    private func isVacuumDue() throws(StoreError) -> Bool {
+        guard sweep.vacuums, database.path != nil else { return false }
         let free = try database.number("PRAGMA freelist_count") ?? 0
         let pages = try database.number("PRAGMA page_count") ?? 0
-        guard free > 1_000 || (free > Int64(Self.vacuumPages) && free * 10 > pages) else { return false }
-        // One step frees one page: it has to run to its end.
-        try database.execute("PRAGMA incremental_vacuum(\(Self.vacuumPages))")
-        return free - Int64(Self.vacuumPages) > 1_000
+        return free > 1_000 || (free > Int64(Self.vacuumPages) && free * 10 > pages)
     }
 }

@@ -4,7 +4,7 @@ import SyncCore
 // is a third of the pages that a small transaction would write otherwise, and telemetry at ten a second lives on it. All of
 // it follows from the rows themselves, so it can be made up later, many rows at once: with the next transaction that writes
 // anything else, after `unabsorbedMax` rows, or when the database is opened again. Until then a missing narrow row means
-// "pending", and the journal's reader tells of these rows by the ids that they are going to get.
+// "pending", and the journal does not tell of it yet.
 
 extension Store {
     /// Rows that a start has to absorb at most; milliseconds of work.
@@ -22,8 +22,8 @@ extension Store {
         let first = ledger[.absorbedSeq] + 1
         try database.run(
             """
-            INSERT INTO mutation (seq, state, priority, eid, aid, ready, ttl_age)
-            SELECT seq, 0, priority, eid, aid, 1, ttl_age FROM payload WHERE seq >= ? ORDER BY seq
+            INSERT INTO mutation (seq, state, priority, eid, aid, bytes, ready, ttl_age)
+            SELECT seq, 0, priority, eid, aid, bytes, 1, ttl_age FROM payload WHERE seq >= ? ORDER BY seq
             """, .int(first))
         journal.add(.mutation(.pending), first...(ledger[.nextSeq] - 1))
         ledger[.absorbedSeq] = ledger[.nextSeq] - 1

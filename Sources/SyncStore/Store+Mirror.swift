@@ -17,7 +17,10 @@ extension Store {
         try restartStream(touched.row.eid)
     }
 
-    /// The hub's present state of a record, unless ours is as new.
+    /// The hub's present state of a record, unless ours is newer.
+    ///
+    /// Of the same version, its word counts as well: as long as the verdict about one mutation is missing, what we made of
+    /// the verdicts about others, in the same atomic list or after it on the same record, is not what that version was.
     ///
     /// - Parameter absentIsGone: `absent` says that the hub has no such record; otherwise it says nothing.
     func install(
@@ -27,8 +30,10 @@ extension Store {
         let known = touched.row.baseVersion
         switch current {
         case .record(let record):
-            guard record.version > known else { return }
-            touched.row.setBase(record.data.json, version: record.version, at: now.wall)
+            guard record.version >= known else { return }
+            let document = record.data.json
+            if record.version == known, let base = touched.row.base, base.utf8.elementsEqual(document.utf8) { return }
+            touched.row.setBase(document, version: record.version, at: now.wall)
             observe(record.hlc)
         case .deleted(let version):
             guard version > known || (version == known && touched.row.base != nil) else { return }
@@ -57,7 +62,7 @@ extension Store {
             touched.row.updatedMS = now.wall.milliseconds
             try touched.row.save(to: database)
             journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
-            try refreshReadiness(ofRecord: touched.row.rid)
+            if touched.row.status != .synced { try refreshReadiness(ofRecord: touched.row.rid) }
         }
     }
 
@@ -92,14 +97,24 @@ extension Store {
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
+    ///
+    /// What asks for somebody is rare, and what waits may be much: the record's own rows are passed only when there is more
+    /// of the former than a slice.
     func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
-        try database.first(
-            "SELECT max(state = 2), max(state BETWEEN 3 AND 5), count(*) FROM mutation WHERE rid = ? AND state < 6",
-            .int(rid)
-        ) { row throws(StoreError) in
-            row.bool(0) ? .conflict : row.bool(1) ? .error : row.int(2) > 0 ? .pending : .synced
-        } ?? .synced
+        let troubled = Self.troubled.reduce(0) { $0 + ledger.count($1) }
+        if troubled > 0 {
+            let first =
+                troubled <= Int64(Self.sliceRows)
+                ? try database.number("SELECT min(state) FROM mutation WHERE state BETWEEN 2 AND 5 AND +rid = ?", .int(rid))
+                : try database.number(
+                    "SELECT min(state) FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 2 AND 5", .int(rid))
+            if let first { return first == 2 ? .conflict : .error }
+        }
+        let open = try database.number("SELECT 1 FROM mutation WHERE rid = ? AND state < 6 LIMIT 1", .int(rid))
+        return open == nil ? .synced : .pending
     }
+
+    private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]
 
     /// Takes a stamp of the hub into account, so that ours are later than all we have seen.
     func observe(_ stamp: String?) {

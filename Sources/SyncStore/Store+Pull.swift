@@ -161,22 +161,26 @@ extension Store {
     private func endListing(
         of entity: EntityName, _ eid: Int64, _ listing: Listing, _ summary: inout PullSummary
     ) throws(StoreError) {
-        let missing = try database.all(
+        var missing = try database.all(
             """
             SELECT rid FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND base_version <= ? AND base IS NOT NULL
             """, .int(eid), .int(listing.gen), .int(listing.head)
         ) { row throws(StoreError) in row.int(0) }
+        if options.ablations.contains(.sweepSkipped) { missing = [] }
         let all = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
         let isMass = missing.count > Self.sweepFree && Int64(missing.count) * Self.sweepShare > all
         if isMass {
             summary.massDeletes.append(entity)
         } else {
-            var records = TouchedRecords()
-            for rid in missing {
-                try touch(rid, &records)
-                try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
+            // Their documents are not all in memory at once.
+            for start in stride(from: 0, to: missing.count, by: Self.sliceRows) {
+                var records = TouchedRecords()
+                for rid in missing[start..<min(start + Self.sliceRows, missing.count)] {
+                    try touch(rid, &records)
+                    try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
+                }
+                try finish(records)
             }
-            try finish(records)
             summary.deletions += missing.count
         }
         try database.run(

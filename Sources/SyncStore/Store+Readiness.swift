@@ -65,12 +65,13 @@ extension Store {
 
     // MARK: - Delays
 
-    /// Lets everything go on whose time has come: delayed mutations, and those that were parked because they failed alone.
+    /// Lets go on what is due: delayed mutations, and those that were parked because they failed alone. At most a slice of
+    /// them at once, the longest due first; `retryAt` is in the past then, and the next claim takes up the rest.
     func wakeDue() throws(StoreError) {
         let due = try database.all(
             """
-            SELECT * FROM mutation WHERE next_age IS NOT NULL AND next_age <= ? ORDER BY next_age
-            """, .int(age)
+            SELECT * FROM mutation WHERE next_age IS NOT NULL AND next_age <= ? ORDER BY next_age LIMIT ?
+            """, .int(age), .int(Self.sliceRows)
         ) { row throws(StoreError) in OutboxRow(row) }
         for found in due {
             var row = found
@@ -128,11 +129,19 @@ extension Store {
     private func raiseAll(to priority: Priority, _ work: [(rid: Int64, before: Int64)]) throws(StoreError) {
         var work = work
         while let next = work.popLast() {
-            let slower = try database.all(
-                "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state IN (0, 1) AND priority > ? ORDER BY seq",
-                .int(next.rid), .int(next.before), .int(priority.rawValue)
-            ) { row throws(StoreError) in OutboxRow(row) }
-            for older in slower { try raise(older, to: priority, &work) }
+            // An older one is never less urgent than a younger one, so those that are slower stand together at the end: a
+            // long queue behind one record is not looked through with each mutation more.
+            var slower: [OutboxRow] = []
+            var isPast = false
+            try database.each(
+                "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state IN (0, 1) ORDER BY seq DESC",
+                .int(next.rid), .int(next.before), while: { !isPast }
+            ) { row throws(StoreError) in
+                let older = OutboxRow(row)
+                isPast = older.priority <= priority
+                if !isPast { slower.append(older) }
+            }
+            for older in slower.reversed() { try raise(older, to: priority, &work) }
         }
     }
 

@@ -110,6 +110,14 @@ extension Store {
         }
     }
 
+    /// Answers given for `relaxed` work that was then lost; written down with the next commit.
+    ///
+    /// - Precondition: Between transactions, so that a rollback does not forget it.
+    func countLost(_ relaxed: Int) {
+        precondition(transaction == nil, "a loss is counted between transactions")
+        ledger[.relaxedLost] += Int64(relaxed)
+    }
+
     /// The time of the open transaction: all that happens in it happens at one moment.
     var now: Moment {
         guard let transaction else { preconditionFailure("no transaction") }

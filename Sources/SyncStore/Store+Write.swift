@@ -24,7 +24,8 @@ extension Store {
         if let merged = try mergeIntoSent(intent, payload, record) { return merged }
         try payload.insert(into: database)
         var row = OutboxRow(
-            seq: payload.seq, priority: intent.priority, eid: payload.eid, aid: payload.aid, rid: record?.rid)
+            seq: payload.seq, priority: intent.priority, eid: payload.eid, aid: payload.aid, rid: record?.rid,
+            bytes: payload.bytes)
         row.group = intent.group?.seqs
         row.ttlAge = payload.ttlAge
         let hasOthers = record.map { $0.status != .synced } ?? false

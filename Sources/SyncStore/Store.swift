@@ -35,6 +35,7 @@ package final class Store {
     var damagedRecords: Set<Int64> = []
     /// Where the slow sweeps of housekeeping go on.
     var sweep = HousekeepingSweep()
+    var tidiness = Tidiness.done
 
     /// Opens or makes the schema in `database`, brings it up to date, and takes up where the last life ended.
     ///

@@ -104,50 +104,61 @@ final class StoreLoop {
     }
 
     private func commit() {
-        guard isOpen, let store else { return }
-        let expected = store.lastSeq
+        guard isOpen, let lastSeq = store?.lastSeq else { return }
         isOpen = false
         deadline = nil
         let finished = waiting
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
         do throws(StoreError) {
-            try store.commit()
+            try store?.commit()
             tell(finished, nil)
         } catch {
             tell(finished, error)
             // Without room nothing was written, and the store is as it was before; so it is after a refusal by a test.
             if error.code == .unknownOutcome {
-                reopen(after: error, expecting: expected, relaxed: early)
+                reopen(after: error, expecting: lastSeq, relaxed: early)
             } else if early > 0 {
+                lose(early)
                 incident(.commitFailed(error, survived: false, relaxedLost: early))
             }
             return
         }
-        keepSmall(store)
+        if let store { keepSmall(store) }
     }
 
     /// The log is moved into the database after a commit, by the one connection that writes; never during one.
     private func keepSmall(_ store: Store) {
-        guard store.database.walPages >= Store.checkpointPages, store.database.path != nil else { return }
-        // A reader in the middle of its work makes it move less; the next one goes further.
-        try? store.database.checkpoint(truncating: false)
+        guard store.database.path != nil else { return }
+        // Neither changes what is stored, so a failure loses nothing; the next commit meets a broken medium itself.
+        if store.tidiness != .done { try? store.tidy() }
+        if store.database.walPages >= Store.checkpointPages { _ = try? store.database.checkpoint(truncating: false) }
     }
 
     /// An fsync that failed may not be tried again: the kernel has dropped the pages and would say that all is well. What
     /// is on the medium is found out by reading it.
     private func reopen(after error: StoreError, expecting lastSeq: Int64, relaxed: Int) {
         failures += 1
+        // The connection goes with it: two that write must never be open together.
         store = nil
         guard failures == 1 else { return incident(.fatal(error)) }
         do throws(StoreError) {
             let fresh = try open(time.now())
+            // What was read back may be in the kernel's cache only, and the next answers would stand behind it in the log.
+            // From the database file, written and synced anew, it cannot vanish.
+            if fresh.database.path != nil { try fresh.database.checkpoint(truncating: true) }
             store = fresh
             let survived = fresh.lastSeq >= lastSeq
+            if !survived { lose(relaxed) }
             incident(.commitFailed(error, survived: survived, relaxedLost: survived ? 0 : relaxed))
         } catch {
             incident(.fatal(error))
         }
+    }
+
+    /// Counts answers that were no promise and were not kept; the count is written with the next commit.
+    private func lose(_ relaxed: Int) {
+        store?.countLost(relaxed)
     }
 
     private func tell(_ finished: [Done], _ error: StoreError?) {

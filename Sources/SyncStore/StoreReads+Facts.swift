@@ -50,12 +50,12 @@ extension StoreReads {
         let sample = try database.first(
             """
             SELECT count(*), coalesce(sum(bytes), 0) FROM (
-                SELECT p.bytes FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
-                WHERE p.seq > ? AND coalesce(m.state, 0) IN (0, 1, 4, 5) ORDER BY p.seq LIMIT ?)
+                SELECT bytes FROM mutation WHERE seq > ? AND state IN (0, 1, 4, 5) ORDER BY seq LIMIT ?)
             """, .int(ledger[.ackedSeq]), .int(isExact ? -1 : 1_000)
         ) { row throws(StoreError) in (count: row.int(0), bytes: row.int(1)) }
-        guard let sample, sample.count > 0 else { return 0 }
-        return isExact ? sample.bytes : sample.bytes / sample.count * waiting
+        let new = try database.number("SELECT sum(bytes) FROM payload WHERE seq > ?", .int(ledger[.absorbedSeq])) ?? 0
+        guard let sample, sample.count > 0 else { return new }
+        return isExact ? sample.bytes + new : sample.bytes / sample.count * waiting
     }
 
     /// Every entity that was ever met here, by name.

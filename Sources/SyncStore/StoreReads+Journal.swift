@@ -16,13 +16,12 @@ extension StoreReads {
         let start = try database.number("SELECT n FROM event WHERE n <= ? ORDER BY n DESC LIMIT 1", .int(page.next + 1)) ?? oldest
         var left = limit
         var rows = 0
-        let statement = try database.prepare("SELECT n, count, at_ms, kind, code, type, items FROM event WHERE n >= ? ORDER BY n")
-        defer { statement.finalize() }
-        try statement.bind([.int(start)])
-        while left > 0, rows < Self.rowsMax, try statement.step() {
+        try database.each(
+            "SELECT n, count, at_ms, kind, code, type, items FROM event WHERE n >= ? ORDER BY n", .int(start),
+            while: { left > 0 && rows < Self.rowsMax }
+        ) { statement throws(StoreError) in
             rows += 1
-            let row = JournalRow(statement)
-            try read(row, after: page.next, filter, &left, &page)
+            try read(JournalRow(statement), after: page.next, filter, &left, &page)
         }
         return page
     }

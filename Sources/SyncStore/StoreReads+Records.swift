@@ -15,36 +15,44 @@ extension StoreReads {
         var start: RecordOrder.Position?
         if let cursor = query.cursor { start = try order.position(reading: cursor) }
         let limit = min(max(1, query.limit), 1_000)
-        var page = RecordSelection(order: order, after: start, count: limit + 1)
+        var selection = RecordSelection(order: order, after: start, count: limit + 1)
         if order.isByID {
             try database.each(
-                "SELECT * FROM record WHERE eid = ? AND id > ? ORDER BY id", .int(eid), .text(start?.id ?? ""), while: { !page.isFull }
-            ) { row throws(StoreError) in page.offer(MirrorRow(row), query) }
+                "SELECT * FROM record WHERE eid = ? AND id > ? ORDER BY id", .int(eid), .text(start?.id ?? ""),
+                while: { !selection.isFull }
+            ) { row throws(StoreError) in selection.offer(MirrorRow(row), query) }
         } else {
-            try database.each("SELECT * FROM record WHERE eid = ?", .int(eid), while: { true }) { row throws(StoreError) in
-                page.offer(MirrorRow(row), query)
+            try database.each("SELECT * FROM record WHERE eid = ?", .int(eid)) { row throws(StoreError) in
+                selection.offer(MirrorRow(row), query)
             }
         }
-        let found = page.sorted
+        let found = selection.sorted
         var items: [RecordSnapshot] = []
+        var bytes = 0
         for entry in found.prefix(limit) {
-            items.append(try snapshot(entry.row, RecordName(query.entity, RecordID(trusted: entry.row.id))))
+            guard let row = try MirrorRow.find(database, rid: entry.rid) else { continue }
+            items.append(try snapshot(row, RecordName(query.entity, RecordID(trusted: row.id))))
+            bytes += row.documentBytes
+            if bytes >= Self.pageBytes { break }
         }
-        return RecordPage(items: items, next: found.count > limit ? order.text(of: found[limit - 1].position) : nil)
+        let isLast = items.count == found.count
+        return RecordPage(items: items, next: isLast ? nil : order.text(of: found[items.count - 1].position))
     }
 }
 
-/// The first records of an order, found in one pass; never holds more than twice as many as are wanted.
+/// The first records of an order, found in one pass. Holds where they stand and not what they say, and never more than
+/// twice as many as are wanted.
 private struct RecordSelection {
     struct Entry {
         var position: RecordOrder.Position
-        var row: MirrorRow
+        var rid: Int64
     }
 
     let order: RecordOrder
     let after: RecordOrder.Position?
     let count: Int
     private var entries: [Entry] = []
+    private var bytes = 0
 
     init(order: RecordOrder, after: RecordOrder.Position?, count: Int) {
         self.order = order
@@ -52,7 +60,8 @@ private struct RecordSelection {
         self.count = count
     }
 
-    var isFull: Bool { entries.count >= count }
+    /// For the order that the rows are read in: as many as are wanted, or more bytes than a page takes.
+    var isFull: Bool { entries.count >= count || bytes > StoreReads.pageBytes }
 
     mutating func offer(_ row: MirrorRow, _ query: RecordQuery) {
         guard row.isKnown, query.includesDeleted || !row.isDeleted else { return }
@@ -62,7 +71,8 @@ private struct RecordSelection {
         guard query.filter.matches(document) else { return }
         let position = order.position(of: row, document)
         if let after, !order.isBefore(after, position) { return }
-        entries.append(Entry(position: position, row: row))
+        entries.append(Entry(position: position, rid: row.rid))
+        bytes += row.documentBytes
         if entries.count >= count * 2 { entries = sorted }
     }
 

@@ -6,6 +6,10 @@ package import SyncCore
 package struct StoreReads {
     let database: Database
 
+    package init(database: Database) {
+        self.database = database
+    }
+
     // MARK: - Mutations
 
     /// - Parameter now: To tell by the present wall clock when the next attempt is due.
@@ -41,8 +45,11 @@ package struct StoreReads {
         return history
     }
 
+    /// What one page holds at the most, but for its last item: 1,000 documents at their limit would be half a gigabyte.
+    package static let pageBytes = 4 << 20
+
     /// In the order of `seq`. What matches only after long searching ends in `.tooSlow` on a reader.
-    package func mutations(_ query: MutationQuery, at now: Moment) throws(StoreError) -> [MutationSnapshot] {
+    package func mutations(_ query: MutationQuery, at now: Moment) throws(StoreError) -> MutationPage {
         let ages = try ages(at: now)
         var sql = """
             SELECT p.*, m.*, e.name, a.name, i.key FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
@@ -64,19 +71,32 @@ package struct StoreReads {
         if let id = query.recordID {
             sql += " AND coalesce(p.id, p.key) = ?"
             values.append(.text(id.text))
+            if let entity = query.entity, !query.states.isEmpty, !query.states.contains(where: \.isTerminal),
+                let rid = try rid(of: RecordName(entity, id))
+            {
+                // What is open of one record has an index, however much else waits.
+                sql += " AND p.seq IN (SELECT seq FROM mutation WHERE rid = ? AND state < 6)"
+                values.append(.int(rid))
+            }
         }
         if let app = query.app {
             sql += " AND a.name = ?"
             values.append(.text(app.text))
         }
         sql += " ORDER BY p.seq LIMIT ?"
-        values.append(.int(min(max(1, query.limit), 1_000)))
+        let limit = min(max(1, query.limit), 1_000)
+        values.append(.int(limit))
         let statement = try database.prepare(sql)
         defer { statement.finalize() }
         try statement.bind(values)
-        var found: [MutationSnapshot] = []
-        while try statement.step() { found.append(MutationSnapshot(statement, ages, at: now)) }
-        return found
+        var page = MutationPage(items: [], next: nil)
+        var bytes = 0
+        while bytes < Self.pageBytes, try statement.step() {
+            page.items.append(MutationSnapshot(statement, ages, at: now))
+            for column in 0..<statement.columnCount { bytes += statement.byteCount(column) }
+        }
+        if page.items.count == limit || bytes >= Self.pageBytes { page.next = page.items.last?.seq }
+        return page
     }
 
     /// Before this there are only settled mutations, and a week of them may be many.
@@ -92,6 +112,12 @@ package struct StoreReads {
         let eid = try database.number("SELECT eid FROM entity WHERE name = ?", .text(name.entity.text))
         guard let eid, let row = try MirrorRow.find(database, eid: eid, id: name.id.text), row.isKnown else { return nil }
         return try snapshot(row, name)
+    }
+
+    private func rid(of name: RecordName) throws(StoreError) -> Int64? {
+        try database.number(
+            "SELECT rid FROM record WHERE eid = (SELECT eid FROM entity WHERE name = ?) AND id = ?", .text(name.entity.text),
+            .text(name.id.text))
     }
 
     func snapshot(_ row: MirrorRow, _ name: RecordName) throws(StoreError) -> RecordSnapshot {
@@ -141,7 +167,7 @@ extension MutationSnapshot {
         let isNew = row.isNull(Payload.columnCount)
         let outbox =
             isNew
-            ? OutboxRow(seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: nil)
+            ? OutboxRow(seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: nil, bytes: payload.bytes)
             : OutboxRow(row, at: Payload.columnCount)
         let names = Payload.columnCount + OutboxRow.columnCount
         self.init(

@@ -76,7 +76,7 @@ final class DaemonRunner {
         agent = Agent(
             .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
             executor: executor)
-        box.agent = agent
+        box.put(agent)
         if marker == nil || opening.isNew || opening.lostTail > 0 { try keepIdentity() }
     }
 
@@ -221,12 +221,15 @@ final class DaemonRunner {
 }
 
 /// The store's thread may speak before the agent exists.
-private final class AgentBox: @unchecked Sendable {
-    // Written once on the starting thread, before the loop runs anything of ours; read on the loop only.
-    var agent: Agent?
+private final class AgentBox: Sendable {
+    private let content = Mutex<Agent?>(nil)
+
+    var agent: Agent? { content.withLock { $0 } }
+
+    func put(_ agent: Agent) { content.withLock { $0 = agent } }
 }
 
-/// Blocks one thread until another says so. A pipe of the process with itself: `sem_wait` without its pitfalls.
+/// Blocks one thread until another says so.
 final class EndSignal: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>

@@ -19,6 +19,8 @@ final class AgentStand: Sendable {
     let folder: String
     let socket: String
     let hub: LoopbackHub
+    /// What the agent finds around it.
+    let outside: Outside
     let agent: Agent
     let client: CurlTransport
     private let group: MultiThreadedEventLoopGroup
@@ -26,10 +28,30 @@ final class AgentStand: Sendable {
     private let writer: StoreWriter
     private let reader: StoreReader
 
-    /// - Parameter settings: YAML laid over the stand's own configuration.
-    static func start(_ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil) async throws -> AgentStand {
+    /// - Parameters:
+    ///   - settings: YAML laid over the stand's own configuration.
+    ///   - freeBytes: What the disk has left.
+    static func start(
+        _ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil, freeBytes: Int64 = 1 << 40
+    ) async throws -> AgentStand {
         let folder = try folder ?? Self.makeFolder()
-        return try await AgentStand(folder, settings, hub ?? LoopbackHub())
+        return try await AgentStand(folder, settings, hub ?? LoopbackHub(), freeBytes)
+    }
+
+    /// May be changed at any time; the agent asks again.
+    final class Outside: Sendable {
+        private let files: Mutex<[ConfigurationFile]>
+
+        fileprivate init(files: [ConfigurationFile]) {
+            self.files = Mutex(files)
+        }
+
+        fileprivate var configurationFiles: [ConfigurationFile] { files.withLock { $0 } }
+
+        /// Writes the settings of ``AgentStand/start(_:hub:in:freeBytes:)`` anew.
+        func write(_ settings: String) {
+            files.withLock { $0[1] = ConfigurationFile(name: "conf.d/test.yaml", contents: .success(Array(settings.utf8))) }
+        }
     }
 
     static func makeFolder() throws -> String {
@@ -39,7 +61,7 @@ final class AgentStand: Sendable {
         return path
     }
 
-    private init(_ folder: String, _ settings: String, _ hub: LoopbackHub) async throws {
+    private init(_ folder: String, _ settings: String, _ hub: LoopbackHub, _ freeBytes: Int64) async throws {
         self.folder = folder
         self.hub = hub
         socket = folder + "/a.sock"
@@ -56,6 +78,8 @@ final class AgentStand: Sendable {
             ConfigurationFile(name: "conf.d/test.yaml", contents: .success(Array((settings.isEmpty ? "{}\n" : settings).utf8))),
         ]
         let loaded = try ConfigurationLoader.read(files, accounts: accounts)
+        let outside = Outside(files: files)
+        self.outside = outside
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let loop = group.next()
         let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
@@ -72,7 +96,7 @@ final class AgentStand: Sendable {
         log.logLevel = .critical
         var environment = AgentEnvironment(
             transport: hub, compressor: ZlibCompressor(), time: SystemClocks(), bootID: "boot-1", seed: 7,
-            token: { "token" }, freeBytes: { 1 << 40 }, accounts: accounts, configurationFiles: { files },
+            token: { "token" }, freeBytes: { freeBytes }, accounts: accounts, configurationFiles: { outside.configurationFiles },
             keepLastGood: { _ in }, log: log)
         // The agent begins nothing by itself: each test says when.
         environment.spread = .seconds(36_000)
@@ -154,6 +178,10 @@ final class LoopbackHub: HTTPTransport {
         case says(HTTPResponse)
         /// The hub does it, and its answer is lost.
         case losesAnswers
+        /// No whole answer; the hub never sees the request.
+        case fails(TransportError)
+        /// The hub does it, and somebody changes its answers to pushes.
+        case changesResults(@Sendable ([JSON]) -> [JSON])
     }
 
     private let state: Mutex<State>
@@ -211,7 +239,8 @@ final class LoopbackHub: HTTPTransport {
             switch state.weather {
             case .gone: return .failure(lost)
             case .says(let response): return .success(response)
-            case .fine, .losesAnswers:
+            case .fails(let error): return .failure(error)
+            case .fine, .losesAnswers, .changesResults:
                 var body: [UInt8] = []
                 if case .bytes(let bytes) = request.body { body = bytes }
                 let path = request.url.replacingOccurrences(of: "http://127.0.0.1:9", with: "")
@@ -221,10 +250,20 @@ final class LoopbackHub: HTTPTransport {
                 if case .losesAnswers = state.weather {
                     return .failure(TransportError(.broken, doing: "read the answer", detail: "connection reset"))
                 }
-                return .success(HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body))
+                var response = HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
+                if case .changesResults(let change) = state.weather { response.body = Self.changed(response.body, change) }
+                return .success(response)
             }
         }
         return try result.get()
+    }
+
+    private static func changed(_ body: [UInt8], _ change: ([JSON]) -> [JSON]) -> [UInt8] {
+        guard var answer = (try? JSONReader.read(body, limits: .message))?.object, let results = answer["results"]?.array else {
+            return body
+        }
+        answer["results"] = .array(change(results))
+        return JSON.object(answer).bytes
     }
 
     func stream(

@@ -35,6 +35,10 @@ struct HubTroubleTests {
             Nonsense("wrong types", 200, json, #"{"epoch":"e","head":"one","device_id":"gw-test","results":{}}"#, state: "online"),
             Nonsense("null", 200, json, "null", state: "online"),
             Nonsense("an empty object", 200, json, "{}", state: "online"),
+            Nonsense("an empty 200", 200, json, "", state: "online"),
+            Nonsense("a member twice", 200, json, #"{"head":1,"head":2,"results":[]}"#, state: "online"),
+            Nonsense("a number beyond all measure", 200, json, #"{"head":1e999,"results":[]}"#, state: "online"),
+            Nonsense("a hundred thousand brackets", 200, json, String(repeating: "[", count: 100_000), state: "online"),
             Nonsense("a version of the future", 200, json, "{}", state: "online"),
             Nonsense("a proxy's 502", 502, "text/html", "bad gateway", version: false, state: "degraded"),
             Nonsense("401", 401, "application/problem+json", #"{"type":"urn:edge-sync:auth","status":401}"#, state: "auth"),
@@ -57,6 +61,114 @@ struct HubTroubleTests {
         #expect(try await stand.sync()["result"] == "ok")
         #expect(try await stand.send(.get, "/v1/mutations/\(id)")["state"] == "done")
         #expect(try stand.hub.document("audits", "a-1") == ["a": 1])
+        try await stand.stop()
+    }
+
+    @Test(
+        "Without a whole answer nothing changes in the store, status says what happened, and later all goes through",
+        arguments: [
+            TransportError(.tooLarge, doing: "read the answer", detail: "more than 16777216 bytes"),
+            TransportError(.malformed, doing: "read the answer", detail: "gzip that is none"),
+            TransportError(.broken, doing: "read the answer", detail: "ended within the body"),
+            TransportError(.timedOut, doing: "wait for the answer", detail: "no byte in 30 s"),
+            TransportError(.untrusted, doing: "TLS handshake", detail: "hostname mismatch"),
+            TransportError(.untrustedDate, doing: "TLS handshake", detail: "certificate has expired"),
+            TransportError(.clientCertificate, doing: "TLS handshake", detail: "certificate required"),
+        ])
+    func noAnswer(_ error: TransportError) async throws {
+        let stand = try await AgentStand.start()
+        let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"a":1}}"#)
+        stand.hub.weather = .fails(error)
+        #expect(try await stand.sync()["result"] == "failed")
+        let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
+        #expect(status.connectivity.state != "online")
+        #expect(status.sync.lastError?.contains(error.detail) == true, "\(status.sync.lastError ?? "nothing")")
+        #expect(status.outbox.isBalanced && status.outbox.open == 1)
+        stand.hub.weather = .fine
+        #expect(try await stand.sync()["result"] == "ok")
+        #expect(try await stand.send(.get, "/v1/mutations/\(id)")["state"] == "done")
+        try await stand.stop()
+    }
+
+    struct Changed: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        /// Which of two creates is done after this answer: what is said about it is believed, and nothing else.
+        var done: [Bool]
+        var change: @Sendable ([JSON]) -> [JSON]
+    }
+
+    /// A result under a key that nobody asked about.
+    private static let stranger: JSON = ["idempotency_key": "0199c3f2-0000-7000-8000-000000000000", "status": "accepted", "version": 7]
+
+    @Test(
+        "Of an answer to a push each result counts for its own key only; what has none stays, and is settled later",
+        arguments: [
+            Changed(testDescription: "in another order", done: [true, true]) { $0.reversed() },
+            Changed(testDescription: "with a stranger's among them", done: [true, true]) { [stranger] + $0 },
+            Changed(testDescription: "none", done: [false, false]) { _ in [] },
+            Changed(testDescription: "of other keys only", done: [false, false]) { _ in [stranger] },
+            Changed(testDescription: "one twice", done: [false, false]) { $0 + $0.prefix(1) },
+            Changed(testDescription: "one that is no object", done: [false, false]) { $0.prefix(1) + [.null] },
+            Changed(testDescription: "one without a version", done: [false, false]) { results in
+                results.map { result in
+                    var object = result.object ?? [:]
+                    object["version"] = nil
+                    object["original"] = nil
+                    return .object(object)
+                }
+            },
+            Changed(testDescription: "one without a key", done: [false, false]) { results in
+                results.map { result in
+                    var object = result.object ?? [:]
+                    object["idempotency_key"] = nil
+                    return .object(object)
+                }
+            },
+        ])
+    func changedResults(_ example: Changed) async throws {
+        let stand = try await AgentStand.start("entities: { audits: { fields: { n: counter } } }\n")
+        var ids: [String] = []
+        for index in 1...2 {
+            ids.append(
+                try await stand.enqueue(
+                    #"{"entity":"audits","record_id":"a-\#(index)","action":"create","ops":[{"field":"n","op":"inc","value":1}]}"#))
+        }
+        stand.hub.weather = .changesResults(example.change)
+        let isWhole = !example.done.contains(false)
+        #expect(try await stand.sync()["result"] == (isWhole ? "ok" : "failed"))
+        for (id, isDone) in zip(ids, example.done) {
+            #expect((try await stand.send(.get, "/v1/mutations/\(id)")["state"] == "done") == isDone)
+        }
+        let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
+        #expect(status.outbox.isBalanced && status.outbox.open == (isWhole ? 0 : 2))
+        #expect((status.sync.lastError == nil) == isWhole)
+        stand.hub.weather = .fine
+        #expect(try await stand.sync()["result"] == "ok")
+        for (index, id) in ids.enumerated() {
+            #expect(try await stand.send(.get, "/v1/mutations/\(id)")["state"] == "done")
+            // Applied once, however often it was sent.
+            #expect(try stand.hub.document("audits", "a-\(index + 1)") == ["n": 1])
+            #expect(try await stand.send(.get, "/v1/records/audits/a-\(index + 1)")["data"] == ["n": 1])
+        }
+        try await stand.stop()
+    }
+
+    @Test("An answer that lost a result settles the others; the lost one is asked for again and applied once")
+    func missingResult() async throws {
+        let stand = try await AgentStand.start()
+        var ids: [String] = []
+        for index in 1...3 {
+            ids.append(try await stand.enqueue(#"{"entity":"audits","record_id":"a-\#(index)","action":"create","data":{}}"#))
+        }
+        let lost = JSON.string(ids[1])
+        stand.hub.weather = .changesResults { results in results.filter { $0.object?["idempotency_key"] != lost } }
+        try await stand.sync()
+        var states: [JSON?] = []
+        for id in ids { states.append(try await stand.send(.get, "/v1/mutations/\(id)")["state"]) }
+        #expect(states == ["done", "in_flight", "done"])
+        stand.hub.weather = .fine
+        #expect(try await stand.sync()["result"] == "ok")
+        #expect(try await stand.send(.get, "/v1/mutations/\(ids[1])")["state"] == "done")
         try await stand.stop()
     }
 

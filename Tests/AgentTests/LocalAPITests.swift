@@ -60,6 +60,12 @@ struct LocalAPITests {
             Refusal(name: "trailing bytes", body: #"{"entity":"audits","action":"create","data":{}} x"#, status: 400, code: "malformed"),
             Refusal(name: "a byte order mark", body: "\u{FEFF}{}", status: 400, code: "malformed"),
             Refusal(name: "NaN", body: #"{"entity":"audits","action":"create","data":{"a":NaN}}"#, status: 400, code: "malformed"),
+            Refusal(name: "Infinity", body: #"{"entity":"audits","action":"create","data":{"a":-Infinity}}"#, status: 400, code: "malformed"),
+            Refusal(name: "a comment", body: #"{"entity":"audits",/* */"action":"create"}"#, status: 400, code: "malformed"),
+            Refusal(
+                name: "a member with a name of 300 bytes",
+                body: #"{"entity":"audits","action":"create","data":{""# + String(repeating: "n", count: 300) + #"":1}}"#, status: 400,
+                code: "malformed"),
             Refusal(
                 name: "a member twice", body: #"{"entity":"audits","entity":"b","action":"create","data":{}}"#, status: 400,
                 code: "malformed"),
@@ -132,6 +138,7 @@ struct LocalAPITests {
         #expect(answer.headers["Content-Type"] == "application/problem+json")
         let status = try await stand.send(.get, "/v1/status")
         #expect(status.json.flatMap { StatusDocument($0) }?.outbox.enqueued == 0)
+        #expect(try await stand.send(.get, "/v1/metrics").text.contains("agentd_refusals_total{code=\"\(example.code)\"} 1\n"))
         try await stand.stop()
     }
 

@@ -2,6 +2,7 @@ import Foundation
 import HubServer
 import Logging
 import SyncCore
+import SyncHTTP
 import SyncLinux
 import Testing
 
@@ -41,14 +42,17 @@ struct ServiceTests {
         }
     }
 
+    typealias ChangeLimits = @Sendable (inout HTTPServerLimits) -> Void
+
     static func running(
         tokens: TokenBook? = nil, tls: HubTLS? = nil, faults: String? = nil, place: Hub.Place = .memory,
-        _ body: (Running) async throws -> Void
+        limits: ChangeLimits = { _ in }, _ body: (Running) async throws -> Void
     ) async throws {
         let hub = try Hub(
             place, settings: Hub.Settings(tokens: tokens, compressor: ZlibCompressor()), random: SeededRandom(seed: 1))
         var options = HubService.Options(host: "127.0.0.1", port: 0, tls: tls)
         options.faults = faults.map { HubFaults($0) }
+        limits(&options.limits)
         let environment = HubService.Environment(
             time: FixedTime(), seed: 1, tokens: { tokens }, compressor: ZlibCompressor(),
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -204,39 +208,6 @@ struct ServiceTests {
         HubTLS(
             certificateFile: certificate("hub.pem"), keyFile: certificate("hub.key"),
             clientCAFile: clientCA ? certificate("issuer.pem") : nil)
-    }
-
-    @Test("Over TLS a device shows a token, a certificate, or both; a certificate speaks for its device alone")
-    func clientCertificates() async throws {
-        var book = TokenBook()
-        var random = SeededRandom(seed: 1)
-        let token = book.add(.one, at: Timestamp(milliseconds: 0), using: &random)
-        let other = book.add(.two, at: Timestamp(milliseconds: 0), using: &random)
-        try await Self.running(tokens: book, tls: Self.tls()) { running in
-            var running = running
-            running.tls = TLSIdentity(caFile: Self.certificate("issuer.pem"))
-            func status(_ device: DeviceID, _ token: String?) async throws -> Int {
-                try await running.send(.get, "/v1/sync/pull?entity=a", device: device, token: token).status
-            }
-            let byToken = try await [status(.one, nil), status(.one, token)]
-            #expect(byToken == [401, 200])
-            running.tls?.clientCertificateFile = Self.certificate("device.pem")
-            running.tls?.clientKeyFile = Self.certificate("device.key")
-            let byCertificate = try await [status(.one, nil), status(.one, token), status(.two, nil), status(.two, other)]
-            #expect(byCertificate == [200, 200, 401, 401])
-        }
-    }
-
-    @Test("A certificate of a stranger ends the connection")
-    func strangersCertificate() async throws {
-        try await Self.running(tokens: TokenBook(), tls: Self.tls()) { running in
-            var running = running
-            running.tls = TLSIdentity(
-                caFile: Self.certificate("issuer.pem"), clientCertificateFile: Self.certificate("stranger.pem"),
-                clientKeyFile: Self.certificate("stranger.key"))
-            let asked = running
-            await #expect(throws: TransportError.self) { try await asked.send(.get, "/v1/probe?n=1") }
-        }
     }
 
     @Test("Files that are no certificate or key are named", arguments: [

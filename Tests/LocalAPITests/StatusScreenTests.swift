@@ -178,8 +178,8 @@ import Testing
             SYNC      waiting; next try in 12 s (21:41:02Z), 2 failed in a row
                       last error 31 s ago: push: 401 auth
             OUTBOX    17 pending (2 critical, 14 normal, 1 bulk), 1 in flight, oldest 41 min
-                      16 normal wait: the hub refuses this device's credentials, until
-                      21:41:02Z
+                      16 normal wait: this device has no credentials that the hub accepts,
+                      until 21:41:02Z
             COST      18 KB to send; today 2.4 MB up, 840 KB down
             MIRROR    pulled 38 s ago; audits 812, audit_responses 8,123, templates 214
             STORE     db 4.6 MB + wal 213 KB, 12 GB free, sqlite 3.40.1, synchronous full

@@ -1,17 +1,21 @@
 package import SyncCore
+import Synchronization
 
-/// Many histories, and what to say about the one that broke.
+/// Many histories.
 package enum Campaign {
     package struct Outcome: Sendable {
         package var scenario: Scenario
         package var broken: Broken?
+        /// Tells two histories apart (``Trace``).
         package var hash: UInt64
         package var counts: [String: Int]
+        /// Simulated time.
         package var elapsed: Duration
         /// The last lines of the trace, if they were asked for.
         package var tail: [String]
     }
 
+    /// - Parameter keeps: Lines of the trace to keep.
     package static func run(_ scenario: Scenario, keeps: Int = 0) -> Outcome {
         var outcome = Outcome(scenario: scenario, broken: nil, hash: 0, counts: [:], elapsed: .zero, tail: [])
         do throws(Broken) {
@@ -27,63 +31,35 @@ package enum Campaign {
         return outcome
     }
 
-    /// Runs these seeds, a few at a time, until one breaks or all are through.
+    /// Runs these seeds.
     ///
+    /// - Parameters:
+    ///   - lanes: How many at a time.
+    ///   - stopsAfter: So many that broke are enough.
     /// - Returns: What each brought, by seed.
     package static func run(
-        seeds: Range<UInt64>, ablations: Set<Ablation> = [], lanes: Int = 2
-    ) async -> [Outcome] {
-        await withTaskGroup(of: Outcome.self) { group in
-            var outcomes: [Outcome] = []
-            var next = seeds.lowerBound
-            var isBroken = false
-            for _ in 0..<lanes where next < seeds.upperBound {
-                let scenario = Scenario(seed: next, ablations: ablations)
-                group.addTask { run(scenario) }
-                next += 1
-            }
-            for await outcome in group {
+        seeds: Range<UInt64>, ablations: Set<Ablation> = [], lanes: Int = 2, stopsAfter enough: Int
+    ) -> [Outcome] {
+        let results = Results()
+        Lanes.run(seeds, lanes: lanes) { seed in
+            results.add(run(Scenario(seed: seed, ablations: ablations))) < enough
+        }
+        return results.sorted
+    }
+
+    private final class Results: Sendable {
+        private let outcomes = Mutex<[Outcome]>([])
+
+        /// - Returns: How many broke so far.
+        func add(_ outcome: Outcome) -> Int {
+            outcomes.withLock { outcomes in
                 outcomes.append(outcome)
-                isBroken = isBroken || outcome.broken != nil
-                guard !isBroken, next < seeds.upperBound else { continue }
-                let scenario = Scenario(seed: next, ablations: ablations)
-                group.addTask { run(scenario) }
-                next += 1
-            }
-            return outcomes.sorted { $0.scenario.seed < $1.scenario.seed }
-        }
-    }
-
-    /// What a person needs: the seed, what was promised, as few faults and operations as still break it, the last events,
-    /// and the command that shows it again.
-    package static func report(_ outcome: Outcome) -> String {
-        guard let broken = outcome.broken else { return "seed \(outcome.scenario.seed): all is well" }
-        let small = shrink(outcome.scenario, broken.promise)
-        let again = run(small, keeps: 60)
-        var lines = ["seed \(small.seed): \(again.broken ?? broken)"]
-        let faults = small.faults.map(\.rawValue).sorted().joined(separator: " ")
-        lines.append("faults: \(faults.isEmpty ? "none" : faults); \(small.agents) agents, \(small.operations) operations")
-        lines += again.tail.map { "  " + $0 }
-        lines.append("again: \(small.replay)")
-        return lines.joined(separator: "\n")
-    }
-
-    /// Leaves out what the same promise breaks without.
-    package static func shrink(_ scenario: Scenario, _ promise: String) -> Scenario {
-        var small = scenario
-        for fault in scenario.faults.sorted(by: { $0.rawValue < $1.rawValue }) {
-            var smaller = small
-            smaller.faults.remove(fault)
-            if run(smaller).broken?.promise == promise { small = smaller }
-        }
-        for operations in [2, 3, 5, 8, 13, 21, 34] where operations < small.operations {
-            var smaller = small
-            smaller.operations = operations
-            if run(smaller).broken?.promise == promise {
-                small = smaller
-                break
+                return outcomes.count { $0.broken != nil }
             }
         }
-        return small
+
+        var sorted: [Outcome] {
+            outcomes.withLock { $0.sorted { $0.scenario.seed < $1.scenario.seed } }
+        }
     }
 }

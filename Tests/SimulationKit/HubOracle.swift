@@ -8,6 +8,7 @@ struct HubOracle {
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
     private var fingerprints: [MutationKey: [UInt8]] = [:]
+    /// The place of the operation that took effect last.
     private var latest: [Slot: Int] = [:]
 
     private struct Slot: Hashable {
@@ -65,15 +66,18 @@ struct HubOracle {
         lists[mutation.record] = list
     }
 
-    /// Of one device, mutations of one record take effect in the order in which its apps asked for them.
+    /// Of one device, mutations of one record take effect in the order in which its database took them.
     private mutating func checkOrder(_ operation: Operation, _ record: RecordName) throws(Broken) {
         // One that a restored database knows nothing of may still arrive from the network, whenever.
         if operation.isLost { return }
         let slot = Slot(agent: operation.agent, record: record)
-        if let last = latest[slot], last > operation.number {
-            throw Broken("order per record and device", "\(operation.token) of \(record) after \(Operation.token(last))")
+        guard let place = operation.place else {
+            throw Broken("what is sent is committed", "\(operation.token) of \(record) is in no database")
         }
-        latest[slot] = operation.number
+        if let last = latest[slot], last > place {
+            throw Broken("order per record and device", "\(operation.token) of \(record) comes too late")
+        }
+        latest[slot] = place
     }
 
     /// Compares with what the hub really holds.

@@ -20,7 +20,12 @@ struct Operation {
     var answer = Answer.none
     /// The number of its app's acknowledgement among all that were given.
     var acknowledgement = 0
-    /// The agent's database went back to before it: nobody can know of it any more.
+    /// Its place among all that the databases of agents have taken; `nil` before that. Who repeats a request that failed
+    /// comes after what was asked for meanwhile.
+    var place: Int?
+    /// The same of the answer that it was taken back; 0 when it was not.
+    var cancellation = 0
+    /// The agent's database went back to before it, or to before it was taken back: nobody can know of that any more.
     var isLost = false
     /// Times that the hub said "accepted" for it.
     var applied = 0

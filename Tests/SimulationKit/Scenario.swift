@@ -16,7 +16,7 @@ package enum Fault: String, CaseIterable, Sendable {
 }
 
 /// Everything that is decided before a history begins. Together with the seed it is the whole of it.
-package struct Scenario: Sendable {
+package struct Scenario: Sendable, Hashable {
     package var seed: UInt64
     package var faults: Set<Fault>
     package var ablations: Set<Ablation>
@@ -41,29 +41,58 @@ package struct Scenario: Sendable {
         faults = Set(Fault.allCases.filter { _ in random.fraction() < 0.4 })
         agents = Int.random(in: 2...3, using: &random)
         operations = Int.random(in: 10...60, using: &random)
-        records = Int.random(in: 1...5, using: &random)
+        records = Int.random(in: 1...8, using: &random)
         page = [1, 2, 3, 5, 500][Int.random(in: 0..<5, using: &random)]
         batch = [1, 2, 3, 5, 8, 50][Int.random(in: 0..<6, using: &random)]
         pullInterval = [.seconds(20), .seconds(60), .seconds(600), .seconds(6 * 3_600)][Int.random(in: 0..<4, using: &random)]
         spread = Bool.random(using: &random) ? .zero : .seconds(5)
-        faultsFor = .seconds(Int64.random(in: 120...900, using: &random))
+        faultsFor = .seconds(Int64.random(in: 60...600, using: &random))
+        // It takes this long, and this much that gets through meanwhile, until what the hub fails over is parked.
+        if faults.contains(.poison), random.fraction() < 0.12 {
+            operations = 120
+            faultsFor = .seconds(1_500)
+        }
     }
 
-    /// How a person asks for exactly this history again.
-    package var replay: String {
-        var words = ["SIMULATION_SEED=\(seed)"]
+    // MARK: Replay
+
+    /// What a person sets to get exactly this history again: names of environment variables, and values.
+    package var settings: [(name: String, value: String)] {
+        var settings = [("SIMULATION_SEED", "\(seed)")]
         let drawn = Scenario(seed: seed)
-        if faults != drawn.faults { words.append("SIMULATION_FAULTS=" + (faults.isEmpty ? "none" : names(faults.map(\.rawValue)))) }
-        if operations != drawn.operations { words.append("SIMULATION_OPERATIONS=\(operations)") }
-        if !ablations.isEmpty { words.append("SIMULATION_ABLATIONS=" + names(ablations.map(\.rawValue))) }
-        return words.joined(separator: " ") + " swift test --filter oneSeed"
+        if faults != drawn.faults { settings.append(("SIMULATION_FAULTS", faults.isEmpty ? "none" : list(faults.map(\.rawValue)))) }
+        if agents != drawn.agents { settings.append(("SIMULATION_AGENTS", "\(agents)")) }
+        if operations != drawn.operations { settings.append(("SIMULATION_OPERATIONS", "\(operations)")) }
+        if records != drawn.records { settings.append(("SIMULATION_RECORDS", "\(records)")) }
+        if faultsFor != drawn.faultsFor { settings.append(("SIMULATION_SECONDS", "\(faultsFor.milliseconds / 1_000)")) }
+        if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
+        return settings
     }
 
-    private func names(_ names: [String]) -> String { names.sorted().joined(separator: ",") }
+    /// - Parameter setting: Looks a setting up by its name.
+    /// - Returns: `nil` when no seed is given.
+    package init?(settings setting: (String) -> String?) {
+        guard let seed = setting("SIMULATION_SEED").flatMap({ UInt64($0) }) else { return nil }
+        func list(_ name: String) -> [String]? { setting(name)?.split(separator: ",").map { String($0) } }
+        func number(_ name: String) -> Int? { setting(name).flatMap { Int($0) } }
+        self.init(seed: seed, ablations: Set((list("SIMULATION_ABLATIONS") ?? []).compactMap { Ablation(rawValue: $0) }))
+        if let names = list("SIMULATION_FAULTS") { faults = Set(names.compactMap { Fault(rawValue: $0) }) }
+        agents = number("SIMULATION_AGENTS") ?? agents
+        operations = number("SIMULATION_OPERATIONS") ?? operations
+        records = number("SIMULATION_RECORDS") ?? records
+        faultsFor = number("SIMULATION_SECONDS").map { .seconds($0) } ?? faultsFor
+    }
+
+    /// The one command for it.
+    package var replay: String {
+        settings.map { "\($0.name)=\($0.value)" }.joined(separator: " ") + " swift test --filter oneSeed"
+    }
+
+    private func list(_ names: [String]) -> String { names.sorted().joined(separator: ",") }
 }
 
 /// Why a history is not as it should be.
-package struct Broken: Error, Sendable, CustomStringConvertible {
+package struct Broken: Error, Sendable, Hashable, CustomStringConvertible {
     /// The promise that does not hold; shrinking keeps it.
     package var promise: String
     package var detail: String

@@ -34,6 +34,12 @@ final class SimAgent {
     /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
     var places: [EntityName: Int64] = [:]
 
+    /// Its app will say its very last word when a cycle has taken all it takes and is not over yet: work that arrives then
+    /// must wake somebody, too.
+    var owesWord = false
+    /// Answers of the present cycle that were none.
+    var failuresInCycle = 0
+
     enum Job: Equatable {
         case none, store, call(UInt64)
     }

@@ -12,6 +12,9 @@ final class SimHub {
     /// The records as the observer knows them.
     private(set) var records: [RecordName: (version: Int64, data: JSONObject)] = [:]
     private var cursors: [EntityName: String] = [:]
+    /// The newest commit that the hub has told of, and the one that the observer has seen.
+    private var head: Int64 = 0
+    private var seenHead: Int64?
     let tokens: [String]
 
     init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom) throws(HubError) {
@@ -36,6 +39,7 @@ final class SimHub {
         let target = request.url.dropFirst(Simulation.hubURL.utf8.count)
         let response = hub.handle(
             HubRequest(request.method.rawValue, String(target), headers: request.headers, body: body), at: now)
+        head = max(head, response.headers[HubHeader.head].flatMap { Int64($0) } ?? 0)
         return HTTPResponse(status: response.status, headers: response.headers, body: response.body)
     }
 
@@ -49,19 +53,19 @@ final class SimHub {
     /// A back office changes a record, keeping what devices count and append.
     func publish(_ name: RecordName, _ changes: JSONObject?, at now: Timestamp) throws(HubError) {
         guard let changes else {
-            try hub.publish(name, nil, at: now)
+            head = try hub.publish(name, nil, at: now)
             return
         }
         var document = records[name]?.data ?? [:]
         for member in changes.members { document[member.name.text] = member.value }
-        try hub.publish(name, document, at: now)
+        head = try hub.publish(name, document, at: now)
     }
 
     // MARK: Watching
 
     /// Brings the observer's copy up to date.
     func observe(at now: Timestamp) throws(Broken) {
-        while true {
+        while seenHead != head {
             let streams = Entities.mirrored.map { StreamPosition(entity: $0, cursor: cursors[$0]) }
             let request = PullRequest(streams: streams, limit: 1_000, maxBytes: Limits.pullBytes, maxSentSeq: 0)
             let response = hub.handle(
@@ -81,7 +85,8 @@ final class SimHub {
                 throw Broken("the observer is never behind", "\(error.entity): \(error.problem.code)")
             }
             for page in pull.pages { take(page) }
-            if !pull.pages.contains(where: \.hasMore) { return }
+            if !pull.pages.contains(where: \.hasMore) { seenHead = max(head, pull.head) }
+            head = max(head, pull.head)
         }
     }
 

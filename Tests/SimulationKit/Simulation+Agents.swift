@@ -56,6 +56,10 @@ extension Simulation {
             try begin(.store, agent)
             let latency = chance(0.03) ? chance(upTo: .milliseconds(800)) : chance(from: .milliseconds(1), upTo: .milliseconds(20))
             plan(.command(agent: agent.index, life: agent.life, command), in: latency)
+            if agent.owesWord, agent.engine?.cycle != nil, Commit(command) == .memory || Commit(command) == .house {
+                agent.owesWord = false
+                plan(.appSays(agent: agent.index), in: latency / 2)
+            }
         case .send(let call):
             try begin(.call(call.id), agent)
             send(call, agent)
@@ -77,8 +81,11 @@ extension Simulation {
     func perform(_ command: StoreCommand, _ agent: SimAgent, life: Int) throws(Broken) {
         guard agent.life == life, let store = agent.store else { return }
         hasRefusedCommit = false
+        hasCommitted = false
+        committing = Commit(command)
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
+        if case .restartStreams(let entities) = command, hasCommitted { for entity in entities { agent.places[entity] = nil } }
         if dying == agent.index { return die(agent) }
         agent.job = .none
         if case .failed(let text) = answer, !hasRefusedCommit {
@@ -95,7 +102,9 @@ extension Simulation {
         switch result {
         // What arrives at a dead link arrives nowhere.
         case .success where !agent.linkIsUp: return
-        case .success(let response): say("agent \(agent.index) call \(call): \(response.status)")
+        case .success(let response):
+            say("agent \(agent.index) call \(call): \(response.status)")
+            try checkPatience(agent, response)
         case .failure(let error):
             // The deadline of a call that was answered in time.
             if agent.job != .call(call) { return }
@@ -116,9 +125,10 @@ extension Simulation {
                 hasRefusedCommit = true
                 throw StoreError(.diskFull, doing: "commit", detail: "no space left")
             }
-            if strikes(.crash, 0.006) { throw killed(agent, "before a commit") }
+            if strikes(.crash, committing.risk / 2) { throw killed(agent, "before the commit of \(committing.rawValue)") }
         case .after:
-            if strikes(.crash, 0.012) { throw killed(agent, "after a commit") }
+            hasCommitted = true
+            if strikes(.crash, committing.risk) { throw killed(agent, "after the commit of \(committing.rawValue)") }
         }
     }
 
@@ -144,7 +154,7 @@ extension Simulation {
 
     private func note(_ report: SyncReport, _ agent: SimAgent) {
         switch report {
-        case .cycleBegan: return
+        case .cycleBegan: agent.failuresInCycle = 0
         case .cycleEnded(let outcome):
             count(outcome.error == nil ? "cycles" : "failed cycles")
             say("agent \(agent.index) cycle: \(outcome.error ?? "ok"), pushed \(outcome.pushed), pulled \(outcome.pulled)")

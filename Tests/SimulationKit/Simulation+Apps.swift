@@ -11,17 +11,18 @@ extension Simulation {
         plan(.appActs, in: chance(upTo: average * 2))
     }
 
-    /// A last word after the faults have stopped: it must get through like any other.
+    /// A last word after the faults have stopped: it must get through like any other. It is about a record of its own, so
+    /// that no answer to it brings up to date what the faults have left behind.
     func say(_ agent: SimAgent) throws(Broken) {
-        try submit(makeRequest(for: agent))
+        try submit(makeRequest(for: agent, isLastWord: true))
     }
 
-    private func makeRequest(for agent: SimAgent) -> AppRequest {
+    private func makeRequest(for agent: SimAgent, isLastWord: Bool = false) -> AppRequest {
         let isAtomic = chance(0.12)
         var request = AppRequest(agent: agent.index, operations: [], isAtomic: isAtomic)
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
-            operations.append(makeOperation(for: agent))
+            operations.append(makeOperation(for: agent, isLastWord: isLastWord))
         }
         if chance(0.4), let first = request.operations.first {
             let token = Operation.token(first)
@@ -30,7 +31,7 @@ extension Simulation {
         return request
     }
 
-    private func makeOperation(for agent: SimAgent) -> Operation {
+    private func makeOperation(for agent: SimAgent, isLastWord: Bool) -> Operation {
         let number = operations.count
         let token = Operation.token(number)
         let draw = random.fraction()
@@ -40,7 +41,8 @@ extension Simulation {
                 action: .create, data: ["t": .string(token), "value": .int(number)], operations: [], priority: .bulk)
         }
         let entity = draw < 0.65 ? Entities.works : draw < 0.9 ? Entities.spots : Entities.prices
-        let name = RecordName(entity, RecordID(trusted: "r\(Int.random(in: 0..<scenario.records, using: &random))"))
+        let id = isLastWord ? "last-\(agent.index)" : "r\(Int.random(in: 0..<scenario.records, using: &random))"
+        let name = RecordName(entity, RecordID(trusted: id))
         var operation = Operation(
             number: number, agent: agent.index, record: name, action: action(on: name, agent), data: [:], operations: [],
             priority: pick([.critical, .normal, .normal, .normal, .bulk]))
@@ -82,6 +84,9 @@ extension Simulation {
         let mutations = request.operations.map { operations[$0].mutation }
         let requester = Requester(app: AppName(trusted: "app"), uid: 1_000)
         let answers: [Enqueued]
+        hasCommitted = false
+        committing = .apps
+        defer { if hasCommitted { takePlaces(request) } }
         do throws(StoreError) {
             // Answering early is only possible inside a transaction that is still open.
             let answersEarly = ablations.contains(.answerBeforeCommit)
@@ -96,6 +101,13 @@ extension Simulation {
         }
         try checkView(request, answers)
         try feed(.enqueued(request.operations.map { operations[$0].priority }.min() ?? .normal), to: agent)
+    }
+
+    private func takePlaces(_ request: AppRequest) {
+        for number in request.operations where operations[number].place == nil {
+            operations[number].place = places
+            places += 1
+        }
     }
 
     private func acknowledge(_ request: AppRequest, _ answers: [Enqueued], _ agent: SimAgent, _ store: Store) {
@@ -139,7 +151,9 @@ extension Simulation {
     func forget(since image: SimAgent.Image, _ agent: SimAgent) {
         for number in operations.indices where operations[number].agent == agent.index {
             switch operations[number].answer {
-            case .acknowledged: if operations[number].acknowledgement > image.acknowledgements { operations[number].isLost = true }
+            case .acknowledged:
+                let latest = max(operations[number].acknowledgement, operations[number].cancellation)
+                if latest > image.acknowledgements { operations[number].isLost = true }
             case .none: operations[number].isLost = true
             case .refused: break
             }

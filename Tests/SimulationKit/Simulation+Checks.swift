@@ -17,7 +17,10 @@ extension Simulation {
             let answer = try Broken.none { try PushMessages.readResponse(response.body) }
             try oracle.note(push, answer, from: flight.agent, &operations, byKey: byKey)
             say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
-            for result in answer.results { count(Self.kind(of: result.verdict)) }
+            for (item, result) in zip(push.items, answer.results) {
+                count(Self.kind(of: result.verdict))
+                if item.group != nil { countFailure(ofGroup: result.verdict) }
+            }
             try checkPresent(push, answer)
         }
     }
@@ -55,7 +58,6 @@ extension Simulation {
 
     func check(_ agent: SimAgent, after command: StoreCommand, _ answer: StoreAnswer) throws(Broken) {
         switch (command, answer) {
-        case (.restartStreams(let entities), .done): for entity in entities { agent.places[entity] = nil }
         case (.applyPull(let response), .pullApplied): try checkCursors(of: agent, after: response)
         case (.applyResults, .resultsApplied(let summary, _)):
             if summary.unknown > 0 { count("unknown results") }
@@ -64,6 +66,15 @@ extension Simulation {
         }
         steps += 1
         if steps.isMultiple(of: 25) { try verify(agent) }
+    }
+
+    /// An agent may ask again at once to find out which part of a request is to blame, but no more often than that takes.
+    func checkPatience(_ agent: SimAgent, _ response: HTTPResponse) throws(Broken) {
+        if response.status == 200 { return }
+        agent.failuresInCycle += 1
+        guard agent.failuresInCycle <= 60 else {
+            throw Broken("a hub that refuses is not hammered", "agent \(agent.index): \(agent.failuresInCycle) refusals in one cycle")
+        }
     }
 
     /// Counters add up, indexes agree with rows, views are what folding gives.
@@ -75,6 +86,25 @@ extension Simulation {
         let sum = facts.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) }
         guard facts.enqueued == sum else {
             throw Broken("counters add up", "agent \(agent.index): \(facts.enqueued) enqueued, \(sum) in all states")
+        }
+        try checkBases(of: agent, store)
+    }
+
+    /// A record without open mutations is what the hub had at that version, as far as somebody has seen that.
+    private func checkBases(of agent: SimAgent, _ store: Store) throws(Broken) {
+        for entity in Entities.mirrored {
+            var query = RecordQuery(entity)
+            query.limit = 1_000
+            let page = try Broken.none { try store.reads.records(query) }
+            for item in page.items where item.status == .synced {
+                guard let present = hub.records[item.name], present.version == item.version else { continue }
+                let base = try Broken.none { try JSONReader.read(item.base ?? "null") }
+                guard base.object == present.data else {
+                    throw Broken(
+                        "a version is one document",
+                        "agent \(agent.index) \(item.name) \(item.version): \(base.json), the hub has \(present.data.json)")
+                }
+            }
         }
     }
 
@@ -117,7 +147,7 @@ extension Simulation {
         var query = MutationQuery()
         query.states = Set(states)
         query.limit = 1_000
-        return try Broken.none { try store.reads.mutations(query, at: agent.moment(at: now)) }
+        return try Broken.none { try store.reads.mutations(query, at: agent.moment(at: now)).items }
     }
 
     /// An app reads its own write.
@@ -141,10 +171,27 @@ extension Simulation {
     private func word(for verdict: PushResult.Verdict) -> String {
         switch verdict {
         case .accepted(let version, _, let record, _): "accepted \(version)\(record == nil ? "" : " with record")"
-        case .duplicate(let original, let current): "duplicate of \(original.rawValue), now \(current.json.json)"
+        case .duplicate(let original, let current): "duplicate of \(original.rawValue), now \(word(for: current))"
         case .conflict(let fields, _): "conflict over \(fields)"
         case .rejected(let problem, _): "rejected \(problem.code)"
         case .retry(let problem, _): "later, \(problem?.code ?? "")"
+        }
+    }
+
+    private func word(for state: HubState) -> String {
+        switch state {
+        case .record(let record): "version \(record.version)"
+        case .deleted(let version): "deleted in \(version)"
+        case .absent: "absent"
+        }
+    }
+
+    /// Members that another member took along.
+    private func countFailure(ofGroup verdict: PushResult.Verdict) {
+        switch verdict {
+        case .rejected(let problem, _) where problem.code == "group-rejected": count("groups rejected")
+        case .retry(let problem?, _) where problem.code == "blocked-by-earlier": count("groups sent back")
+        default: return
         }
     }
 

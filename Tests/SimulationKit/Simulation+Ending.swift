@@ -31,29 +31,6 @@ extension Simulation {
         plan(.operatorLooks, in: .seconds(10))
     }
 
-    /// Answers what waits for a person: conflicts by "remote", parked mutations by "again".
-    private func decide(_ agent: SimAgent) throws(Broken) {
-        guard let store = agent.store else { return }
-        let moment = agent.moment(at: now)
-        for conflict in try mutations(of: agent, .conflicted) {
-            try checkListed(conflict)
-            try Broken.none { try store.discard(conflict.key, reason: "remote", uid: 0, at: moment) }
-            say("the operator of agent \(agent.index) discards \(name(of: conflict.key))")
-            count("conflicts discarded")
-            try feed(.enqueued(.normal), to: agent)
-        }
-        for parked in try mutations(of: agent, .failed) {
-            try checkListed(parked)
-            _ = try Broken.none { try store.retry(parked.key, by: Requester(app: parked.app, uid: 0), at: moment) }
-            say("the operator of agent \(agent.index) retries \(name(of: parked.key))")
-            count("parked")
-            try feed(.enqueued(.normal), to: agent)
-        }
-        if let held = try mutations(of: agent, .held).first {
-            throw Broken("no row is damaged", "agent \(agent.index) holds \(name(of: held.key)): \(held.problem?.detail ?? "")")
-        }
-    }
-
     /// What still has to go to the hub, or has not come back from there.
     private func waiting() throws(Broken) -> [String] {
         var waiting: [String] = []
@@ -128,19 +105,19 @@ extension Simulation {
             if operation.record.entity == Entities.readings, oracle.events[operation.record.id] != operation.token {
                 throw Broken("done is done at the hub", "the reading \(operation.token) is not there")
             }
-        case .rejected, .discarded:
+        case .rejected, .discarded, .cancelled:
             guard operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }
             try checkListed(found)
-            count(found.state == .rejected ? "listed as rejected" : "listed as discarded")
+            count("listed as \(found.state.name)")
         default:
             throw Broken("every mutation ends", "\(operation.token) of agent \(operation.agent) is \(found.state.name)")
         }
     }
 
     /// What does not get through is listed with all that was asked for.
-    private func checkListed(_ found: MutationSnapshot) throws(Broken) {
+    func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
         let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }

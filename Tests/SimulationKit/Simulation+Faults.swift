@@ -9,7 +9,7 @@ extension Simulation {
         plan(.weather, in: chance(from: .seconds(1), upTo: .seconds(20)))
         let agent = pick(agents)
         // Not faults, but news: other people work, operators ask, backups are made.
-        switch Int.random(in: 0..<8, using: &random) {
+        switch Int.random(in: 0..<10, using: &random) {
         case 0, 1: try publish()
         case 2:
             let scope = pick(SyncRequest.Scope.allCases)
@@ -19,6 +19,8 @@ extension Simulation {
                 try Broken.none { try agent.takeImage(acknowledgements: acknowledgements) }
                 say("agent \(agent.index) is copied")
             }
+        case 5: try decide(agent)
+        case 6, 7: try appCancels(agent)
         default: break
         }
         let possible = [Fault.powerCut, .restore, .link, .clock, .pause, .collect, .auth, .hubCrash].filter { has($0) }
@@ -115,10 +117,10 @@ extension Simulation {
             if !agent.linkIsUp { try link(agent, up: true) }
             try feed(.resumed, to: agent)
             extendDrain(for: agent)
-            // One of them while a cycle runs: work that arrives then must wake somebody, too.
-            for delay in [Duration.zero, .seconds(2), .milliseconds(2_100), .milliseconds(2_300), .seconds(9)] {
+            for delay in [Duration.zero, .seconds(2)] {
                 plan(.appSays(agent: agent.index), in: delay + chance(upTo: .milliseconds(500)))
             }
+            agent.owesWord = true
         }
         plan(.operatorLooks, in: .seconds(60))
     }

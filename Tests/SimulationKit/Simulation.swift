@@ -64,6 +64,12 @@ package final class Simulation {
     var isOver = false
     /// A disk was full in the present command.
     var hasRefusedCommit = false
+    /// What is being committed, if anything is.
+    var committing = Commit.apps
+    /// A transaction went through, whether anybody heard of it or not.
+    var hasCommitted = false
+    /// Operations that were taken by databases so far.
+    var places = 0
     /// Store commands so far.
     var steps = 0
 

@@ -1,8 +1,7 @@
 import Glibc
 import SimulationKit
-import SyncCore
 
-/// What a person may ask for by environment variables.
+/// What a person may ask for by environment variables: see ``SimulationTests``.
 enum Environment {
     static func text(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }
@@ -12,14 +11,9 @@ enum Environment {
         text(name).flatMap { UInt64($0) }
     }
 
-    static func scenario(seed: UInt64) -> Scenario {
-        var scenario = Scenario(seed: seed, ablations: Set(words("SIMULATION_ABLATIONS").compactMap { Ablation(rawValue: $0) }))
-        if text("SIMULATION_FAULTS") != nil { scenario.faults = Set(words("SIMULATION_FAULTS").compactMap { Fault(rawValue: $0) }) }
-        if let operations = number("SIMULATION_OPERATIONS") { scenario.operations = Int(clamping: operations) }
-        return scenario
+    static var seeds: UInt64 {
+        number("SIMULATION_SEEDS") ?? (text("EDGE_SYNC_LONG") == nil ? 500 : 5_000)
     }
 
-    private static func words(_ name: String) -> [String] {
-        (text(name) ?? "").split(separator: ",").map { String($0) }
-    }
+    static var scenario: Scenario? { Scenario(settings: text) }
 }

@@ -6,6 +6,7 @@ import SyncStore
 // `POST /v1/mutations/bulk`: lines in, lines out, for as long as the client likes.
 extension Agent {
     func enqueueLines(_ call: LocalCall) {
+        measureSpace()
         let intake = LineIntake(call: call, agent: self)
         call.exchange.begin(status: 200, headers: [("Content-Type", LocalAnswer.lines)])
         intake.read()

@@ -147,7 +147,10 @@ extension Agent {
         configurationError = nil
         loaded = new
         loaded.configuration = change.inForce
-        guard !change.changed.isEmpty else { return change }
+        guard !change.changed.isEmpty else {
+            log.notice("configuration read again, nothing changed")
+            return change
+        }
         configurationVersion += 1
         apply(change.inForce)
         environment.keepLastGood(new.configuration)

@@ -24,6 +24,8 @@ extension Agent {
             case .atomic(let list): (list, true)
             }
         for mutation in mutations { try check(mutation, for: call) }
+        // Before, not only after: the first mutation after a quiet time may meet a disk that others have filled.
+        measureSpace()
         store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in
             assumeIsolated { agent in
                 switch result {

@@ -48,12 +48,12 @@ extension Agent {
         case .me?: wanted.app = call.peer.app
         case .named(let name)?: wanted.app = name
         }
-        let (situation, peer, limit) = (engine.situation, call.peer, query.limit)
+        let (situation, peer) = (engine.situation, call.peer)
         let filter = wanted
         read(call) { reads, now throws(StoreError) in
             let found = try reads.mutations(filter, at: now)
-            let items = found.filter { peer.allows($0.record.entity) }.map { MutationItem($0, in: situation, now: now.wall) }
-            return (items, found.count == limit ? found.last?.seq : nil)
+            let items = found.items.filter { peer.allows($0.record.entity) }.map { MutationItem($0, in: situation, now: now.wall) }
+            return (items, found.next)
         } answer: { items, next in
             MutationItem.list(items, next: next)
         }

@@ -40,8 +40,9 @@ package final class EventStreams: @unchecked Sendable {
         let number = lastNumber
         exchange.begin(
             status: 200, headers: [("Content-Type", LocalAnswer.eventStream), ("Cache-Control", "no-store")])
-        // Says at once that the stream stands, for clients that wait for the first byte.
-        exchange.write(EventStream.keepAlive)
+        // Says at once that the stream stands, for clients that wait for the first byte. Whoever has no position yet gets
+        // the journal's end instead, as soon as it is read: from then on nothing is missed, not even by a reconnect.
+        if position != nil { exchange.write(EventStream.keepAlive) }
         streams[number] = Stream(exchange: exchange, filter: filter, position: position)
         exchange.onClose { [weak self] in self?.remove(number) }
         feed(number)
@@ -116,7 +117,7 @@ package final class EventStreams: @unchecked Sendable {
     }
 
     private func text(of page: JournalPage, after position: Int64?) -> [UInt8] {
-        guard let position else { return [] }
+        guard let position else { return EventStream.start(at: page.newest) }
         var bytes: [UInt8] = []
         // What lies between was thrown away, or can no longer be told: the reader must look at the records again.
         if position + 1 < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }

@@ -11,7 +11,7 @@ extension Agent {
             attention.limit = 1_000
             return StoreView(
                 facts: try reads.facts(at: now), entities: try reads.entities(),
-                attention: try reads.mutations(attention, at: now).suffix(StatusDocument.attentionMax).reversed())
+                attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed())
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {

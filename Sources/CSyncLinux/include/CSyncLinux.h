@@ -6,6 +6,7 @@
 
 #include "CSyncLinuxPeer.h"
 #include "CurlShims.h"
+#include "NetlinkShims.h"
 #include "ProcessShims.h"
 #include "SocketShims.h"
 

@@ -11,6 +11,12 @@ struct csl_tcp_counts {
     uint64_t received;
     uint64_t acknowledged;
     uint32_t since_last_ack_ms;
+    uint32_t segments_out;          ///< all of them: SYN, repeats and bare acknowledgements too
+    uint32_t segments_in;
+    /// Of TCP and IP in front of each segment: 20 (IPv4) or 40 (IPv6) + 20 + 12 with timestamps (RFC 7323). SYNs have more
+    /// options and selective acknowledgements make some longer; neither is told.
+    uint32_t header_bytes;
+    bool is_established;            ///< neither end has begun to close it
 };
 
 /// False when the socket is not TCP or the kernel (before 4.19) does not count.

@@ -2,7 +2,7 @@ package import Logging
 import NIOCore
 import NIOPosix
 package import SyncCore
-import SyncHTTP
+package import SyncHTTP
 
 /// A hub that can be reached: HTTP/1.1 over TCP or TLS around a ``Hub``.
 package final class HubService: Sendable {
@@ -13,7 +13,7 @@ package final class HubService: Sendable {
         package var tls: HubTLS?
         /// Threads that read and write sockets; the database has one of its own.
         package var threads = 2
-        package var connections = 1_024
+        package var limits = HubService.defaultLimits
         #if ABLATIONS
             package var faults = HubFaults.fromEnvironment()
         #endif
@@ -23,6 +23,15 @@ package final class HubService: Sendable {
             self.port = port
             self.tls = tls
         }
+    }
+
+    /// A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of a
+    /// cycle.
+    package static var defaultLimits: HTTPServerLimits {
+        var limits = HTTPServerLimits()
+        limits.connections = 1_024
+        limits.idleTime = .seconds(75)
+        return limits
     }
 
     /// What the outside hands in.
@@ -73,9 +82,7 @@ package final class HubService: Sendable {
         let handler = HubHandler(worker: worker, options: options, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)
-        configuration.limits.connections = options.connections
-        // Devices keep their connection for a minute between two requests of a cycle.
-        configuration.limits.idleTime = .seconds(75)
+        configuration.limits = options.limits
         configuration.refused = { problem, peer in
             log.debug("refused", metadata: ["status": "\(problem.status)", "detail": "\(problem.detail)", "peer": "\(peer)"])
         }
@@ -146,6 +153,9 @@ package final class HubService: Sendable {
         try whenReady(service) { ended.succeed() }
         try ended.futureResult.wait()
     }
+
+    /// Open connections, idle ones included.
+    package var connectionCount: Int { server.connectionCount }
 
     /// Takes no new connection, lets running requests end for at most `grace`, and closes the database's file in good order.
     package func stop(within grace: Duration) async {

@@ -27,57 +27,78 @@ package struct SHA256: Sendable {
     }
 
     package mutating func update(_ bytes: some Sequence<UInt8>) {
-        for byte in bytes {
-            pending.append(byte)
-            if pending.count == 64 {
-                compress()
-                pending.removeAll(keepingCapacity: true)
-            }
-            length &+= 8
-        }
+        let before = pending.count
+        pending.append(contentsOf: bytes)
+        length &+= UInt64(pending.count - before) &* 8
+        compressWhole()
     }
 
     package mutating func finish() -> [UInt8] {
         let bits = length
         pending.append(0x80)
-        if pending.count > 56 {
-            pending += [UInt8](repeating: 0, count: 64 - pending.count)
-            compress()
-            pending.removeAll(keepingCapacity: true)
-        }
-        pending += [UInt8](repeating: 0, count: 56 - pending.count)
+        let rest = pending.count % 64
+        pending += [UInt8](repeating: 0, count: rest > 56 ? 120 - rest : 56 - rest)
         for shift in stride(from: 56, through: 0, by: -8) { pending.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift))) }
-        compress()
+        compressWhole()
         return state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - $0 * 8)) } }
     }
 
-    private mutating func compress() {
-        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { schedule in
-            for index in 0..<16 {
-                schedule[index] =
-                    UInt32(pending[index * 4]) << 24 | UInt32(pending[index * 4 + 1]) << 16
-                    | UInt32(pending[index * 4 + 2]) << 8 | UInt32(pending[index * 4 + 3])
+    private mutating func compressWhole() {
+        let end = pending.count & ~63
+        guard end > 0 else { return }
+        pending.withUnsafeBufferPointer { bytes in
+            Self.constants.withUnsafeBufferPointer { constants in
+                guard let bytes = bytes.baseAddress, let constants = constants.baseAddress else { return }
+                var start = 0
+                while start < end {
+                    Self.compress(bytes + start, constants, into: &state)
+                    start += 64
+                }
             }
-            for index in 16..<64 {
+        }
+        pending.removeFirst(end)
+    }
+
+    /// One block of 64 bytes. Plain loops over plain addresses: tests run it unoptimized some hundred thousand times.
+    private static func compress(
+        _ block: UnsafePointer<UInt8>, _ constants: UnsafePointer<UInt32>, into state: inout [UInt32]
+    ) {
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { buffer in
+            guard let schedule = buffer.baseAddress else { return }
+            var index = 0
+            while index < 16 {
+                let high = UInt32(block[index * 4]) << 24 | UInt32(block[index * 4 + 1]) << 16
+                schedule[index] = high | UInt32(block[index * 4 + 2]) << 8 | UInt32(block[index * 4 + 3])
+                index += 1
+            }
+            while index < 64 {
                 let a = schedule[index - 15], b = schedule[index - 2]
-                let s0 = rotate(a, 7) ^ rotate(a, 18) ^ (a >> 3)
-                let s1 = rotate(b, 17) ^ rotate(b, 19) ^ (b >> 10)
+                let s0 = (a &>> 7 | a &<< 25) ^ (a &>> 18 | a &<< 14) ^ (a &>> 3)
+                let s1 = (b &>> 17 | b &<< 15) ^ (b &>> 19 | b &<< 13) ^ (b &>> 10)
                 schedule[index] = schedule[index - 16] &+ s0 &+ schedule[index - 7] &+ s1
+                index += 1
             }
             var a = state[0], b = state[1], c = state[2], d = state[3]
             var e = state[4], f = state[5], g = state[6], h = state[7]
-            for index in 0..<64 {
-                let s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)
-                let t1 = h &+ s1 &+ ((e & f) ^ (~e & g)) &+ Self.constants[index] &+ schedule[index]
-                let s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)
+            index = 0
+            while index < 64 {
+                let s1 = (e &>> 6 | e &<< 26) ^ (e &>> 11 | e &<< 21) ^ (e &>> 25 | e &<< 7)
+                let t1 = h &+ s1 &+ ((e & f) ^ (~e & g)) &+ constants[index] &+ schedule[index]
+                let s0 = (a &>> 2 | a &<< 30) ^ (a &>> 13 | a &<< 19) ^ (a &>> 22 | a &<< 10)
                 let t2 = s0 &+ ((a & b) ^ (a & c) ^ (b & c))
                 (h, g, f, e, d, c, b, a) = (g, f, e, d &+ t1, c, b, a, t1 &+ t2)
+                index += 1
             }
-            for (index, word) in [a, b, c, d, e, f, g, h].enumerated() { state[index] &+= word }
+            state[0] &+= a
+            state[1] &+= b
+            state[2] &+= c
+            state[3] &+= d
+            state[4] &+= e
+            state[5] &+= f
+            state[6] &+= g
+            state[7] &+= h
         }
     }
-
-    private func rotate(_ word: UInt32, _ by: UInt32) -> UInt32 { word >> by | word << (32 - by) }
 
     private static let constants: [UInt32] = [
         0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

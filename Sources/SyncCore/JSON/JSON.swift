@@ -220,6 +220,7 @@ extension JSON: Hashable {
 
 extension JSONString: Hashable {
     package static func == (left: JSONString, right: JSONString) -> Bool {
+        if differAtOnce(left.source, right.source) { return false }
         if left.source.utf8.elementsEqual(right.source.utf8) { return true }
         let backslash = UInt8(ascii: "\\")
         guard left.source.utf8.contains(backslash) || right.source.utf8.contains(backslash) else { return false }
@@ -232,8 +233,17 @@ extension JSONString: Hashable {
 
     /// Compares with plain text, without decoding when there is nothing to decode.
     package func means(_ other: String) -> Bool {
+        if JSONString.differAtOnce(source, other) { return false }
         if source.utf8.elementsEqual(other.utf8) { return !source.utf8.contains(UInt8(ascii: "\\")) }
         return source.utf8.contains(UInt8(ascii: "\\")) && text.utf8.elementsEqual(other.utf8)
+    }
+
+    /// Whether the first byte tells already that the two differ: what begins no escape stands for itself. Member names are
+    /// compared again and again, and mostly differ there.
+    private static func differAtOnce(_ left: String, _ right: String) -> Bool {
+        guard let first = left.utf8.first, let second = right.utf8.first else { return left.isEmpty != right.isEmpty }
+        let backslash = UInt8(ascii: "\\")
+        return first != second && first != backslash && second != backslash
     }
 }
 

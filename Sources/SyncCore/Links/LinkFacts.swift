@@ -15,12 +15,19 @@ package struct LinkFacts: Hashable, Sendable {
     package var infoKind: String?
     /// The interface it is a port of (bridge, bond); 0 when none.
     package var masterIndex: Int32 = 0
+    /// The interface that it sends through, in this network namespace (`IFLA_LINK` of a VLAN or macvlan); 0 when none.
+    package var lowerIndex: Int32 = 0
+    /// Its hardware address was made up (second-lowest bit of the first byte): random, as a phone that shares its connection
+    /// over USB has it, not a manufacturer's.
+    package var hasMadeUpAddress = false
     /// `DEVTYPE` of its uevent file: `wlan`, `wwan`, `bridge`; plain Ethernet has none.
     package var deviceType: String?
     /// Name of the driver's module, from the `device/driver` link.
     package var driver: String?
     /// Usable addresses: global or unique local ones, in text form.
     package var addresses: [String] = []
+    /// Metric of its best default route in any table, the lowest is preferred by the kernel; `nil`: it has none.
+    package var defaultMetric: UInt32?
     /// What its DHCP lease says, where a lease file has it.
     package var lease = LeaseHints()
 
@@ -44,12 +51,15 @@ package struct LeaseHints: Hashable, Sendable {
 package struct LinkTable: Hashable, Sendable {
     package var links: [LinkFacts]
     /// `oif` of the route lookup for each address of the hub that has a route; the first is the one that is tried first.
-    /// Empty: no route to the hub.
+    /// Empty: no route to the hub, or nothing was looked up.
     package var routes: [Int32]
+    /// The hub's addresses were known and looked up. Before that (its name is not resolved yet) a default route has to do.
+    package var hasLookedUp: Bool
 
-    package init(links: [LinkFacts] = [], routes: [Int32] = []) {
+    package init(links: [LinkFacts] = [], routes: [Int32] = [], hasLookedUp: Bool = false) {
         self.links = links
         self.routes = routes
+        self.hasLookedUp = hasLookedUp || !routes.isEmpty
     }
 }
 

@@ -15,6 +15,13 @@ package struct LinkRule: Hashable, Sendable {
     }
 }
 
+extension Collection where Element == LinkRule {
+    /// The first rule that matches counts, wholly.
+    package func rule(for name: String) -> LinkRule? {
+        first { $0.match.matches(name) }
+    }
+}
+
 /// Bytes per period, up and down together. Invariant: `dayBytes <= monthBytes` where both are set.
 package struct LinkBudget: Hashable, Sendable {
     /// `nil`: no limit.

@@ -5,6 +5,8 @@ package struct Uplink: Hashable, Sendable {
     package var isRoaming: Bool
     /// Bytes per second that the agent takes at most; `nil`: no limit.
     package var bytesPerSecond: Int?
+    /// A rule prefers it to the link that the kernel would take: traffic must be bound to it by name.
+    package var isPinned = false
 
     package init(name: String, isMetered: Bool = false, isRoaming: Bool = false, bytesPerSecond: Int? = nil) {
         self.name = name
@@ -12,4 +14,9 @@ package struct Uplink: Hashable, Sendable {
         self.isRoaming = isRoaming
         self.bytesPerSecond = bytesPerSecond
     }
+}
+
+extension Uplink {
+    /// For ``HTTPRequest/interface`` of the sync's own requests.
+    package var boundInterface: String? { isPinned ? name : nil }
 }

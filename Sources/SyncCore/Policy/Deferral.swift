@@ -19,7 +19,7 @@ package struct Deferral: Hashable, Sendable {
             case .offline: "no link has carrier, an address and a route to the hub"
             case .captive: "the network answers in the hub's place (a captive portal or a proxy)"
             case .degraded: "the link is up, but the hub does not answer"
-            case .auth: "the hub refuses this device's credentials"
+            case .auth: "this device has no credentials that the hub accepts"
             case .paused: "an operator paused the sync"
             case .backoff: "the last attempt failed and the next one is not due yet"
             case .breaker: "the hub has failed for a long time; only a small probe is sent"

@@ -1,9 +1,9 @@
 /// How large the next batch is, and the search for the one mutation that spoils it.
 ///
 /// Batches grow while answers are quick: fewer round trips. Three failures in a row over the same batch, or one clear "it
-/// is this request", start the search: the batch is halved with every further failure down to a single mutation. That one
-/// is set aside, the rest flows, and after a few good answers the size grows back. It is remembered, so that its next
-/// failure needs no search.
+/// is this request", start the search: the batch is halved with every further failure down to a single mutation, or to one
+/// atomic list, which cannot be halved. That is set aside, the rest flows, and after a few good answers the size grows back.
+/// It is remembered, so that its next failure needs no search.
 package struct BatchSizer: Hashable, Sendable {
     package private(set) var mutations = Limits.batchMutations
     package private(set) var bytes = Limits.batchBytes
@@ -17,7 +17,7 @@ package struct BatchSizer: Hashable, Sendable {
     private var passed: Int?
     /// Batches that passed in all.
     private var passedInAll = 0
-    /// Mutations that failed alone, and how many batches had passed then. Bounded: forgetting one only costs another search.
+    /// Mutations that failed alone, or began an atomic list that did, and how many batches had passed then. Bounded: forgetting one only costs another search.
     private var loners: [MutationKey: Int] = [:]
     private static let lonersMax = 64
 
@@ -40,7 +40,7 @@ package struct BatchSizer: Hashable, Sendable {
         strikes = 0
         suspect = nil
         passedInAll += 1
-        if let first = batch.mutations.first, batch.mutations.count == 1 { loners[first.key] = nil }
+        if let first = batch.mutations.first, batch.isOneUnit { loners[first.key] = nil }
         if let count = passed {
             // Four good batches in a row: whatever spoiled the others is out of the way.
             passed = count < 3 ? count + 1 : nil
@@ -62,14 +62,14 @@ package struct BatchSizer: Hashable, Sendable {
         if isPoison(batch) { return false }
         guard isCertain || passed != nil || strikes >= 3 else { return false }
         passed = passed ?? 0
-        guard batch.mutations.count > 1 else { return false }
+        guard !batch.isOneUnit else { return false }
         mutations = max(1, min(mutations, batch.mutations.count) / 2)
         return isCertain || (passed ?? 0) > 0
     }
 
     /// Whether this is the one that a search was for: alone in its batch, during a search or known from an earlier one.
     package func isPoison(_ batch: Batch) -> Bool {
-        guard let first = batch.mutations.first, batch.mutations.count == 1 else { return false }
+        guard let first = batch.mutations.first, batch.isOneUnit else { return false }
         return passed != nil || loners[first.key] != nil
     }
 

@@ -43,12 +43,14 @@ package struct HTTPRequest: Sendable {
     package var acceptsGzip: Bool
     /// Keep the connection for the next request to the same place.
     package var keepsConnection: Bool
+    /// Send, and receive, at most this many bytes a second on average; `nil`: as fast as it goes.
+    package var bytesPerSecond: Int?
 
     package init(
         _ method: Method, _ url: String, headers: HTTPHeaders = [], body: Body = .none, socketPath: String? = nil,
         interface: String? = nil, tls: TLSIdentity? = nil, deadlines: Deadlines = Deadlines(),
         maxResponseBytes: Int = 16 << 20, maxInflateRatio: Int = 1000, acceptsGzip: Bool = false,
-        keepsConnection: Bool = true
+        keepsConnection: Bool = true, bytesPerSecond: Int? = nil
     ) {
         self.method = method
         self.url = url
@@ -62,6 +64,7 @@ package struct HTTPRequest: Sendable {
         self.maxInflateRatio = maxInflateRatio
         self.acceptsGzip = acceptsGzip
         self.keepsConnection = keepsConnection
+        self.bytesPerSecond = bytesPerSecond
     }
 
     /// A limit for each step; `nil` means none. `idle` is the longest time without a byte in either direction, which is
@@ -115,11 +118,18 @@ package struct HTTPResponse: Sendable {
 package struct Traffic: Hashable, Sendable {
     package var up: Int = 0
     package var down: Int = 0
+    /// TCP and IP headers of every segment, acknowledgements included; 0 where there is no TCP or nobody counts.
+    package var headersUp: Int = 0
+    package var headersDown: Int = 0
     package var newConnection: Bool = false
     /// Time from sending to the first byte of the answer; `nil` when none came.
     package var roundTrip: Duration?
 
     package init() {}
+
+    /// What the link carried and what the bill counts.
+    package var wireUp: Int { up.saturatingAdd(headersUp) }
+    package var wireDown: Int { down.saturatingAdd(headersDown) }
 }
 
 /// Header fields in the order received; names compare without case.

@@ -18,8 +18,9 @@ package enum StoreCommand: Sendable {
     /// This database went back in time, the hub has seen more of it than it remembers: take a new replica id, and treat
     /// every mutation that waits as possibly sent (key and payload frozen).
     case adoptReplica(ReplicaID)
-    /// This one was sent alone and the server failed over it: back to pending, to be tried later and only in a batch of its
-    /// own. With `counts` it was its own fault: one attempt more, and past the limit it is parked.
+    /// This one was sent alone, or with nothing but the rest of its atomic list, and the server failed over it: back to
+    /// pending, with that list, to be tried later and only in a batch of its own. With `counts` it was its own fault: one
+    /// attempt more, and past the limit it is parked.
     case setAside(MutationKey, Problem, counts: Bool)
     /// Small durable facts of the engine: see ``EngineMemory``.
     case remember(EngineMemory)
@@ -69,6 +70,12 @@ package struct Batch: Hashable, Sendable {
         self.mutations = mutations
         self.ackedSeq = ackedSeq
         self.maxSentSeq = maxSentSeq
+    }
+
+    /// Whether no smaller batch can be made of it: a single mutation, or members of one atomic list, which go together.
+    package var isOneUnit: Bool {
+        guard let first = mutations.first else { return false }
+        return mutations.count == 1 || first.group != nil && mutations.allSatisfy { $0.group == first.group }
     }
 }
 

@@ -28,9 +28,9 @@ extension SyncEngine {
         if let batch = batchUnderWay, blames(refusal.kind) {
             let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge
             if sizer.failed(batch, isCertain: isCertain), asked == nil { return loadInFlight(at: moment, &effects) }
-            if sizer.isPoison(batch), let poison = batch.mutations.first {
+            if sizer.isPoison(batch) {
                 if refusal.kind != .transport(.timedOut) || cycle?.wasAnswered == true {
-                    return setAside(poison, refusal, asked: asked, at: moment, &effects)
+                    return setAside(batch, refusal, asked: asked, at: moment, &effects)
                 }
                 // Silence over one mutation: greet first next time, to tell a hub that is gone from one that hangs on this.
                 greetedAt = nil
@@ -42,18 +42,18 @@ extension SyncEngine {
             ceiling: refusal.problem?.code == "maintenance" ? .seconds(24 * 3600) : .seconds(3600), at: moment, &effects)
     }
 
-    /// The one mutation that the hub cannot digest leaves the way of the others. If the hub says that it will never fit,
-    /// that is its verdict; otherwise the mutation is tried again alone, later, a limited number of times.
+    /// The one mutation that the hub cannot digest leaves the way of the others, or the one atomic list. If the hub says that
+    /// it will never fit, that is its verdict; otherwise it is tried again alone, later, a limited number of times.
     private mutating func setAside(
-        _ poison: OutgoingMutation, _ refusal: HubReply.Refusal, asked: Duration?, at moment: Moment,
-        _ effects: inout [SyncEffect]
+        _ batch: Batch, _ refusal: HubReply.Refusal, asked: Duration?, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
+        guard let poison = batch.mutations.first else { return }
         effects.append(.report(.setAside(poison.key, detail: Printable.text(refusal.detail))))
         if refusal.kind == .tooLarge {
             let problem = refusal.problem ?? Problem("too-large", status: 413, detail: refusal.detail)
-            let verdict = PushResult(key: poison.key, verdict: .rejected(problem, current: nil))
+            let verdicts = batch.mutations.map { PushResult(key: $0.key, verdict: .rejected(problem, current: nil)) }
             advance(to: .recordingSettled)
-            effects.append(.store(.applyResults([verdict], next: nil)))
+            effects.append(.store(.applyResults(verdicts, next: nil)))
             return
         }
         let problem = refusal.problem ?? Problem("failed-alone", status: 0, detail: refusal.detail)

@@ -50,12 +50,13 @@ final class CurlLoop: @unchecked Sendable {
 
     private let inbox: Mutex<Inbox>
     private let thread = Mutex<OwnThread?>(nil)
+    /// Of the thread, but for its leftover.
+    let ledger = SocketLedger()
 
     // Only on the thread, from here on.
     private let settings: Settings
     private var multi: UnsafeMutableRawPointer
     private let share: UnsafeMutableRawPointer
-    private let ledger = SocketLedger()
     private var active: [UInt64: CurlTransfer] = [:]
 
     private struct Settings {

@@ -45,6 +45,12 @@ func configure(
     // "if!" says that it is the name of an interface, never of a host.
     if let interface = request.interface { options.set(CURLOPT_INTERFACE, to: "if!" + interface) }
 
+    if let rate = request.bytesPerSecond {
+        // Zero would mean no limit.
+        options.set(CURLOPT_MAX_SEND_SPEED_LARGE, toOffset: max(1, rate))
+        options.set(CURLOPT_MAX_RECV_SPEED_LARGE, toOffset: max(1, rate))
+    }
+
     if place.isTLS { options.setTLS(request.tls ?? TLSIdentity(), memory) }
     try options.setHead(request, memory)
     options.setBody(request, memory)
@@ -149,6 +155,10 @@ private struct CurlOptions {
 
     mutating func set(_ option: CURLoption, to value: Int) {
         note(csl_easy_set_long(easy, option, value))
+    }
+
+    mutating func set(_ option: CURLoption, toOffset value: Int) {
+        note(csl_easy_set_offset(easy, option, curl_off_t(value)))
     }
 
     mutating func set(_ option: CURLoption, to text: String) {

@@ -22,7 +22,7 @@ final class CurlTransfer {
 
     private let memory: CurlTransferMemory
     private var upload: Upload
-    private var tcp: (up: UInt64, down: UInt64)?
+    private var tcp: SocketLedger.Bytes?
     private var acknowledged: UInt64 = 0
     private var isReleased = false
 
@@ -190,15 +190,14 @@ final class CurlTransfer {
 
     // MARK: - Traffic
 
-    func moved(up: UInt64, down: UInt64) {
-        tcp = ((tcp?.up ?? 0) &+ up, (tcp?.down ?? 0) &+ down)
+    func moved(_ bytes: SocketLedger.Bytes) {
+        tcp = (tcp ?? SocketLedger.Bytes()) + bytes
     }
 
     private var traffic: Traffic {
         var traffic = Traffic()
         if let tcp {
-            traffic.up = Int(clamping: tcp.up)
-            traffic.down = Int(clamping: tcp.down)
+            traffic.add(tcp)
         } else {
             // No TCP (a Unix socket): what HTTP itself sent. curl sends a body that it has in memory together with the head
             // when it is below 64 KiB, and counts it into the request then (libcurl 7.88, Curl_buffer_send).

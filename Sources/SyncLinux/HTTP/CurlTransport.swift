@@ -49,6 +49,18 @@ package final class CurlTransport: HTTPTransport {
         loop.post(.closeIdleConnections)
     }
 
+    /// What the connections moved after the transfers had ended that used them, since the last call: acknowledgements, TLS
+    /// tickets and farewells, the closing itself. Whoever counts what a link carries adds it, at the latest before another
+    /// link takes over.
+    package func takeLeftover() -> Traffic {
+        var traffic = Traffic()
+        traffic.add(loop.ledger.leftover.withLock { bytes in
+            defer { bytes = SocketLedger.Bytes() }
+            return bytes
+        })
+        return traffic
+    }
+
     /// Ends every transfer with `.cancelled`, closes all connections and waits for the thread. Later requests end with
     /// `.cancelled` at once; a second call does nothing.
     package func close() {

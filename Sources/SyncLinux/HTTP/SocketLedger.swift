@@ -1,5 +1,7 @@
 import CSyncLinux
 import Glibc
+import SyncCore
+import Synchronization
 
 /// Attributes what TCP counted on curl's sockets to the transfers that caused it.
 ///
@@ -7,11 +9,28 @@ import Glibc
 /// closed. A connection outlives its transfers, so what was attributed already is remembered per socket. On an HTTP/2
 /// connection with several transfers at once the bytes go to the one that ends first after they moved; the sum is right.
 ///
-/// Only used on the thread of ``CurlLoop``.
+/// Headers of TCP and IP are counted by segments. What comes after a transfer's end, on a kept connection or when it is
+/// closed (late acknowledgements, TLS tickets and farewells, FINs), is nobody's: the next transfer on the connection pays
+/// for it, or it is handed out as ``leftover``, so that the sum is what the link carried.
+///
+/// Only used on the thread of ``CurlLoop``, but for ``leftover``.
 final class SocketLedger {
+    /// What a connection moved.
+    struct Bytes {
+        var up: UInt64 = 0
+        var down: UInt64 = 0
+        var headersUp: UInt64 = 0
+        var headersDown: UInt64 = 0
+
+        static func + (left: Bytes, right: Bytes) -> Bytes {
+            Bytes(
+                up: left.up &+ right.up, down: left.down &+ right.down, headersUp: left.headersUp &+ right.headersUp,
+                headersDown: left.headersDown &+ right.headersDown)
+        }
+    }
+
     private struct Entry {
-        var sent: UInt64 = 0
-        var received: UInt64 = 0
+        var counted = Bytes()
         /// Who opened the socket or used it last; `nil` when that transfer is over.
         var owner: CurlTransfer?
     }
@@ -37,9 +56,12 @@ final class SocketLedger {
         return nil
     }
 
-    /// The socket is about to be closed. Bytes on a connection that nobody uses (a TLS farewell) belong to nobody.
+    /// Moved while no transfer was there to have moved it; taken away by whoever asks.
+    let leftover = Mutex(Bytes())
+
+    /// The socket is about to be closed.
     func closing(_ socket: Int32) {
-        count(socket)
+        count(socket, isClosing: true)
         entries[socket] = nil
     }
 
@@ -66,12 +88,33 @@ final class SocketLedger {
         }.map(\.key)
     }
 
-    private func count(_ socket: Int32) {
-        guard let entry = entries[socket], let owner = entry.owner else { return }
-        var now = csl_tcp_counts()
-        guard csl_tcp_counts(socket, &now) else { return }
-        owner.moved(up: now.sent &- entry.sent, down: now.received &- entry.received)
-        entries[socket]?.sent = now.sent
-        entries[socket]?.received = now.received
+    private func count(_ socket: Int32, isClosing: Bool = false) {
+        guard let entry = entries[socket], entry.owner != nil || isClosing else { return }
+        var counts = csl_tcp_counts()
+        guard csl_tcp_counts(socket, &counts) else { return }
+        let header = UInt64(counts.header_bytes)
+        let now = Bytes(
+            up: counts.sent, down: counts.received, headersUp: UInt64(counts.segments_out) &* header,
+            headersDown: UInt64(counts.segments_in) &* header)
+        let before = entry.counted
+        entries[socket]?.counted = now
+        var moved = Bytes(
+            up: now.up &- before.up, down: now.down &- before.down, headersUp: now.headersUp &- before.headersUp,
+            headersDown: now.headersDown &- before.headersDown)
+        if isClosing, counts.segments_in > 0 {
+            // Still to come, and not seen any more: FIN and its acknowledgement, each way unless the peer was first.
+            moved.headersUp &+= counts.is_established ? 2 * header : header
+            moved.headersDown &+= header
+        }
+        if let owner = entry.owner { owner.moved(moved) } else { leftover.withLock { $0 = $0 + moved } }
+    }
+}
+
+extension Traffic {
+    mutating func add(_ bytes: SocketLedger.Bytes) {
+        up = up.saturatingAdd(Int(clamping: bytes.up))
+        down = down.saturatingAdd(Int(clamping: bytes.down))
+        headersUp = headersUp.saturatingAdd(Int(clamping: bytes.headersUp))
+        headersDown = headersDown.saturatingAdd(Int(clamping: bytes.headersDown))
     }
 }

@@ -75,52 +75,66 @@ struct PolicyPropertyTests {
 
     @Test("Less battery, a dearer link, a harder budget, a closed window or more bytes never send more", arguments: 0..<16)
     func monotone(_ flags: Int) {
+        // One expectation at the end: there are millions of looks.
+        var broken: [String] = []
         for hardness in Hardness.all {
             let easy = hardness.situation(flags)
             let steps = hardness.harder.map { $0.situation(flags) }
             for traffic in TrafficClass.allCases {
                 for since in [nil, Self.long] {
                     for (index, bytes) in Self.sizes.enumerated() where !goes(traffic, easy, bytes, since) {
-                        for hard in steps { #expect(!goes(traffic, hard, bytes, since), "\(traffic) \(bytes) \(easy) \(hard)") }
-                        for more in Self.sizes[index...] { #expect(!goes(traffic, easy, more, since)) }
+                        for hard in steps where goes(traffic, hard, bytes, since) {
+                            broken.append("\(traffic) of \(bytes) goes in the harder \(hard), not in \(easy)")
+                        }
+                        for more in Self.sizes[index...] where goes(traffic, easy, more, since) {
+                            broken.append("\(traffic) of \(more) goes, of \(bytes) not, in \(easy)")
+                        }
                         var unforced = easy
                         unforced.isForced = false
-                        #expect(!goes(traffic, unforced, bytes, since))
+                        if goes(traffic, unforced, bytes, since) { broken.append("\(traffic): force stops it in \(easy)") }
                     }
                 }
             }
             guard let terms = Policy.pullTerms(in: easy, now: Self.now) else {
-                for hard in steps { #expect(Policy.pullTerms(in: hard, now: Self.now) == nil) }
+                for hard in steps where Policy.pullTerms(in: hard, now: Self.now) != nil { broken.append("pull in \(hard)") }
                 continue
             }
             for hard in steps.compactMap({ Policy.pullTerms(in: $0, now: Self.now) }) {
-                #expect(hard.interval >= terms.interval)
-                #expect(terms.entities == .all || hard.entities == .critical)
+                let isHarder = hard.interval >= terms.interval && (terms.entities == .all || hard.entities == .critical)
+                if !isHarder { broken.append("\(hard) in a harder situation than \(terms) in \(easy)") }
             }
         }
+        #expect(broken.isEmpty, "\(broken.prefix(3))")
     }
 
     @Test("Every deferral has a row, a sentence and a way out; none of them is in the past", arguments: 0..<16)
     func explained(_ flags: Int) {
+        var broken: [String] = []
         for hardness in Hardness.all {
             for reachability in Reachability.allCases {
                 var situation = hardness.situation(flags)
                 situation.reachability = reachability
                 for traffic in TrafficClass.allCases {
                     let answer = Policy.explain(traffic, in: situation, now: Self.now, bytes: 1)
-                    #expect(answer.verdict == Policy.decide(traffic, in: situation, now: Self.now, bytes: 1))
-                    guard let deferral = answer.deferral else {
-                        #expect(answer.rule == .otherwise && answer.reliefs.isEmpty)
+                    guard answer.verdict == Policy.decide(traffic, in: situation, now: Self.now, bytes: 1) else {
+                        broken.append("\(answer) is not what is decided in \(situation)")
                         continue
                     }
-                    #expect(answer.rule != .otherwise)
-                    #expect(!answer.reliefs.isEmpty)
-                    #expect(answer.sentence.contains(" wait because ") && answer.sentence.contains("; they go "))
-                    #expect(deferral.until.map { $0 > Self.now } ?? true)
-                    #expect(deferral.until == nil || answer.reliefs.contains(.time(deferral.until ?? Self.now)))
+                    let isWell: Bool
+                    if let deferral = answer.deferral {
+                        let sentence = answer.sentence
+                        isWell =
+                            answer.rule != .otherwise && !answer.reliefs.isEmpty && sentence.contains(" wait because ")
+                            && sentence.contains("; they go ") && deferral.until.map { $0 > Self.now } ?? true
+                            && (deferral.until.map { answer.reliefs.contains(.time($0)) } ?? true)
+                    } else {
+                        isWell = answer.rule == .otherwise && answer.reliefs.isEmpty
+                    }
+                    if !isWell { broken.append("\(answer) in \(situation)") }
                 }
             }
         }
+        #expect(broken.isEmpty, "\(broken.prefix(3))")
     }
 
     @Test("The largest request is exactly the size up to which the decision is to allow", arguments: 0..<16)

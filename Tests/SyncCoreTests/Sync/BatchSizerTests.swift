@@ -43,6 +43,20 @@ struct BatchSizerTests {
         #expect(sizer.mutations == 2)
     }
 
+    @Test("An atomic list is as small as a batch gets")
+    func atomicList() {
+        var sizer = BatchSizer()
+        let list = Rig.list(1...3)
+        let triesAtOnce = sizer.failed(list, isCertain: true)
+        #expect(!triesAtOnce)
+        #expect(sizer.isPoison(list))
+        #expect(!sizer.isPoison(Rig.batch(1...3)))
+        _ = sizer.setAside(list.mutations[0].key)
+        sizer.succeeded(list, after: Self.quick, growing: false)
+        for next in Int64(1)...4 { sizer.succeeded(Rig.batch(9 + next...9 + next), after: Self.quick, growing: false) }
+        #expect(!sizer.isPoison(list), "it has passed, and the search is over")
+    }
+
     @Test("Two failures may be anything; the third in a row over the same batch starts the search, with backoff between")
     func threeStrikes() {
         var sizer = BatchSizer()

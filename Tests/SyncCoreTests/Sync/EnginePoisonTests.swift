@@ -195,6 +195,29 @@ struct EnginePoisonTests {
         #expect(Set(outbox.done) == Set(1...16).subtracting([5]))
     }
 
+    @Test("An atomic list cannot be halved: over a 400 it is set aside as a whole, instead of being sent again and again")
+    func malformedList() {
+        var rig = Rig.pushing(Rig.list(1...3))
+        rig.answer(Rig.problem(400, "malformed"))
+        guard case .setAside(let key, _, _)? = rig.command else {
+            Issue.record("setAside was expected: \(String(describing: rig.asked))")
+            return
+        }
+        #expect(key == Rig.mutation(1).key)
+    }
+
+    @Test("An atomic list that will never fit is refused as a whole")
+    func tooLargeList() {
+        var rig = Rig.pushing(Rig.list(1...3))
+        rig.answer(Rig.problem(413, "too-large"))
+        guard case .applyResults(let results, nil)? = rig.command else {
+            Issue.record("applyResults was expected: \(String(describing: rig.asked))")
+            return
+        }
+        #expect(results.map(\.key) == Rig.list(1...3).mutations.map(\.key))
+        #expect(results.allSatisfy { if case .rejected = $0.verdict { true } else { false } })
+    }
+
     @Test("A Retry-After stops the search until its time has come")
     func retryAfter() {
         var rig = Rig.pushing(Rig.batch(1...8))

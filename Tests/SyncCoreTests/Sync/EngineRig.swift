@@ -312,6 +312,13 @@ extension EngineRig {
             clientUpdatedAt: Timestamp(milliseconds: 0), priority: .normal)
     }
 
+    /// Members of one atomic list.
+    static func list(_ seqs: ClosedRange<Int64>) -> Batch {
+        var batch = batch(seqs)
+        for index in batch.mutations.indices { batch.mutations[index].group = GroupID(trusted: "list-\(seqs.lowerBound)") }
+        return batch
+    }
+
     static func batch(_ seqs: ClosedRange<Int64>) -> Batch {
         Batch(mutations: seqs.map { mutation($0) }, ackedSeq: seqs.lowerBound - 1, maxSentSeq: seqs.upperBound)
     }

@@ -99,8 +99,10 @@ final class TLSServer: @unchecked Sendable {
     private let lock = NSLock()
     private var talk = ""
 
-    init(_ certificate: CertificateAuthority.Certificate, _ arguments: [String] = []) throws {
+    /// - Parameter directory: Where it runs; with `-WWW` the files that it serves.
+    init(_ certificate: CertificateAuthority.Certificate, _ arguments: [String] = [], in directory: String? = nil) throws {
         process.executableURL = URL(fileURLWithPath: OpenSSL.path ?? "")
+        if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
         process.arguments =
             ["s_server", "-accept", "127.0.0.1:0", "-cert", certificate.file, "-key", certificate.key] + arguments
         let output = Pipe()

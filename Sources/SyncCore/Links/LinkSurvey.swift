@@ -1,0 +1,95 @@
+/// How far a link has come, for status (PROTOCOL E1).
+package enum LinkState: String, Hashable, Sendable, CaseIterable {
+    case absent, down, carrier, addressed, routed
+}
+
+/// One link as it is judged.
+package struct JudgedLink: Hashable, Sendable {
+    package var name: String
+    package var index: Int32
+    package var kind: LinkKind
+    package var state: LinkState
+    package var cost: LinkCost
+    /// It could carry the sync.
+    package var isUsable: Bool
+    /// RFC 8910, from its lease.
+    package var portalURI: String?
+}
+
+/// What a ``LinkTable`` means: every link judged, and the one that carries the sync. A plain function of its inputs; what
+/// needs time (debounce, damping) is in ``LinkWatch``.
+package struct LinkSurvey: Hashable, Sendable {
+    /// In the order of the table.
+    package private(set) var links: [JudgedLink]
+    package private(set) var uplink: Uplink?
+    /// The uplink's index; tells an interface from a later one of the same name.
+    package private(set) var uplinkIndex: Int32?
+
+    /// - Parameter scarce: Links whose network says that few bytes or seconds are left (``CaptivePortal/isScarce``).
+    package init(
+        _ table: LinkTable, rules: [LinkRule] = [], hints: LinkHints = LinkHints(), scarce: Set<String> = [], now: Instant
+    ) {
+        let judge = LinkCostJudge(table: table, rules: rules, hints: hints, scarce: scarce, now: now)
+        links = table.links.map { facts in
+            JudgedLink(
+                name: facts.name, index: facts.index, kind: LinkKind(facts), state: facts.state(in: table),
+                cost: judge.cost(of: facts), isUsable: facts.isUsable(in: table), portalURI: facts.lease.portalURI)
+        }
+        guard let (facts, isPinned) = Self.choose(table, rules), let link = links.first(where: { $0.index == facts.index })
+        else { return }
+        let rule = rules.rule(for: facts.name)
+        var uplink = Uplink(
+            name: link.name, isMetered: link.cost.isMetered, isRoaming: link.cost.isRoaming,
+            bytesPerSecond: rule?.bytesPerSecond)
+        uplink.isPinned = isPinned
+        self.uplink = uplink
+        uplinkIndex = link.index
+    }
+
+    package func link(named name: String) -> JudgedLink? {
+        links.first { $0.name == name }
+    }
+
+    /// The interface of the first route to the hub, because that is where the kernel sends what nobody binds; where no
+    /// route is known yet, the one with the best default route. A link with a higher `prefer` and a default route of its
+    /// own is taken instead, and then traffic is bound to it.
+    private static func choose(_ table: LinkTable, _ rules: [LinkRule]) -> (LinkFacts, isPinned: Bool)? {
+        func preference(_ link: LinkFacts) -> Int { rules.rule(for: link.name)?.prefer ?? 0 }
+        let usable = table.links.filter { $0.isUsable(in: table) }
+        let byDefaultRoute = usable.filter { $0.defaultMetric != nil }
+            .sorted { ($0.defaultMetric ?? .max, $0.index) < ($1.defaultMetric ?? .max, $1.index) }
+        let routed = table.routes.lazy.compactMap { index in usable.first { $0.index == index } }.first
+        guard let kernels = routed ?? (table.hasLookedUp ? nil : byDefaultRoute.first) else { return nil }
+        let best = byDefaultRoute.first { link in byDefaultRoute.allSatisfy { preference($0) <= preference(link) } }
+        if let best, best.index != kernels.index, preference(best) > preference(kernels) { return (best, true) }
+        return (kernels, false)
+    }
+}
+
+extension LinkFacts {
+    /// Switched on, with carrier and an address that reaches beyond the link.
+    var isAddressed: Bool { isUp && hasCarrier && !addresses.isEmpty }
+
+    func state(in table: LinkTable) -> LinkState {
+        guard isUp, hasCarrier else { return .down }
+        // The loopback interface needs no global address to carry packets within the machine.
+        guard isAddressed || LinkKind(self) == .loopback else { return .carrier }
+        return hasRoute(in: table) ? .routed : .addressed
+    }
+
+    /// A port of a bridge or bond carries nothing by itself, whatever addresses are left on it.
+    func isUsable(in table: LinkTable) -> Bool {
+        state(in: table) == .routed && !(masterIndex != 0 && table.links.contains { $0.index == masterIndex && $0.joinsPorts })
+    }
+
+    private var joinsPorts: Bool {
+        switch LinkKind(self) {
+        case .bridge, .bond: true
+        default: false
+        }
+    }
+
+    private func hasRoute(in table: LinkTable) -> Bool {
+        table.routes.contains(index) || defaultMetric != nil
+    }
+}

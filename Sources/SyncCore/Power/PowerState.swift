@@ -1,0 +1,121 @@
+/// Where the power comes from and how much there is (PROTOCOL E3; the rules follow systemd's battery-util and the
+/// kernel's ABI text).
+package struct PowerState: Hashable, Sendable {
+    package enum Source: String, Hashable, Sendable, CaseIterable {
+        case mains, battery
+        /// The gauges have failed for minutes: treated as mains, with a warning.
+        case unknown
+    }
+
+    package var source: Source
+    /// Of all batteries together, 0 to 100; `nil` without batteries, or when they say no more than that all is well.
+    package var percent: Int?
+    /// For people, when there is something to warn of.
+    package var warning: String?
+
+    package init(source: Source, percent: Int? = nil, warning: String? = nil) {
+        self.source = source
+        self.percent = percent
+        self.warning = warning
+    }
+
+    /// Runs on its batteries, which become less.
+    package var isDischarging: Bool { source == .battery }
+}
+
+extension PowerState {
+    /// - Returns: `nil` when a supply that matters could not be read.
+    package init?(_ readings: [PowerSupplyReading]) {
+        guard !readings.contains(where: \.hasFailed) else { return nil }
+        let ours = readings.filter(\.isOurs)
+        let isDischarging = !ours.contains(where: \.isOnline) && ours.contains(where: \.isDischarging)
+        self.init(source: isDischarging ? .battery : .mains, percent: PowerState.percent(ours.filter(\.isBattery)))
+    }
+
+    /// Energy over full energy of all together; where not every battery knows its energy, charge; else the mean of what
+    /// each can tell.
+    private static func percent(_ batteries: [PowerSupplyReading]) -> Int? {
+        guard !batteries.isEmpty else { return nil }
+        if let share = share(batteries, .energyNow, .energyFull) { return share }
+        if let share = share(batteries, .chargeNow, .chargeFull) { return share }
+        let capacities = batteries.compactMap { $0.number(.capacity) }.filter { $0 <= 100 }
+        if !capacities.isEmpty { return Int(capacities.reduce(0, +)) / capacities.count }
+        // Words only. The worst one counts: it is the one that warns.
+        return batteries.compactMap { battery in
+            switch battery.text(.capacityLevel) {
+            case "Critical": 5
+            case "Low": 10
+            default: nil
+            }
+        }.min()
+    }
+
+    private static func share(
+        _ batteries: [PowerSupplyReading], _ now: PowerSupplyReading.Attribute, _ full: PowerSupplyReading.Attribute
+    ) -> Int? {
+        var sumNow: Int64 = 0, sumFull: Int64 = 0
+        for battery in batteries {
+            guard let now = battery.number(now), let full = battery.number(full), full > 0 else { return nil }
+            // A gauge that has not learned its full charge yet may say more than that.
+            sumNow = sumNow.saturatingAdd(min(now, full))
+            sumFull = sumFull.saturatingAdd(full)
+        }
+        return Int(Double(sumNow) / Double(sumFull) * 100)
+    }
+}
+
+/// Percent of charge at which each level begins. A threshold of 0 switches the level off.
+package struct PowerThresholds: Hashable, Sendable {
+    package var low = 15
+    package var saver = 30
+    /// A level is left only this far above its threshold.
+    package var margin = 3
+    /// Below it not even critical work goes.
+    package static let exhausted = 5
+
+    package init() {}
+}
+
+extension PowerLevel {
+    /// The level after `state` was read, by hysteresis.
+    ///
+    ///     low 15, margin 3:  16 % -> saver   14 % -> low   17 % -> low   18 % -> saver   any, charging -> ample
+    package func next(_ state: PowerState, _ thresholds: PowerThresholds) -> PowerLevel {
+        guard state.isDischarging, let percent = state.percent else { return .ample }
+        func holds(_ level: PowerLevel, below threshold: Int) -> Bool {
+            guard threshold > 0 else { return false }
+            return percent < threshold || (self >= level && percent < threshold.saturatingAdd(max(0, thresholds.margin)))
+        }
+        if thresholds.low > 0, holds(.exhausted, below: min(PowerThresholds.exhausted, thresholds.low)) { return .exhausted }
+        if holds(.low, below: thresholds.low) { return .low }
+        return holds(.saver, below: thresholds.saver) ? .saver : .ample
+    }
+}
+
+/// Follows the power from one reading to the next.
+package struct PowerMeter: Hashable, Sendable {
+    /// A gauge that fails is believed to be where it was for this long.
+    package static let patience: Duration = .seconds(300)
+
+    package private(set) var state = PowerState(source: .mains)
+    package private(set) var level = PowerLevel.ample
+    private var readAt: Instant?
+
+    package init() {}
+
+    /// - Parameter readings: `nil`: not even the folder could be read.
+    /// - Returns: Whether source, charge or level changed.
+    @discardableResult
+    package mutating func take(_ readings: [PowerSupplyReading]?, _ thresholds: PowerThresholds, now: Instant) -> Bool {
+        let before = (state, level)
+        if let read = readings.flatMap({ PowerState($0) }) {
+            state = read
+            readAt = now
+        } else if readAt.map({ $0.duration(to: now) > Self.patience }) ?? true {
+            state = PowerState(
+                source: .unknown, warning: "the battery cannot be read; the device is taken to be on mains power")
+        }
+        level = level.next(state, thresholds)
+        return before != (state, level)
+    }
+}

@@ -1,0 +1,50 @@
+/// What a sync request told about the way to the hub, whatever it said about its content.
+package enum HubContact: Hashable, Sendable {
+    /// The hub itself spoke, be it an error.
+    case answered
+    /// The hub itself spoke, and refuses this device; or we have no credentials to show.
+    case refused(String)
+    /// Nobody answered.
+    case silent(String)
+    /// Somebody answered who could not prove to be the hub: a portal that intercepts TLS, or a hub with a broken certificate.
+    case untrusted(String)
+    /// Somebody answered, and it was not the hub.
+    case foreign(String)
+
+    /// - Returns: `nil` when the refusal says nothing about the way: the call was cancelled.
+    package init?(_ refusal: HubReply.Refusal) {
+        let detail = Printable.text(refusal.detail)
+        switch refusal.kind {
+        case .transport(.cancelled): return nil
+        case .transport(.credentials), .transport(.clientCertificate), .auth, .blocked: self = .refused(detail)
+        case .transport(.untrusted): self = .untrusted(detail)
+        case .transport, .misconfigured: self = .silent(detail)
+        case .foreign: self = .foreign(detail)
+        // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.
+        case .overloaded, .failed, .malformed, .tooLarge, .encoding:
+            self = refusal.facts?.version == nil ? .silent(detail) : .answered
+        case .nonsense, .incompatible, .regressed, .gone: self = .answered
+        }
+    }
+}
+
+/// Why the reachability changed.
+package enum ReachabilityCause: Hashable, Sendable {
+    case link(LinkCause)
+    case probeGood, hubAnswered, refused, portal, silent
+    /// No probe can tell whether the portal still is there, so a sync request may try.
+    case portalWaited
+
+    /// Fixed codes, for events and status.
+    package var code: String {
+        switch self {
+        case .link(let cause): cause.rawValue
+        case .probeGood: "probe_ok"
+        case .hubAnswered: "hub_answered"
+        case .refused: "refused"
+        case .portal: "portal"
+        case .silent: "no_answer"
+        case .portalWaited: "portal_waited"
+        }
+    }
+}

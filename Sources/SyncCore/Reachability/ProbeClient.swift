@@ -1,0 +1,115 @@
+/// What a probe found at the other end (PROTOCOL E4).
+package enum ProbeOutcome: Hashable, Sendable {
+    /// The hub itself: 204 with our nonce.
+    case good(roundTrip: Duration?)
+    /// Something answers in the hub's place.
+    ///
+    /// - `evidence`: what it did, for people. `portal`: where it sent us, if it did; from outside, to be shown with care.
+    case captive(evidence: String, portal: String?)
+    /// Nobody answered, or a proxy that cannot reach the hub.
+    case silent(String)
+    /// The hub's place answers and has no probe: only a sync request can tell.
+    case absent(String)
+}
+
+/// Builds the probe and reads its answer. The probe is a plain `GET` that follows nothing, carries no credentials and costs
+/// about 0.7 KB on the wire.
+package struct ProbeClient: Hashable, Sendable {
+    /// Body of the answer that is read at most; a good one has none.
+    package static let maxBodyBytes = 1_024
+
+    /// `http://hub.example.com/v1/probe`
+    package let url: String
+    package var connectTimeout: Duration = .seconds(3)
+    package var totalTimeout: Duration = .seconds(5)
+
+    /// - Parameter url: Absolute, without query.
+    package init(url: String) {
+        self.url = url
+    }
+
+    /// The hub's own probe: plain HTTP, on port 80 of a hub that speaks TLS, else where the hub is.
+    ///
+    /// - Parameter hubURL: `https://hub.example.com:8443/base`, without a slash at the end.
+    package init(hubURL: String) {
+        let (secure, plain) = ("https://", "http://")
+        let scheme = hubURL.hasPrefix(secure) ? secure : plain
+        let authority = hubURL.dropFirst(hubURL.hasPrefix(scheme) ? scheme.count : 0).prefix { $0 != "/" }
+        // The port is what follows the last colon, unless that colon belongs to an IPv6 address: "[2001:db8::1]".
+        let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
+        let host = scheme == secure ? authority[..<(colon ?? authority.endIndex)] : authority
+        self.init(url: "\(plain)\(host)/v1/probe")
+    }
+
+    /// - Parameter interface: The link that the answer shall tell about.
+    package func request(nonce: String, interface: String?) -> HTTPRequest {
+        var deadlines = HTTPRequest.Deadlines()
+        deadlines.connect = min(connectTimeout, totalTimeout)
+        deadlines.firstByte = totalTimeout
+        deadlines.idle = totalTimeout
+        deadlines.total = totalTimeout
+        return HTTPRequest(
+            .get, "\(url)?n=\(nonce)", interface: interface, deadlines: deadlines,
+            maxResponseBytes: Self.maxBodyBytes, maxInflateRatio: 1, keepsConnection: false)
+    }
+
+    package func outcome(of result: Result<HTTPResponse, TransportError>, nonce: String) -> ProbeOutcome {
+        switch result {
+        case .success(let response): read(response, nonce)
+        case .failure(let error):
+            switch error.code {
+            // More than a hub ever says, or not HTTP: whoever spoke, it was not the hub.
+            case .tooLarge, .malformed: .captive(evidence: "the probe's answer: \(error.detail)", portal: nil)
+            case .unresolved, .unreachable, .timedOut, .broken, .untrusted, .untrustedDate, .clientCertificate,
+                .credentials, .cancelled:
+                .silent(error.description)
+            }
+        }
+    }
+
+    private func read(_ response: HTTPResponse, _ nonce: String) -> ProbeOutcome {
+        let echo = response.headers[HubHeader.probe]
+        let target = response.headers["Location"]
+        switch response.status {
+        case 204 where echo == nonce && response.body.isEmpty: return .good(roundTrip: response.traffic.roundTrip)
+        // Portals know that browsers look for an empty 204, and serve one to let a device believe.
+        case 204: return .captive(evidence: "the probe's answer lacks our nonce", portal: nil)
+        // A proxy that serves TLS only sends all plain HTTP there. A portal sends to a place of its own.
+        case 301, 302, 303, 307, 308:
+            if let target, leadsToSamePlaceByTLS(target) { return .absent("redirected to \(Printable.text(target, max: 120))") }
+            return .captive(evidence: "the probe was redirected (\(response.status))", portal: target)
+        // What stands in front of the hub has no such page. A portal has a page for everything.
+        case 404, 405, 410: return .absent("the probe's answer is \(response.status)")
+        case 511:
+            return .captive(evidence: "the network asks for a login (511, RFC 6585)", portal: target)
+        // A proxy in front of the hub that cannot reach it.
+        case 500...599: return .silent("the probe's answer is \(response.status)")
+        default: return .captive(evidence: "the probe's answer is \(response.status) instead of 204", portal: target)
+        }
+    }
+
+    private func leadsToSamePlaceByTLS(_ target: String) -> Bool {
+        func host(_ url: String) -> Substring? {
+            guard let start = url.firstRange(of: "://")?.upperBound else { return nil }
+            let authority = url[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+            guard !authority.contains("@") else { return nil }
+            let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
+            return authority[..<(colon ?? authority.endIndex)]
+        }
+        guard target.utf8.count <= 2_048, target.hasPrefix("https://"), let there = host(target), let here = host(url)
+        else { return false }
+        return asciiCaseEqual(String(there), String(here))
+    }
+}
+
+extension String {
+    /// The standard library's own search needs the string-processing module; this needs nothing.
+    fileprivate func firstRange(of text: String) -> Range<String.Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(text) { return start..<index(start, offsetBy: text.count) }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,323 @@
+/// Decides what can be reached: from the uplink, from probes, and from every answer to a sync request (PROTOCOL E1, E4).
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | any | offline | the uplink is gone |
+/// | offline, or another uplink | connecting | an uplink is there |
+/// | any with an uplink | online | a good probe, or an answer of the hub's own |
+/// | any with an uplink | auth | the hub refuses us; a good probe does not end that, an answer does |
+/// | any with an uplink | captive | somebody else answers |
+/// | connecting, captive | degraded | three failures in a row |
+/// | online, auth | degraded | two failures at least 1 s apart, or one after the link blinked; then a probe that fails too |
+///
+/// Probes cost as little as possible: any answer of the hub counts as one, none is sent while a sync is under way, and an
+/// idle metered link gets none at all. While the hub is silent they come after 1, 2, 4 … 60 s, then every 150 to 300 s, on a
+/// metered link every 600 to 900 s: spread, because a fleet notices an outage in the same second (PROTOCOL G3). A portal is
+/// looked at after 30 s, and ever more rarely up to 5 minutes.
+///
+/// A hub need not offer the probe. Until one was good over the present uplink, failed probes prove nothing against a hub that
+/// answers requests, and ``allowsAttempts`` lets requests try although probes fail.
+package struct ReachabilityMachine: Sendable {
+    package struct Settings: Hashable, Sendable {
+        /// There is a probe at all.
+        package var hasProbe = true
+        /// Between probes while online, idle and unmetered.
+        package var idleInterval: Duration = .seconds(300)
+        package var connectJitter: Duration = .seconds(1)
+        package var silentInterval: Duration = .seconds(300)
+        package var silentIntervalMetered: Duration = .seconds(900)
+        package var failuresUntilDegraded = 3
+
+        package init() {}
+    }
+
+    package enum Effect: Hashable, Sendable {
+        /// Send a probe through this interface and bring back its outcome with the nonce.
+        case probe(nonce: String, interface: String)
+        /// Ask the network's own API at this address (RFC 8910), if it is one.
+        case askPortal(uri: String, interface: String)
+        case changed(from: Reachability, to: Reachability, ReachabilityCause, detail: String?)
+    }
+
+    package var settings: Settings
+    private var random: SeededRandom
+    package private(set) var reachability = Reachability.offline
+    private var uplink: Uplink?
+    /// Where the network of the uplink offers to be asked.
+    private var portalURI: String?
+    /// Where a portal wants people to go. From outside: to be shown with care.
+    package private(set) var portalURL: String?
+    package private(set) var lastRoundTrip: Duration?
+    /// A sync is under way.
+    package var isBusy = false
+
+    /// Failures in a row while connecting, degraded or captive.
+    private var failures = 0
+    /// Probes in a row without an answer; their distance follows from it.
+    private var silentProbes = 0
+    /// Portals met since the hub last answered a request: a good probe does not start the waits anew.
+    private var portalsMet = 0
+    /// Of the failures in a row while online.
+    private var firstFailureAt: Instant?
+    private var hasBlinked = false
+    /// The hub refuses us until it answers.
+    private var isRefused = false
+    /// Over this uplink a probe was good; over this uplink there is none.
+    private var isProbeProven = false
+    private var isProbeAbsent = false
+
+    private var underWay: Probe?
+    private var probeAt: Instant?
+    private var nextProbeConfirms = false
+
+    private struct Probe: Hashable, Sendable {
+        let nonce: String
+        /// Its answer counts as lost then, whatever the shell does.
+        let lostAt: Instant
+        /// Its failure alone is enough.
+        var isConfirming: Bool
+        /// Something newer is known: only a good outcome is still of interest, because it proves that there is a probe.
+        var isOvertaken = false
+    }
+
+    package init(settings: Settings = Settings(), random: SeededRandom) {
+        self.settings = settings
+        self.random = random
+    }
+
+    // MARK: Events
+
+    /// The uplink came, went, or is another interface.
+    package mutating func uplinkIs(
+        _ next: Uplink?, portalURI: String?, cause: LinkCause, now: Instant
+    ) -> [Effect] {
+        var effects: [Effect] = []
+        uplink = next
+        self.portalURI = next == nil ? nil : portalURI
+        (failures, silentProbes, portalsMet) = (0, 0, 0)
+        (firstFailureAt, hasBlinked, portalURL, lastRoundTrip) = (nil, false, nil, nil)
+        (isProbeProven, isProbeAbsent, underWay, probeAt, nextProbeConfirms) = (false, false, nil, nil, false)
+        guard let next else {
+            become(.offline, .link(cause), &effects)
+            return effects
+        }
+        become(.connecting, .link(cause), &effects)
+        probeAt = settings.hasProbe ? now.advanced(by: random.duration(from: .zero, to: settings.connectJitter)) : nil
+        // What is asked here is whether the session is nearly used up; not worth a TLS handshake where bytes cost already.
+        if let portalURI, !next.isMetered { effects.append(.askPortal(uri: portalURI, interface: next.name)) }
+        return effects
+    }
+
+    /// The same uplink costs something else now, or its lease changed.
+    package mutating func uplinkCosts(_ next: Uplink, portalURI: String?, now: Instant) {
+        guard uplink != nil else { return }
+        let wasMetered = uplink?.isMetered
+        uplink = next
+        self.portalURI = portalURI
+        if wasMetered != next.isMetered, reachability == .online, underWay == nil { planIdleProbe(now: now) }
+    }
+
+    /// The uplink was gone for too short a time to count.
+    package mutating func uplinkBlinked() {
+        hasBlinked = true
+    }
+
+    package mutating func probed(_ nonce: String, _ outcome: ProbeOutcome, now: Instant) -> [Effect] {
+        var effects: [Effect] = []
+        // A late answer over an earlier uplink.
+        guard let probe = underWay, probe.nonce == nonce else { return [] }
+        underWay = nil
+        if probe.isOvertaken {
+            if case .good = outcome { isProbeProven = true }
+            return []
+        }
+        switch outcome {
+        case .good(let roundTrip):
+            isProbeProven = true
+            lastRoundTrip = roundTrip
+            reached(isRefused ? .auth : .online, .probeGood, now: now, &effects)
+        case .captive(let evidence, let portal):
+            metPortal(evidence, portal, now: now, &effects)
+        case .absent(let detail):
+            isProbeAbsent = true
+            probeAt = nil
+            if reachability == .captive { become(.connecting, .portalWaited, detail: detail, &effects) }
+        case .silent(let detail):
+            // The hub answers requests here and no probe ever was good: there is none, and its failure says nothing.
+            if !isProbeProven, reachability == .online || reachability == .auth {
+                isProbeAbsent = true
+                probeAt = nil
+            } else {
+                failed(detail, probe: probe.isConfirming, now: now, &effects)
+            }
+        }
+        return effects
+    }
+
+    /// A sync request brought something, or nothing.
+    package mutating func contacted(_ contact: HubContact, now: Instant) -> [Effect] {
+        var effects: [Effect] = []
+        // A late answer over a link that is gone.
+        guard uplink != nil else { return [] }
+        switch contact {
+        case .answered:
+            (isRefused, portalsMet) = (false, 0)
+            reached(.online, .hubAnswered, now: now, &effects)
+        case .refused(let detail):
+            (isRefused, portalsMet) = (true, 0)
+            reached(.auth, .refused, detail: detail, now: now, &effects)
+        case .foreign(let detail): metPortal(detail, nil, now: now, &effects)
+        case .silent(let detail): failed(detail, probe: nil, now: now, &effects)
+        case .untrusted(let detail):
+            failed(detail, probe: nil, now: now, &effects)
+            // Is it a portal that intercepts TLS? Plain HTTP will tell.
+            if canProbe { probeAt = now }
+        }
+        return effects
+    }
+
+    /// What the network's own API said; `nil` when it said nothing of use.
+    package mutating func portalSaid(_ portal: CaptivePortal?, on interface: String, now: Instant) -> [Effect] {
+        var effects: [Effect] = []
+        guard let portal, uplink?.name == interface else { return [] }
+        if portal.isCaptive {
+            let url = portal.userPortalURL ?? portalURL
+            if reachability == .captive {
+                portalURL = url
+            } else {
+                metPortal("the network says that it wants a login", url, asks: false, now: now, &effects)
+            }
+        } else if reachability == .captive, canProbe {
+            probeAt = now
+        }
+        return effects
+    }
+
+    /// Time has passed.
+    package mutating func tick(now: Instant) -> [Effect] {
+        var effects: [Effect] = []
+        if let probe = underWay, probe.lostAt <= now {
+            effects += probed(probe.nonce, .silent("the probe brought no outcome"), now: now)
+        }
+        guard let due = probeAt, due <= now, underWay == nil, let uplink else { return effects }
+        probeAt = nil
+        guard canProbe else {
+            if reachability == .captive { become(.connecting, .portalWaited, &effects) }
+            return effects
+        }
+        if reachability == .online, isBusy, !nextProbeConfirms {
+            planIdleProbe(now: now)
+            return effects
+        }
+        let nonce = makeNonce()
+        underWay = Probe(nonce: nonce, lostAt: now.advanced(by: Self.probeLost), isConfirming: nextProbeConfirms)
+        nextProbeConfirms = false
+        effects.append(.probe(nonce: nonce, interface: uplink.name))
+        return effects
+    }
+
+    package var nextWake: Instant? { underWay?.lostAt ?? probeAt }
+
+    /// Whether a sync request may be sent. Not to a portal, and not while probes that have proved themselves tell that the
+    /// hub is away. The engine's own waits (`auth`, backoff) count besides.
+    package var allowsAttempts: Bool {
+        switch reachability {
+        case .offline, .captive: false
+        case .connecting, .auth, .online: true
+        case .degraded: !(canProbe && isProbeProven)
+        }
+    }
+
+    // MARK: Decisions
+
+    private mutating func reached(
+        _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, now: Instant, _ effects: inout [Effect]
+    ) {
+        (failures, silentProbes, firstFailureAt, hasBlinked) = (0, 0, nil, false)
+        (nextProbeConfirms, portalURL) = (false, nil)
+        underWay?.isOvertaken = true
+        planIdleProbe(now: now)
+        become(next, cause, detail: detail, &effects)
+    }
+
+    private mutating func metPortal(
+        _ evidence: String, _ portal: String?, asks: Bool = true, now: Instant, _ effects: inout [Effect]
+    ) {
+        (failures, silentProbes, firstFailureAt, nextProbeConfirms) = (0, 0, nil, false)
+        underWay?.isOvertaken = true
+        portalsMet += 1
+        portalURL = portal ?? portalURL
+        let wait = min(.seconds(300), .seconds(30) * (1 << min(portalsMet - 1, 4)))
+        probeAt = now.advanced(by: random.duration(from: wait * 3 / 4, to: wait))
+        become(.captive, .portal, detail: evidence, &effects)
+        if asks, let portalURI, let uplink { effects.append(.askPortal(uri: portalURI, interface: uplink.name)) }
+    }
+
+    /// - Parameter probe: Of a probe: whether it was the one that confirms; `nil` for a sync request.
+    private mutating func failed(_ detail: String, probe: Bool?, now: Instant, _ effects: inout [Effect]) {
+        switch reachability {
+        case .offline: break
+        case .connecting, .degraded, .captive:
+            failures += 1
+            if probe != nil {
+                silentProbes += 1
+                planProbeAfterSilence(now: now)
+            }
+            if reachability != .degraded, failures >= settings.failuresUntilDegraded {
+                become(.degraded, .silent, detail: detail, &effects)
+            }
+        case .online, .auth:
+            let first = firstFailureAt ?? now
+            firstFailureAt = first
+            let isSuspect = hasBlinked || first.duration(to: now) >= .seconds(1)
+            if probe == true || (isSuspect && (probe != nil || !canProbe)) {
+                (failures, silentProbes, firstFailureAt) = (0, 1, nil)
+                nextProbeConfirms = false
+                planProbeAfterSilence(now: now)
+                become(.degraded, .silent, detail: detail, &effects)
+            } else if isSuspect, let probe = underWay, !probe.isOvertaken {
+                underWay?.isConfirming = true
+            } else if isSuspect {
+                (probeAt, nextProbeConfirms) = (now, true)
+            } else if probe != nil {
+                (probeAt, nextProbeConfirms) = (now.advanced(by: .seconds(1)), true)
+            }
+        }
+    }
+
+    private mutating func planIdleProbe(now: Instant) {
+        let isWanted = canProbe && uplink?.isMetered == false
+        probeAt = isWanted ? now.advanced(by: settings.idleInterval) : nil
+    }
+
+    private mutating func planProbeAfterSilence(now: Instant) {
+        guard canProbe else { return probeAt = nil }
+        let ceiling = Backoff().ceiling(afterFailures: silentProbes)
+        guard silentProbes > Self.quickProbes else { return probeAt = now.advanced(by: ceiling) }
+        let isMetered = uplink?.isMetered ?? true
+        let longest = isMetered ? settings.silentIntervalMetered : settings.silentInterval
+        let wait = random.duration(from: isMetered ? longest * 2 / 3 : longest / 2, to: longest)
+        probeAt = now.advanced(by: wait)
+    }
+
+    private mutating func become(
+        _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, _ effects: inout [Effect]
+    ) {
+        guard next != reachability else { return }
+        let before = reachability
+        reachability = next
+        effects.append(.changed(from: before, to: next, cause, detail: detail))
+    }
+
+    private var canProbe: Bool { settings.hasProbe && !isProbeAbsent }
+
+    private mutating func makeNonce() -> String {
+        let alphabet = Array("0123456789abcdefghijklmnopqrstuvwxyz")
+        return String((0..<8).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
+    }
+
+    /// Waits of 1, 2, 4, 8, 16, 32, 60 s.
+    private static let quickProbes = 7
+    /// Longer than a probe takes by any of its own deadlines, name resolution included.
+    private static let probeLost: Duration = .seconds(30)
+}

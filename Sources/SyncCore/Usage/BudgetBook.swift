@@ -1,0 +1,165 @@
+/// What of each link's budget is used: bytes of the running day and of the running month, by ``LedgerClock``.
+///
+/// While a modem roams its bytes count twice, for the link and for its roaming budget: both are limits.
+package struct BudgetBook: Hashable, Sendable {
+    /// Whose budget it is.
+    package struct Name: Hashable, Sendable {
+        package var link: String
+        package var isRoaming: Bool
+
+        package init(_ link: String, isRoaming: Bool = false) {
+            self.link = link
+            self.isRoaming = isRoaming
+        }
+    }
+
+    package struct Account: Hashable, Sendable {
+        /// Up and down together, never negative.
+        package var dayBytes: Int64 = 0
+        package var monthBytes: Int64 = 0
+        package var anchorDay = 1
+        package var monthStart: UTCDay
+        /// Of the day's and the month's bytes, those counted while the clock was not trusted.
+        package var unsureDayBytes: Int64 = 0
+        package var unsureMonthBytes: Int64 = 0
+
+        package init(monthStart: UTCDay) {
+            self.monthStart = monthStart
+        }
+    }
+
+    /// What is stored of it.
+    package struct Saved: Hashable, Sendable {
+        package var accounts: [Name: Account]
+        /// The ledger's time.
+        package var at: Timestamp
+
+        package init(accounts: [Name: Account], at: Timestamp) {
+            self.accounts = accounts
+            self.at = at
+        }
+    }
+
+    /// Accounts beyond this replace the one that is used least this month: names of links that come and go are no attack.
+    package static let maxAccounts = 64
+
+    package private(set) var accounts: [Name: Account]
+    package private(set) var clock: LedgerClock
+
+    package init(_ saved: Saved? = nil, at moment: Moment) {
+        accounts = saved?.accounts ?? [:]
+        clock = LedgerClock(saved: saved?.at, at: moment)
+    }
+
+    package func saved(at moment: Moment) -> Saved {
+        Saved(accounts: accounts, at: clock.time(at: moment))
+    }
+
+    /// Brings days and months up to date.
+    package mutating func look(_ moment: Moment, isTrusted: Bool) {
+        let change = clock.look(moment, isTrusted: isTrusted)
+        let day = clock.day
+        for name in accounts.keys { accounts[name]?.turn(change, to: day, isTrusted: isTrusted) }
+    }
+
+    /// Counts what a request moved.
+    ///
+    /// - Returns: The row for the table `usage`, with the ledger's day.
+    package mutating func record(
+        _ traffic: Traffic, for purpose: UsagePurpose, on link: String, isRoaming: Bool = false, anchorDay: Int = 1,
+        at moment: Moment, isTrusted: Bool
+    ) -> UsageRow {
+        look(moment, isTrusted: isTrusted)
+        let row = UsageRow(
+            link: link, day: clock.day, purpose: purpose, up: Int64(traffic.wireUp), down: Int64(traffic.wireDown),
+            requests: 1)
+        let bytes = row.up.saturatingAdd(row.down)
+        add(bytes, Name(link), anchorDay)
+        if isRoaming { add(bytes, Name(link, isRoaming: true), anchorDay) }
+        return row
+    }
+
+    /// Where the link stands; nothing for a link without limits.
+    ///
+    /// - Parameter now: For when they begin again, which is shown by the wall clock as it is now.
+    package func budgets(
+        of link: String, _ limits: LinkBudget?, isRoaming: Bool = false, at now: Moment
+    ) -> [Budget] {
+        var all: [Budget] = []
+        if let limits { all += budgets(accounts[Name(link)], limits, now) }
+        if isRoaming { all += budgets(accounts[Name(link, isRoaming: true)], .roamingDefault, now) }
+        return all
+    }
+
+    private func budgets(_ account: Account?, _ limits: LinkBudget, _ now: Moment) -> [Budget] {
+        let anchor = account?.anchorDay ?? limits.anchorDay
+        var all: [Budget] = []
+        if let limit = limits.dayBytes {
+            all.append(Budget(
+                limit: limit, used: Int(clamping: account?.dayBytes ?? 0), resetsAt: wall(of: clock.day.next, now)))
+        }
+        if let limit = limits.monthBytes {
+            all.append(Budget(
+                limit: limit, used: Int(clamping: account?.monthBytes ?? 0),
+                resetsAt: wall(of: clock.day.nextMonthStart(anchor: anchor), now)))
+        }
+        return all
+    }
+
+    /// When the ledger's day begins, by the present wall clock.
+    private func wall(of day: UTCDay, _ now: Moment) -> Timestamp {
+        now.wall.advanced(by: clock.time(at: now).duration(to: day.start))
+    }
+
+    private mutating func add(_ bytes: Int64, _ name: Name, _ anchorDay: Int) {
+        if accounts[name] == nil, accounts.count >= Self.maxAccounts {
+            let least = accounts.min { ($0.value.monthBytes, $0.key.link) < ($1.value.monthBytes, $1.key.link) }
+            if let least { accounts[least.key] = nil }
+        }
+        var account = accounts[name] ?? Account(monthStart: clock.day.monthStart(anchor: anchorDay))
+        if account.anchorDay != anchorDay {
+            // Another anchor makes another month of it; what was counted stays counted.
+            account.anchorDay = anchorDay
+            account.monthStart = clock.day.monthStart(anchor: anchorDay)
+        }
+        account.add(bytes, isTrusted: clock.isTrusted)
+        accounts[name] = account
+    }
+}
+
+extension BudgetBook.Account {
+    fileprivate mutating func add(_ bytes: Int64, isTrusted: Bool) {
+        dayBytes = dayBytes.saturatingAdd(bytes)
+        monthBytes = monthBytes.saturatingAdd(bytes)
+        guard !isTrusted else { return }
+        unsureDayBytes = unsureDayBytes.saturatingAdd(bytes)
+        unsureMonthBytes = unsureMonthBytes.saturatingAdd(bytes)
+    }
+
+    fileprivate mutating func turn(_ change: LedgerClock.Change, to day: UTCDay, isTrusted: Bool) {
+        let month = day.monthStart(anchor: anchorDay)
+        switch change {
+        case .none: break
+        case .began:
+            (dayBytes, unsureDayBytes) = (0, 0)
+            if month > monthStart { (monthBytes, unsureMonthBytes) = (0, 0) }
+            monthStart = max(month, monthStart)
+        case .moved: monthStart = month
+        case .arrived:
+            dayBytes = unsureDayBytes
+            if month > monthStart { monthBytes = unsureMonthBytes }
+            monthStart = max(month, monthStart)
+        }
+        if isTrusted { (unsureDayBytes, unsureMonthBytes) = (0, 0) }
+    }
+}
+
+extension LinkBudget {
+    /// While roaming, beside the link's own.
+    package static let roamingDefault: LinkBudget = {
+        var budget = LinkBudget()
+        budget.dayBytes = 2_000_000
+        budget.monthBytes = 20_000_000
+        return budget
+    }()
+}

@@ -1,0 +1,61 @@
+import Glibc
+package import SyncCore
+
+/// Where DHCP clients keep their leases. What is not there, not readable or too large says nothing: the agent runs as a user
+/// of its own, and a hint is all that is lost.
+package final class LeaseFiles {
+    private let root: String
+    private let calls: any FileCalls
+    /// Lease files of NetworkManager and dhclient, whose names are not known beforehand; listed once a reading.
+    private var listed: [String] = []
+
+    /// networkd's files have some dozen lines. dhclient appends to its file and rewrites it now and then.
+    private static let maxBytes = 256 << 10
+    private static let maxFiles = 256
+
+    /// - Parameter root: Before every path; empty in the installed system.
+    package init(root: String = "", calls: any FileCalls = LinuxFileCalls()) {
+        self.root = root
+        self.calls = calls
+    }
+
+    /// The folders may hold other files now.
+    package func refresh() {
+        listed = []
+        for folder in ["/var/lib/NetworkManager", "/var/lib/dhcp", "/var/lib/dhclient"] {
+            // Not installed, or not for us to read.
+            guard let names = try? calls.names(in: root + folder, for: .listDirectory) else { continue }
+            let leases = names.filter { $0.hasSuffix(".lease") || $0.hasSuffix(".leases") }.sorted()
+            listed += leases.prefix(Self.maxFiles).map { "\(folder)/\($0)" }
+        }
+    }
+
+    package func hints(for name: String, index: Int32) -> LeaseHints {
+        var found: [LeaseHints] = []
+        for path in ["/run/systemd/netif/leases/\(index)", "/run/systemd/netif/links/\(index)"] {
+            if let bytes = read(path) { found.append(LeaseText.keyed(bytes)) }
+        }
+        for path in listed {
+            // NetworkManager: internal-UUID-NAME.lease, dhclient-UUID-NAME.lease. dhclient: dhclient.NAME.leases, or one file
+            // for all interfaces.
+            let file = path.split(separator: "/").last.map(String.init) ?? ""
+            let isNamed = file.hasSuffix("-\(name).lease") || file == "dhclient.\(name).leases"
+            guard isNamed || file == "dhclient.leases", let bytes = read(path) else { continue }
+            if let hints = LeaseText.blocks(bytes, interface: name) {
+                found.append(hints)
+            } else if isNamed {
+                found.append(LeaseText.keyed(bytes))
+            }
+        }
+        // An old file of a client that is not in use any more may say less, and at worst costs patience.
+        var hints = LeaseHints()
+        hints.isMetered = found.contains(where: \.isMetered)
+        hints.portalURI = found.lazy.compactMap(\.portalURI).first
+        return hints
+    }
+
+    private func read(_ path: String) -> [UInt8]? {
+        // See above: no file is no hint.
+        try? DurableFiles(calls: calls).read(root + path, maxBytes: Self.maxBytes)
+    }
+}

@@ -1,0 +1,231 @@
+import CSyncLinux
+import Glibc
+package import SyncCore
+import Synchronization
+
+/// Watches the interfaces by rtnetlink (rtnetlink(7)), without privileges and without waking up when nothing happens.
+///
+/// An event is only ever a reason to look: it is not known what was lost before it, and the kernel keeps some changes to
+/// itself (with the last address of an interface its default route goes silently). So after each burst of events everything
+/// is read again, compared with what was told last, and told if it differs.
+///
+/// Readings are paced: eight at once, then one a second, so that a flapping driver or a routing daemon costs next to nothing.
+package final class NetlinkMonitor: LinkMonitor {
+    package struct Settings: Sendable {
+        /// `/sys`, unless a test has its own.
+        package var sysfsRoot = "/sys"
+        /// Before the paths of lease files; empty in the installed system.
+        package var leaseRoot = ""
+        /// The kernel's queue of events for us. Too small a one costs a reading, nothing else.
+        package var receiveBytes: Int32 = 128 << 10
+
+        package init() {}
+    }
+
+    /// What the monitor met since it began, for metrics.
+    package struct Counts: Hashable, Sendable {
+        /// Of the whole table.
+        package var readings = 0
+        /// The kernel's queue for us was full.
+        package var overruns = 0
+        /// Messages that were not from the kernel, or not whole.
+        package var dropped = 0
+    }
+
+    private let mailbox: Mailbox<NetlinkLoop.Command>
+    private let counted: Counted
+    private let thread: OwnThread
+
+    /// - Parameter report: Called on the monitor's thread when links could not be read; it tries again after a second. The same
+    ///   error is told once.
+    /// - Throws: When there is no netlink here (a seccomp filter, for example) or no thread: then only probes can tell about
+    ///   the network.
+    package init(
+        _ settings: Settings = Settings(), report: @escaping @Sendable (LinuxError) -> Void
+    ) throws(LinuxError) {
+        let mailbox = try Mailbox<NetlinkLoop.Command>()
+        let counted = Counted()
+        let loop = try NetlinkLoop(settings, mailbox: mailbox, counted: counted, report: report)
+        thread = try OwnThread(name: "links") { loop.run() }
+        self.mailbox = mailbox
+        self.counted = counted
+    }
+
+    deinit {
+        mailbox.post(.stop)
+    }
+
+    package var counts: Counts { counted.value.withLock { $0 } }
+
+    package func watch(hubAddresses: [String], onChange: @escaping @Sendable (LinkTable) -> Void) {
+        mailbox.post(.watch(hubAddresses, onChange))
+    }
+
+    package func look(for hubAddresses: [String]) {
+        mailbox.post(.look(hubAddresses))
+    }
+
+    /// Waits for the thread: no call of `onChange` begins or runs after this. Later calls do nothing. From within `onChange`
+    /// itself it returns at once.
+    package func stop() {
+        mailbox.post(.stop)
+        thread.join()
+    }
+}
+
+private final class Counted: Sendable {
+    let value = Mutex(NetlinkMonitor.Counts())
+}
+
+/// What runs on the monitor's thread, and is touched by it alone.
+///
+/// `@unchecked Sendable`: made by one thread and handed to the other before it runs.
+private final class NetlinkLoop: @unchecked Sendable {
+    enum Command: Sendable {
+        case watch([String], @Sendable (LinkTable) -> Void)
+        case look([String])
+        case stop
+    }
+
+    private let mailbox: Mailbox<Command>
+    private let events: NetlinkSocket
+    private let reader: LinkTableReader
+    private let counted: Counted
+    private let report: @Sendable (LinuxError) -> Void
+
+    private var hubAddresses: [String] = []
+    private var onChange: (@Sendable (LinkTable) -> Void)?
+    private var told: LinkTable?
+    private var reported: LinuxError?
+    /// Something may have changed since the last reading; `routes`: default routes too.
+    private var isOwed = false
+    private var owesRoutes = true
+    private var pace = RereadPace(now: SystemClocks.instant())
+    /// When the leases are looked at once more: a client writes its file a moment after it set the address.
+    private var leasesAt: Instant?
+
+    /// Events taken from the queue before one reading; the rest waits for the next.
+    private static let drainLimit = 4_096
+    private static let leaseDelay: Duration = .seconds(3)
+
+    init(
+        _ settings: NetlinkMonitor.Settings, mailbox: Mailbox<Command>, counted: Counted,
+        report: @escaping @Sendable (LinuxError) -> Void
+    ) throws(LinuxError) {
+        let groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE
+        self.mailbox = mailbox
+        self.counted = counted
+        self.report = report
+        events = try NetlinkSocket(
+            protocol: NETLINK_ROUTE, groups: UInt32(groups), receiveBytes: settings.receiveBytes)
+        reader = try LinkTableReader(sysfsRoot: settings.sysfsRoot, leases: LeaseFiles(root: settings.leaseRoot))
+    }
+
+    func run() {
+        while true {
+            let ready = csl_wait_readable(mailbox.descriptor, events.descriptor, timeout())
+            for command in mailbox.take() {
+                switch command {
+                case .watch(let addresses, let onChange):
+                    (hubAddresses, self.onChange, told, isOwed) = (addresses, onChange, nil, true)
+                case .look(let addresses):
+                    if addresses != hubAddresses { (hubAddresses, isOwed) = (addresses, true) }
+                case .stop: return
+                }
+            }
+            if ready & 2 != 0 { drain() }
+            let now = SystemClocks.instant()
+            if let due = leasesAt, due <= now { (leasesAt, isOwed) = (nil, true) }
+            if isOwed, onChange != nil, pace.take(now: now) == nil { look(now: now) }
+        }
+    }
+
+    /// Milliseconds for poll(2), rounded up; -1 while nothing is planned.
+    private func timeout() -> Int32 {
+        let now = SystemClocks.instant()
+        var wait = leasesAt.map { now.duration(to: $0) }
+        if isOwed, onChange != nil { wait = min(wait ?? .seconds(1), pace.wait(now: now)) }
+        return wait.map { Int32(clamping: max(0, $0.nanoseconds + 999_999) / 1_000_000) } ?? -1
+    }
+
+    private func drain() {
+        for _ in 0..<Self.drainLimit {
+            do throws(LinuxError) {
+                switch try events.receive() {
+                case .nothing: return
+                case .unusable: counted.value.withLock { $0.dropped += 1 }
+                case .overrun:
+                    (isOwed, owesRoutes) = (true, true)
+                    counted.value.withLock { $0.overruns += 1 }
+                case .datagram(let bytes, _): note(NetlinkMessage.all(in: bytes))
+                }
+            } catch {
+                (isOwed, owesRoutes) = (true, true)
+                tell(error)
+                return
+            }
+        }
+    }
+
+    private func note(_ found: (messages: [NetlinkMessage], isWhole: Bool)) {
+        isOwed = true
+        if !found.isWhole { counted.value.withLock { $0.dropped += 1 } }
+        // Deleting an address takes routes away without a word, so only events of routes themselves can be told apart: most
+        // of them are not about a default route.
+        if !found.isWhole || found.messages.contains(where: { RouteMessage($0).map { $0.prefixLength == 0 } ?? true }) {
+            owesRoutes = true
+        }
+    }
+
+    private func look(now: Instant) {
+        counted.value.withLock { $0.readings += 1 }
+        do throws(LinuxError) {
+            guard let table = try reader.read(hubAddresses: hubAddresses, readsRoutes: owesRoutes) else { return }
+            (isOwed, owesRoutes, reported) = (false, false, nil)
+            guard table != told else { return }
+            if table.links.map(\.addresses) != told?.links.map(\.addresses) { leasesAt = now.advanced(by: Self.leaseDelay) }
+            told = table
+            onChange?(table)
+        } catch {
+            // Still owed: the pace decides when it is tried again.
+            pace.empty(now: now)
+            tell(error)
+        }
+    }
+
+    private func tell(_ error: LinuxError) {
+        guard error != reported else { return }
+        reported = error
+        report(error)
+    }
+}
+
+/// Eight readings at once, then one a second.
+package struct RereadPace: Equatable {
+    private static let burst: Duration = .seconds(8)
+    private static let cost: Duration = .seconds(1)
+    /// When the credit would have been 0; the credit is the time since, up to `burst`.
+    private var zeroAt: Instant
+
+    package init(now: Instant) {
+        zeroAt = now.advanced(by: .zero - Self.burst)
+    }
+
+    /// How long until a reading may be made.
+    package func wait(now: Instant) -> Duration {
+        max(.zero, now.duration(to: zeroAt.advanced(by: Self.cost)))
+    }
+
+    /// - Returns: `nil` when a reading may be made, and is counted; otherwise how long to wait.
+    package mutating func take(now: Instant) -> Duration? {
+        let wait = wait(now: now)
+        guard wait == .zero else { return wait }
+        zeroAt = max(zeroAt, now.advanced(by: .zero - Self.burst)).advanced(by: Self.cost)
+        return nil
+    }
+
+    /// The next reading is a second away.
+    package mutating func empty(now: Instant) {
+        zeroAt = now
+    }
+}

@@ -1,0 +1,67 @@
+import CSyncLinux
+import Glibc
+package import SyncCore
+
+/// What sysfs tells about interfaces (Documentation/ABI/testing/sysfs-class-net): the `DEVTYPE` line of `class/net/NAME/uevent`
+/// and the driver that `class/net/NAME/device/driver` points to. Both are fixed for the life of an interface, so each is
+/// read once.
+package final class SysfsLinks {
+    private let root: String
+    private var known: [Int32: Known] = [:]
+
+    private struct Known {
+        var name: String
+        var deviceType: String?
+        var driver: String?
+    }
+
+    /// An uevent file has a few short lines.
+    private static let maxBytes = 4_096
+
+    package init(root: String) {
+        self.root = root
+    }
+
+    package func completed(_ facts: LinkFacts) -> LinkFacts {
+        // A renamed interface is the same one, and an index can be given to another: then its name tells.
+        if known[facts.index]?.name != facts.name { known[facts.index] = look(at: facts.name) }
+        var facts = facts
+        facts.deviceType = known[facts.index]?.deviceType
+        facts.driver = known[facts.index]?.driver
+        return facts
+    }
+
+    package func forget(except indices: some Collection<Int32>) {
+        let present = Set(indices)
+        known = known.filter { present.contains($0.key) }
+    }
+
+    private func look(at name: String) -> Known {
+        let folder = "\(root)/class/net/\(name)"
+        var found = Known(name: name)
+        // No sysfs in this container, or the interface is gone again: then the kernel's own facts have to do.
+        if let bytes = try? DurableFiles(calls: LinuxFileCalls()).read("\(folder)/uevent", maxBytes: Self.maxBytes) {
+            found.deviceType = Self.deviceType(in: bytes)
+        }
+        found.driver = Self.lastComponent(ofLinkAt: "\(folder)/device/driver")
+        return found
+    }
+
+    static func deviceType(in uevent: [UInt8]) -> String? {
+        for line in uevent.split(separator: UInt8(ascii: "\n")) {
+            let text = String(decoding: line, as: UTF8.self)
+            if text.hasPrefix("DEVTYPE="), text.utf8.count > 8, text.utf8.count <= 64 { return String(text.dropFirst(8)) }
+        }
+        return nil
+    }
+
+    private static func lastComponent(ofLinkAt path: String) -> String? {
+        var room = [UInt8](repeating: 0, count: 4_096)
+        let count = room.withUnsafeMutableBytes { buffer in
+            buffer.withMemoryRebound(to: CChar.self) { readlink(path, $0.baseAddress!, $0.count) }
+        }
+        guard count > 0, count < room.count else { return nil }
+        let name = room[..<count].split(separator: UInt8(ascii: "/")).last.map { String(decoding: $0, as: UTF8.self) }
+        return name.flatMap { $0.utf8.count <= 64 ? $0 : nil }
+    }
+}

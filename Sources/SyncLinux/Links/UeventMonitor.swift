@@ -1,0 +1,106 @@
+import CSyncLinux
+import Glibc
+import Synchronization
+
+/// Hears of changes of devices, by default of power supplies, from the kernel's own broadcast: a reason to read sysfs again,
+/// not what to believe. Many gauges send nothing at all, so this does not replace reading now and then.
+///
+/// Needs no privileges. One thread, which sleeps until an event comes.
+package final class UeventMonitor: Sendable {
+    private let mailbox: Mailbox<Void>
+    private let thread: OwnThread
+
+    /// - Parameters:
+    ///   - subsystems: Those of interest; events of others are dropped.
+    ///   - onChange: Called on the monitor's thread, once for each burst of events, also when some were lost.
+    package init(
+        subsystems: Set<String> = ["power_supply"], onChange: @escaping @Sendable () -> Void
+    ) throws(LinuxError) {
+        let mailbox = try Mailbox<Void>()
+        let loop = UeventLoop(
+            socket: try NetlinkSocket(protocol: NETLINK_KOBJECT_UEVENT, groups: Uevent.kernelGroup),
+            mailbox: mailbox, subsystems: subsystems, onChange: onChange)
+        thread = try OwnThread(name: "uevents") { loop.run() }
+        self.mailbox = mailbox
+    }
+
+    deinit {
+        mailbox.post(())
+    }
+
+    /// Waits for the thread: no call of `onChange` begins or runs after this.
+    package func stop() {
+        mailbox.post(())
+        thread.join()
+    }
+}
+
+/// `@unchecked Sendable`: made by one thread and handed to the other before it runs.
+private final class UeventLoop: @unchecked Sendable {
+    private let socket: NetlinkSocket
+    private let mailbox: Mailbox<Void>
+    private let subsystems: Set<String>
+    private let onChange: @Sendable () -> Void
+
+    init(
+        socket: NetlinkSocket, mailbox: Mailbox<Void>, subsystems: Set<String>, onChange: @escaping @Sendable () -> Void
+    ) {
+        self.socket = socket
+        self.mailbox = mailbox
+        self.subsystems = subsystems
+        self.onChange = onChange
+    }
+
+    func run() {
+        while true {
+            let ready = csl_wait_readable(mailbox.descriptor, socket.descriptor, -1)
+            if !mailbox.take().isEmpty { return }
+            if ready & 2 != 0, drain() { onChange() }
+        }
+    }
+
+    /// - Returns: Whether something of interest came or was lost.
+    private func drain() -> Bool {
+        var isOfInterest = false
+        // A storm of hotplug is cut into pieces, so that a stop is heard.
+        for _ in 0..<1_024 {
+            // An error of the socket other than a full queue does not come from a bound one; nothing would be gained by
+            // stopping to listen.
+            guard let received = try? socket.receive() else { return true }
+            switch received {
+            case .nothing: return isOfInterest
+            case .unusable: continue
+            case .overrun: isOfInterest = true
+            case .datagram(let bytes, let group):
+                guard group == Uevent.kernelGroup, let event = Uevent(bytes) else { continue }
+                if subsystems.contains(event.subsystem) { isOfInterest = true }
+            }
+        }
+        return isOfInterest
+    }
+}
+
+/// One message of the kernel's (lib/kobject_uevent.c): `ACTION@DEVPATH`, NUL, then lines `KEY=VALUE`, each ended by NUL.
+package struct Uevent: Equatable {
+    /// Group 1 is the kernel's. What udev passes on to others comes on group 2 in a form of its own.
+    package static let kernelGroup: UInt32 = 1
+
+    package var action: String
+    package var subsystem: String
+
+    /// Total: whatever the bytes are, they are a message with both members or none. The first of a repeated key counts.
+    package init?(_ bytes: ArraySlice<UInt8>) {
+        let lines = bytes.split(separator: 0, omittingEmptySubsequences: true)
+        guard let head = lines.first, head.contains(UInt8(ascii: "@")) else { return nil }
+        func value(_ key: String) -> String? {
+            let start = Array("\(key)=".utf8)
+            guard let line = lines.dropFirst().first(where: { $0.starts(with: start) }) else { return nil }
+            return String(decoding: line.dropFirst(start.count), as: UTF8.self)
+        }
+        guard let action = value("ACTION"), let subsystem = value("SUBSYSTEM"), !action.isEmpty, !subsystem.isEmpty,
+            head.starts(with: Array("\(action)@".utf8))
+        else { return nil }
+        self.action = action
+        self.subsystem = subsystem
+    }
+}

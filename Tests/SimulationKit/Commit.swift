@@ -1,0 +1,42 @@
+import SyncCore
+
+/// What a store commits, as a place to die at.
+package enum Commit: String, CaseIterable, Sendable {
+    case apps = "an enqueue"
+    case claim = "a claim"
+    case results = "results"
+    case page = "a page"
+    case restart = "a restart of streams"
+    case replica = "a new replica"
+    case aside = "a mutation set aside"
+    case memory = "what is remembered"
+    case house = "housekeeping"
+    /// Of an operator, or of an app that takes back what it asked for.
+    case decision = "a decision"
+    /// What is only read commits nothing, unless it repairs something.
+    case look = "a look"
+
+    init(_ command: StoreCommand) {
+        self =
+            switch command {
+            case .loadInFlight, .loadStreams: .look
+            case .claim: .claim
+            case .applyResults: .results
+            case .applyPull: .page
+            case .restartStreams: .restart
+            case .adoptReplica: .replica
+            case .setAside: .aside
+            case .remember: .memory
+            case .housekeep: .house
+            }
+    }
+
+    /// How probable it is to die right after it; before it, half of that. What is rare in a history is dangerous in it.
+    var risk: Double {
+        switch self {
+        case .apps, .claim, .results, .page, .look: 0.012
+        case .memory, .house, .aside, .decision: 0.06
+        case .restart, .replica: 0.2
+        }
+    }
+}

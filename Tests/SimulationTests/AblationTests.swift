@@ -1,0 +1,20 @@
+import SimulationKit
+import SyncCore
+import Testing
+
+/// A simulation that would not notice a missing rule says nothing about the rule (PROTOCOL 0.2).
+@Suite("Ablations")
+struct AblationTests {
+    /// A rule that goes unnoticed for so many histories is not guarded.
+    private static let seeds: Range<UInt64> = 1..<201
+
+    @Test("A rule that is switched off breaks a history", arguments: Ablation.allCases)
+    func isNoticed(_ rule: Ablation) {
+        let outcomes = Campaign.run(seeds: Self.seeds, ablations: [rule], stopsAfter: 1)
+        let broken = outcomes.first { $0.broken != nil }
+        if Environment.text("SIMULATION_COUNTS") != nil, let broken {
+            print("\(rule.rawValue): seed \(broken.scenario.seed), \(broken.broken?.promise ?? "")")
+        }
+        #expect(broken != nil, "\(rule.rawValue) is switched off, and \(outcomes.count) histories end well all the same")
+    }
+}

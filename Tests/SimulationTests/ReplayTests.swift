@@ -1,0 +1,51 @@
+import SimulationKit
+import SyncCore
+import Testing
+
+@Suite("Replay")
+struct ReplayTests {
+    @Test("The same seed is the same history, to the last event", arguments: [2, 3, 5, 8, 13, 21] as [UInt64])
+    func isDeterministic(_ seed: UInt64) {
+        let scenario = Scenario(seed: seed)
+        let first = Campaign.run(scenario), second = Campaign.run(scenario)
+        #expect(first.hash == second.hash)
+        #expect(first.counts == second.counts)
+        #expect(first.elapsed == second.elapsed)
+        #expect(Campaign.run(Scenario(seed: seed + 1)).hash != first.hash)
+    }
+
+    @Test("A history that breaks is made smaller, breaks the same promise then, and its report replays it exactly")
+    func isShrunk() throws {
+        // A rule that most histories need.
+        let outcomes = Campaign.run(seeds: 1..<100, ablations: [.keyPerAttempt], stopsAfter: 1)
+        let found = try #require(outcomes.first { $0.broken != nil })
+        let promise = try #require(found.broken?.promise)
+        let small = Campaign.shrink(found.scenario, promise)
+        #expect(small != found.scenario)
+        #expect(small.faults.isSubset(of: found.scenario.faults))
+        #expect(small.operations <= found.scenario.operations)
+        let again = Campaign.run(small)
+        #expect(again.broken?.promise == promise)
+
+        let settings = Dictionary(uniqueKeysWithValues: small.settings.map { ($0.name, $0.value) })
+        let read = try #require(Scenario(settings: { settings[$0] }))
+        #expect(Campaign.run(read).hash == again.hash)
+        let report = Campaign.report(found)
+        #expect(report.contains("seed \(small.seed): \(promise)"))
+        #expect(report.contains("again: \(small.replay)"))
+        #expect(settings["SIMULATION_ABLATIONS"] == "keyPerAttempt")
+    }
+
+    @Test("What is given as settings comes back from them")
+    func settingsAreWhole() throws {
+        var scenario = Scenario(seed: 77, ablations: [.wakeLost, .sweepSkipped])
+        scenario.faults = []
+        scenario.agents = 1
+        scenario.operations = 7
+        scenario.records = 9
+        scenario.faultsFor = .seconds(31)
+        let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
+        #expect(Scenario(settings: { settings[$0] }) == scenario)
+        #expect(Scenario(settings: { _ in nil }) == nil)
+    }
+}

@@ -1,0 +1,150 @@
+import Foundation
+import Glibc
+import SyncCore
+import SyncLinux
+import Synchronization
+import Testing
+
+/// What the transport counts, against what an interface counted.
+@Suite("Bytes on the wire", .enabled(if: OpenSSL.path != nil, "without openssl there is no TLS server"))
+struct WireBytesTests {
+    @Test(
+        "The bytes of a whole sync over TLS, with headers, handshakes and farewells, are those of the interface within 2 %",
+        .enabled(if: PrivateLoopback.isPossible, "a network of its own needs root"))
+    func interface() async throws {
+        try await withTemporaryDirectory { directory in
+            let ca = try CertificateAuthority(in: directory, name: "ca")
+            let certificate = try ca.issue("server", "IP:127.0.0.1")
+            makeFile(directory + "/page", String(repeating: "0123456789abcdef", count: 60_000))
+            let network = try PrivateLoopback()
+            // Each of these has its sockets where its threads and processes are made.
+            let (answering, serving, transport) = try network.run {
+                (try TLSServer(certificate), try TLSServer(certificate, ["-WWW"], in: directory), try CurlTransport())
+            }
+            let tls = TLSIdentity(caFile: ca.file)
+            var sum = Traffic()
+            func add(_ traffic: Traffic) {
+                sum.up += traffic.wireUp
+                sum.down += traffic.wireDown
+            }
+            func push(_ size: Int, keeps: Bool) async throws {
+                add(try await transport.send(HTTPRequest(
+                    .post, "https://127.0.0.1:\(answering.port)/v1/sync/push", body: .bytes([UInt8](repeating: 65, count: size)),
+                    tls: tls, keepsConnection: keeps)).traffic)
+            }
+            for size in [0, 400, 6_000, 30_000, 200_000, 400] { try await push(size, keeps: true) }
+            // A page; this server closes the connection to end it.
+            for _ in 0..<2 {
+                let page = try await transport.send(
+                    HTTPRequest(.get, "https://127.0.0.1:\(serving.port)/page", tls: tls, keepsConnection: false))
+                #expect(page.body.count == 960_000)
+                add(page.traffic)
+            }
+            // The dearest way to send little: a connection for each request.
+            for _ in 0..<5 { try await push(300, keeps: false) }
+            transport.close()
+            add(transport.takeLeftover())
+            #expect(transport.takeLeftover() == Traffic())
+            for server in [answering, serving] { server.stop() }
+            let carried = try network.run { try network.carriedBytes() }
+            let counted = sum.up + sum.down
+            #expect(sum.down > 1_920_000 && sum.up > 238_000)
+            #expect(abs(counted - carried) * 50 <= carried, "counted \(counted), carried \(carried)")
+        }
+    }
+
+    @Test(
+        "Small requests alone are within 2 % too, each connection counted to its end",
+        .enabled(if: PrivateLoopback.isPossible, "a network of its own needs root"))
+    func small() async throws {
+        try await withTemporaryDirectory { directory in
+            let ca = try CertificateAuthority(in: directory, name: "ca")
+            let certificate = try ca.issue("server", "IP:127.0.0.1")
+            let network = try PrivateLoopback()
+            let (server, transport) = try network.run { (try TLSServer(certificate), try CurlTransport()) }
+            var counted = 0
+            for number in 0..<20 {
+                let traffic = try await transport.send(HTTPRequest(
+                    .post, "https://127.0.0.1:\(server.port)/", body: .bytes([UInt8](repeating: 65, count: 200)),
+                    tls: TLSIdentity(caFile: ca.file), keepsConnection: number % 5 != 4)).traffic
+                #expect(traffic.headersUp >= 52 && traffic.headersDown >= 52)
+                counted += traffic.wireUp + traffic.wireDown
+            }
+            transport.close()
+            let rest = transport.takeLeftover()
+            counted += rest.wireUp + rest.wireDown
+            server.stop()
+            let carried = try network.run { try network.carriedBytes() }
+            #expect(abs(counted - carried) * 50 <= carried, "counted \(counted), carried \(carried)")
+        }
+    }
+
+    @Test("A request with a rate takes at least as long as the rate says")
+    func rate() async throws {
+        let body = [UInt8](repeating: 1, count: 120_000)
+        let server = try CannedServer { connection in
+            while connection.readRequest() != nil { connection.answer("200 OK", [], body) }
+        }
+        defer { server.stop() }
+        let transport = try CurlTransport()
+        for (sent, url) in [(body, "up"), ([], "down")] {
+            var request = server.request(.post, "/" + url, body: .bytes(sent))
+            request.bytesPerSecond = 100_000
+            let began = SystemClocks().now().instant
+            #expect(try await transport.send(request).status == 200)
+            // The answer alone is 120 kB: more than a second's worth. curl averages over some seconds and lets a first
+            // burst pass; without a rate this takes a millisecond.
+            #expect(began.duration(to: SystemClocks().now().instant) > .milliseconds(300))
+        }
+    }
+}
+
+/// A network namespace with nothing but a loopback, whose packets are as small as on Ethernet and are counted one by one.
+private final class PrivateLoopback: @unchecked Sendable {
+    static let isPossible = geteuid() == 0 && access("/usr/sbin/ip", X_OK) == 0
+
+    private let work = Mutex<(@Sendable () -> Void)?>(nil)
+    private let wanted = DispatchSemaphore(value: 0)
+    private let done = DispatchSemaphore(value: 0)
+
+    /// A thread of its own moves there; the rest of the process stays where it is.
+    init() throws {
+        Thread.detachNewThread { [self] in
+            while true {
+                wanted.wait()
+                guard let next = work.withLock({ $0 }) else { return }
+                next()
+                done.signal()
+            }
+        }
+        try run {
+            guard unshare(CLONE_NEWNET) == 0 else { throw OpenSSL.Failure(text: "unshare: \(errno)") }
+            let ip = try Process.run(
+                URL(fileURLWithPath: "/usr/sbin/ip"), arguments: ["link", "set", "lo", "up", "mtu", "1500", "gso_max_segs", "1"])
+            ip.waitUntilExit()
+            guard ip.terminationStatus == 0 else { throw OpenSSL.Failure(text: "ip link: \(ip.terminationStatus)") }
+        }
+    }
+
+    deinit {
+        work.withLock { $0 = nil }
+        wanted.signal()
+    }
+
+    func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
+        let result = Mutex<Result<Value, any Error>?>(nil)
+        work.withLock { $0 = { result.withLock { $0 = Result(catching: body) } } }
+        wanted.signal()
+        done.wait()
+        guard let value = result.withLock({ $0 }) else { throw OpenSSL.Failure(text: "the thread said nothing") }
+        return try value.get()
+    }
+
+    /// Of all packets, in both directions: the loopback sends each of them once.
+    func carriedBytes() throws -> Int {
+        let text = try String(contentsOfFile: "/proc/thread-self/net/dev", encoding: .utf8)
+        let line = text.split(separator: "\n").first { $0.contains("lo:") }
+        let numbers = line?.split(separator: ":").last?.split(separator: " ").compactMap { Int($0) } ?? []
+        return try #require(numbers.count >= 9 ? numbers[8] : nil)
+    }
+}
