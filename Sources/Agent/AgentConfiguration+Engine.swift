@@ -12,12 +12,7 @@ extension AgentConfiguration {
         settings.timer.debounceMax = max(sync.debounce * 5, .seconds(1))
         settings.timer.bulkDelay = min(sync.pullInterval, .seconds(60))
         settings.timer.phase = CycleTimer.phase(of: device)
-        settings.policy.pullInterval = sync.pullInterval
-        settings.policy.meteredPullInterval = sync.meteredPullInterval
-        settings.policy.meteredMaxAge = metered.maxAge
-        settings.policy.allowsCritical = power.allowsCritical
-        settings.policy.lowEndsAtPercent = power.lowPercent + power.marginPercent
-        settings.policy.saverEndsAtPercent = power.saverPercent + power.marginPercent
+        settings.policy = policySettings
         settings.backoff = Backoff(cap: sync.maxBackoff)
         settings.agent = AgentVersion.current
         settings.platform = AgentVersion.platform

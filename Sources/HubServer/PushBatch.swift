@@ -154,7 +154,7 @@ struct PushBatch {
                 key: key,
                 verdict: .accepted(
                     version: working.record?.version ?? 0, serverID: nil,
-                    record: isComputable(accepted, mutation, working) ? nil : working.record?.hubRecord,
+                    record: try isComputable(accepted, mutation, working, rules) ? nil : working.record?.hubRecord,
                     merged: accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
             return result
@@ -162,8 +162,13 @@ struct PushBatch {
     }
 
     /// Whether the device knows the outcome without being told: it had seen everything that this batch did not do itself.
-    private func isComputable(_ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: Working) -> Bool {
-        accepted.isPlain && mutation.baseVersion >= working.versionBefore
+    private func isComputable(
+        _ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: Working, _ rules: EntityRules
+    ) throws(DatabaseError) -> Bool {
+        guard accepted.isPlain, mutation.baseVersion >= working.versionBefore else { return false }
+        if working.versionBefore > 0 || rules.kind == .event { return true }
+        // Where deletions were forgotten, no trace may mean that there was a record: the device may still hold it.
+        return try store.horizon(mutation.record.entity) == 0
     }
 
     // MARK: What came before

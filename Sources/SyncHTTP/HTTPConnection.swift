@@ -79,6 +79,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     private(set) var isPumping = false
     /// Between `channelRead` and `channelReadComplete`, where the flush is.
     private(set) var isReading = false
+    /// As the channel said last; asking it costs more, and pumping asks with every piece.
+    private var isWritable = true
     /// The channel asked for a read that is held back.
     var readIsDue = false
     /// The client has closed its side; what it sent before may still be in `held`.
@@ -223,7 +225,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         bytesInChannel.store(channelBacklog, ordering: .relaxed)
-        if context.channel.isWritable {
+        isWritable = context.channel.isWritable
+        if isWritable {
             runWritableActions()
             pump()
         }
@@ -256,7 +259,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     /// A client that sends requests without reading answers must not make us hold these.
     private var canAnswerMore: Bool {
-        out.readableBytes < Self.answerBacklog && (context?.channel.isWritable ?? false)
+        out.readableBytes < Self.answerBacklog && isWritable && context != nil
     }
 
     /// Does all that can be done with the bytes at hand, then sees to reading, deadlines and the flush.

@@ -38,6 +38,10 @@ package final class HTTPExchange: Sendable {
     /// Control characters in field values are sent as spaces, so that no value can begin another field.
     package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
         complete()
+        // Mostly the answer is made on the loop: no closure is needed to get there.
+        guard !connection.loop.inEventLoop else {
+            return connection.respond(number, status: status, headers: headers, body: body)
+        }
         connection.onLoop { [number] in $0.respond(number, status: status, headers: headers, body: body) }
     }
 

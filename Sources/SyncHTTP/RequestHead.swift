@@ -1,7 +1,9 @@
 import NIOHTTP1
 
 /// Request line and header fields, already held against the rules of RFC 9112 that the server enforces.
-package struct RequestHead: Sendable {
+///
+/// A class, because it is handed on a dozen times in each request: one reference to count instead of all that is in it.
+package final class RequestHead: Sendable {
     package enum Method: String, Sendable, CaseIterable {
         case get = "GET", head = "HEAD", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE"
         case options = "OPTIONS"

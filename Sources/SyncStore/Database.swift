@@ -47,6 +47,7 @@ package final class Database {
     }
 
     private init(path: String?, flags: Int32) throws(StoreError) {
+        _ = Self.isSetUp
         var handle: OpaquePointer?
         let result = sqlite3_open_v2(
             path ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
@@ -65,6 +66,9 @@ package final class Database {
                 return 0
             }, me)
     }
+
+    /// Of the library, once in a process. Where somebody else has used it before, it goes on as it was.
+    private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK
 
     deinit {
         for statement in statements.values { statement.finalize() }

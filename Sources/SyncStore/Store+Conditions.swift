@@ -16,7 +16,8 @@ extension StoreReads {
     /// will never have one does not wait for it for ever.
     package func unmeteredSeenAt() throws(StoreError) -> Timestamp {
         let meta = MetaTable(database)
-        let kept = try meta.text("unmetered_seen_ms") ?? meta.text("created_ms")
+        var kept = try meta.text("unmetered_seen_ms")
+        if kept == nil { kept = try meta.text("created_ms") }
         return Timestamp(milliseconds: kept.flatMap { Int64($0) } ?? 0)
     }
 

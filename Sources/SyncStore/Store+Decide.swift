@@ -1,20 +1,36 @@
 import SyncCore
 
 /// What an enqueue is going to write. Nothing was written yet.
-struct EnqueueIntent {
-    var mutation: NewMutation
-    var rules: EntityRules
-    var requester: Requester
-    var group: EnqueueGroup?
-    var priority: Priority
+///
+/// A class, because it is large and handed from one step to the next.
+final class EnqueueIntent {
+    let mutation: NewMutation
+    let rules: EntityRules
+    let requester: Requester
+    let group: EnqueueGroup?
+    let priority: Priority
     /// Complete but for what the write gives it: seq, key, stamp, names.
     var payload: Payload
     /// The record as it is; `nil` when it is new, or for an event.
-    var record: MirrorRow?
+    let record: MirrorRow?
     /// The view after the mutation; `nil` when the record is not in it.
-    var document: String?
+    let document: String?
     /// Oldest events of the same entity that make room.
     var dropped: [Int64] = []
+
+    init(
+        _ mutation: NewMutation, _ rules: EntityRules, by requester: Requester, in group: EnqueueGroup?, payload: Payload,
+        record: MirrorRow? = nil, document: String? = nil
+    ) {
+        self.mutation = mutation
+        self.rules = rules
+        self.requester = requester
+        self.group = group
+        self.payload = payload
+        self.record = record
+        self.document = document
+        priority = group?.priority ?? mutation.priority ?? rules.priority
+    }
 
     var isEvent: Bool { rules.kind == .event }
 
@@ -39,7 +55,7 @@ extension Store {
             throw Refusal.validation("/entity", "there are \(Names.limit) entities already")
         }
         try checkReferences(of: mutation)
-        var intent: EnqueueIntent
+        let intent: EnqueueIntent
         switch rules.kind {
         case .reference:
             throw Refusal.validation("/entity", "\(mutation.entity) comes from the hub and cannot be changed here")
@@ -52,13 +68,10 @@ extension Store {
             }
             let content = MutationContent(
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
-            intent = EnqueueIntent(
-                mutation: mutation, rules: rules, requester: requester, group: group, priority: .normal,
-                payload: Payload(content))
+            intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
         case .record:
             intent = try decideRecord(mutation, rules, eid, requester, group)
         }
-        intent.priority = group?.priority ?? mutation.priority ?? rules.priority
         intent.payload.priority = intent.priority
         intent.payload.uid = Int64(requester.uid)
         intent.payload.coalesces = mutation.coalesces
@@ -103,8 +116,7 @@ extension Store {
             throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: Limits.documentBytes)
         }
         return EnqueueIntent(
-            mutation: mutation, rules: rules, requester: requester, group: group, priority: .normal, payload: payload,
-            record: record, document: document)
+            mutation, rules, by: requester, in: group, payload: payload, record: record, document: document)
     }
 
     private func action(

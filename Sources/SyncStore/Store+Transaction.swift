@@ -2,8 +2,8 @@ package import SyncCore
 
 /// One transaction of the store and all that must go back with it.
 struct Transaction {
-    var now: Moment
-    var saved: Saved
+    let now: Moment
+    let saved: Saved
     /// Measured once, see `usedBytes()`.
     var usedBytes: Int64?
     /// Something else than new events was written.
@@ -11,15 +11,27 @@ struct Transaction {
     /// Why it can no longer be committed: an operation without a savepoint failed in the middle.
     var spoiled: StoreError?
 
-    struct Saved {
-        var ledger: Ledger
-        var names: Names
-        var clock: HybridClock
-        var boot: Int64?
-        var replica: ReplicaID
-        var ages: AgeClock
-        var journal: JournalStage
-        var opening: StoreOpening
+    /// A class, so that looking at a transaction does not count a reference to everything in here.
+    final class Saved {
+        let ledger: Ledger
+        let names: Names
+        let clock: HybridClock
+        let boot: Int64?
+        let replica: ReplicaID
+        let ages: AgeClock
+        let journal: JournalStage
+        let opening: StoreOpening
+
+        init(_ store: Store) {
+            ledger = store.ledger
+            names = store.names
+            clock = store.clock
+            boot = store.boot
+            replica = store.replica
+            ages = store.ages
+            journal = store.journal
+            opening = store.opening
+        }
     }
 }
 
@@ -28,7 +40,7 @@ extension Store {
     package func begin(at now: Moment) throws(StoreError) {
         precondition(transaction == nil, "transactions do not nest")
         try database.run("BEGIN IMMEDIATE")
-        transaction = Transaction(now: now, saved: saved)
+        transaction = Transaction(now: now, saved: Transaction.Saved(self))
     }
 
     /// - Throws: `.unknownOutcome` when the medium failed; anything else means that nothing was committed.
@@ -92,7 +104,7 @@ extension Store {
                 throw error
             }
         }
-        let before = saved
+        let before = Transaction.Saved(self)
         try database.run("SAVEPOINT operation")
         do throws(StoreError) {
             let value = try body()
@@ -120,8 +132,8 @@ extension Store {
 
     /// The time of the open transaction: all that happens in it happens at one moment.
     var now: Moment {
-        guard let transaction else { preconditionFailure("no transaction") }
-        return transaction.now
+        guard let now = transaction?.now else { preconditionFailure("no transaction") }
+        return now
     }
 
     var age: Int64 { ages.age(at: now) }
@@ -134,12 +146,6 @@ extension Store {
         ledger[.clock] = Int64(bitPattern: clock.last.milliseconds << 16 | UInt64(clock.last.counter))
         ledger[.nextEvent] = try journal.save(to: database, firstID: ledger[.nextEvent], age: age, at: now.wall)
         try ledger.save(to: database)
-    }
-
-    private var saved: Transaction.Saved {
-        Transaction.Saved(
-            ledger: ledger, names: names, clock: clock, boot: boot, replica: replica, ages: ages, journal: journal,
-            opening: opening)
     }
 
     private func restore(_ saved: Transaction.Saved) {

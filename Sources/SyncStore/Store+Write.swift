@@ -3,11 +3,10 @@ import SyncCore
 extension Store {
     /// Appends a new event and nothing else.
     func takeIn(_ intent: EnqueueIntent) throws(StoreError) -> Enqueued {
-        var payload = intent.payload
-        try complete(&payload, intent)
-        try payload.insert(into: database)
-        count(payload)
-        return answer(intent, payload, record: nil)
+        try complete(&intent.payload, intent)
+        try intent.payload.insert(into: database)
+        count(intent.payload)
+        return answer(intent, intent.payload, record: nil)
     }
 
     /// Writes the outbox row, the view and the status.

@@ -62,7 +62,7 @@ extension StoreReads {
             WHERE p.seq > ? AND coalesce(m.state, 0) IN (0, 1) ORDER BY p.seq LIMIT ?
             """, .int(ledger[.ackedSeq]), .int(Int64(limit))
         ) { row throws(StoreError) -> WaitingMutation? in
-            guard let key = MutationKey(row.text(0)), let priority = Priority(rawValue: row.int(5)) else { return nil }
+            guard let key = MutationKey(row.text(0)), let priority = Priority(rawValue: Int(row.int(5))) else { return nil }
             return WaitingMutation(
                 key: key, priority: priority, bytes: Int(clamping: row.int(2)),
                 createdAt: Timestamp(milliseconds: row.int(3)), isReady: row.bool(4))

@@ -59,9 +59,13 @@ final class StoreThread<Box>: @unchecked Sendable {
     /// - Returns: `nil` when the thread was told to end before; nothing was changed then.
     func change<Value>(waking: Bool = true, _ change: (inout Box) -> Value) -> Value? {
         pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        guard !isClosing else { return nil }
+        guard !isClosing else {
+            pthread_mutex_unlock(mutex)
+            return nil
+        }
         let value = change(&box)
+        pthread_mutex_unlock(mutex)
+        // Not before, or the thread would wake up only to wait for the mutex.
         if waking { pthread_cond_signal(condition) }
         return value
     }

@@ -187,6 +187,23 @@ struct PullTests {
         #expect(try bench.hub.stats().entities.map(\.tombstones) == [0])
     }
 
+    @Test("Who creates a record anew whose deletion is forgotten is told what it is now: an old copy may still be there")
+    func createOverForgotten() throws {
+        let bench = try HubBench()
+        _ = try bench.verdict(Sent("k", .create, data: ["old": true]), device: .two)
+        _ = try bench.verdict(Sent("d", seq: 2, .delete, base: 1), device: .two)
+        guard case .accepted(_, _, nil, _) = try bench.verdict(Sent("n", seq: 3, .create, id: "a-2"), device: .two) else {
+            Issue.record("nothing is forgotten yet: the device can compute what it made")
+            return
+        }
+        #expect(try bench.hub.collectTombstones(before: bench.now.advanced(by: .seconds(1))) == 1)
+        guard case .accepted(_, _, let record?, _) = try bench.verdict(Sent("c", .create, data: ["new": true])) else {
+            Issue.record("the record was expected with the verdict")
+            return
+        }
+        #expect(record.data == ["new": true])
+    }
+
     @Test("Without the horizon a device keeps a record that is gone")
     func horizonIgnored() throws {
         let bench = try HubBench(ablations: Ablations([.horizonIgnored]))

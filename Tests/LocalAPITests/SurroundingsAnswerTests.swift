@@ -174,18 +174,69 @@ import Testing
         situation.power = .low
         situation.isBreakerOpen = true
         situation.isWindowOpen = false
-        let note = SituationNote(situation, batteryPercent: 9, budgetLeft: 7, now: Samples.now)
+        situation.budgets = [Budget(limit: 100, used: 93), Budget(limit: 1_000)]
+        let note = SituationNote(situation, batteryPercent: 9, now: Samples.now)
         #expect(
             note
                 == SituationNote(
                     reachability: "degraded", uplink: "wwan0", isMetered: true, isRoaming: true, power: "low",
-                    batteryPercent: 9, budget: "open", budgetLeft: 7, isPaused: false, isBreakerOpen: true,
+                    batteryPercent: 9, budget: "reserve", budgetLeft: 7, isPaused: false, isBreakerOpen: true,
                     isWindowOpen: false, retryAt: Samples.now.advanced(by: .seconds(1))))
         situation.pause?.until = nil
         situation.retryAt = Samples.now
         let later = SituationNote(situation, now: Samples.now)
         #expect(later.isPaused)
         #expect(later.retryAt == nil)
+    }
+
+    @Test("What the core decides is told as it decided it")
+    func decided() throws {
+        var situation = Situation(reachability: .online)
+        situation.uplink = Uplink(name: "wwan0", isMetered: true)
+        situation.unmeteredSeenAt = Samples.now
+        let explanation = Policy.explain(.normal, in: situation, now: Samples.now, bytes: 200, since: Samples.now)
+        let why = WhyAnswer(id: "k", record: nil, explanation)
+        #expect(why.verdict == "defer")
+        #expect(why.reason == "metered")
+        #expect(why.rule == "metered")
+        #expect(why.until == explanation.deferral?.until)
+        #expect(why.wouldChange.contains("when an unmetered link is up"))
+        let deferral = try #require(StatusDocument.Deferral(.normal, count: 3, explanation))
+        #expect(deferral.reason == "metered")
+        #expect(deferral.event == "when an unmetered link is up")
+
+        let free = Policy.explain(.critical, in: situation, now: Samples.now, bytes: 200, since: Samples.now)
+        #expect(WhyAnswer(id: "k", record: nil, free).verdict == "allow")
+        #expect(StatusDocument.Deferral(.critical, count: 1, free) == nil)
+
+        let plan = Plan(
+            [
+                PlanItem(id: "n", traffic: .normal, bytes: 300, since: Samples.now),
+                PlanItem(id: "c", traffic: .critical, bytes: 200, since: Samples.now),
+            ], in: situation, now: Samples.now)
+        let answer = PlanAnswer(plan, situation: SituationNote(situation, now: Samples.now))
+        #expect(answer.sends == [.init(traffic: "critical", count: 1, bytes: 200, items: [.init(id: "c", bytes: 200)])])
+        #expect(answer.waits.map(\.traffic) == ["normal"])
+        #expect(answer.waits.map(\.bytes) == [300])
+        #expect(answer.bytes == 200)
+    }
+
+    @Test("A judged link keeps its kind, its state and who said what it costs")
+    func judged() {
+        var facts = LinkFacts(name: "wwan0", index: 3)
+        facts.isUp = true
+        facts.hasCarrier = true
+        facts.deviceType = "wwan"
+        let survey = LinkSurvey(LinkTable(links: [facts]), now: Instant(nanoseconds: 0))
+        #expect(
+            survey.links.map { LinkItem($0) } == [
+                LinkItem(
+                    name: "wwan0", kind: "wwan", state: "carrier", hasCarrier: true, isMetered: true,
+                    meteredBy: "devtype")
+            ])
+        #expect(
+            BudgetUse(Budget(limit: 100, used: 95, resetsAt: Samples.now))
+                == BudgetUse(used: 95, limit: 100, level: "reserve", resetsAt: Samples.now))
     }
 
     @Test("What is no such answer is not taken for one; what an older or newer agent says is read as far as it goes")

@@ -41,7 +41,8 @@ struct WireBytesTests {
                 #expect(page.body.count == 960_000)
                 add(page.traffic)
             }
-            // The dearest way to send little: a connection for each request.
+            // The dearest way to send little: a connection for each request. (s_server serves one at a time.)
+            transport.closeIdleConnections()
             for _ in 0..<5 { try await push(300, keeps: false) }
             transport.close()
             add(transport.takeLeftover())
@@ -55,7 +56,7 @@ struct WireBytesTests {
     }
 
     @Test(
-        "Small requests alone are within 2 % too, each connection counted to its end",
+        "Small requests alone, five a connection, are within 5 %: what comes after a close is estimated",
         .enabled(if: PrivateLoopback.isPossible, "a network of its own needs root"))
     func small() async throws {
         try await withTemporaryDirectory { directory in
@@ -68,7 +69,8 @@ struct WireBytesTests {
             for number in 0..<20 {
                 let traffic = try await transport.send(HTTPRequest(
                     .post, "https://127.0.0.1:\(server.port)/", body: .bytes([UInt8](repeating: 65, count: 200)),
-                    tls: TLSIdentity(caFile: ca.file), keepsConnection: number % 5 != 4)).traffic
+                    tls: TLSIdentity(caFile: ca.file))).traffic
+                if number % 5 == 4 { transport.closeIdleConnections() }
                 #expect(traffic.headersUp >= 52 && traffic.headersDown >= 52)
                 counted += traffic.wireUp + traffic.wireDown
             }
@@ -77,13 +79,13 @@ struct WireBytesTests {
             counted += rest.wireUp + rest.wireDown
             server.stop()
             let carried = try network.run { try network.carriedBytes() }
-            #expect(abs(counted - carried) * 50 <= carried, "counted \(counted), carried \(carried)")
+            #expect(abs(counted - carried) * 20 <= carried, "counted \(counted), carried \(carried)")
         }
     }
 
     @Test("A request with a rate takes at least as long as the rate says")
     func rate() async throws {
-        let body = [UInt8](repeating: 1, count: 120_000)
+        let body = [UInt8](repeating: 1, count: 4_000_000)
         let server = try CannedServer { connection in
             while connection.readRequest() != nil { connection.answer("200 OK", [], body) }
         }
@@ -91,12 +93,12 @@ struct WireBytesTests {
         let transport = try CurlTransport()
         for (sent, url) in [(body, "up"), ([], "down")] {
             var request = server.request(.post, "/" + url, body: .bytes(sent))
-            request.bytesPerSecond = 100_000
+            request.bytesPerSecond = 1_000_000
             let began = SystemClocks().now().instant
             #expect(try await transport.send(request).status == 200)
-            // The answer alone is 120 kB: more than a second's worth. curl averages over some seconds and lets a first
-            // burst pass; without a rate this takes a millisecond.
-            #expect(began.duration(to: SystemClocks().now().instant) > .milliseconds(300))
+            // Four seconds' worth. curl takes up to 1.6 MB that lie ready at once and waits afterwards, so a burst passes;
+            // without a rate this takes milliseconds.
+            #expect(began.duration(to: SystemClocks().now().instant) > .milliseconds(300), "\(url)")
         }
     }
 }
@@ -120,7 +122,10 @@ private final class PrivateLoopback: @unchecked Sendable {
             }
         }
         try run {
-            guard unshare(CLONE_NEWNET) == 0 else { throw OpenSSL.Failure(text: "unshare: \(errno)") }
+            // CLONE_NEWNET of sched.h, unshare(2): glibc shows them to GNU sources only, which Swift's module is not.
+            let symbol = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "unshare")
+            let unshare = unsafeBitCast(symbol, to: (@convention(c) (Int32) -> Int32)?.self)
+            guard unshare?(0x4000_0000) == 0 else { throw OpenSSL.Failure(text: "unshare: \(errno)") }
             let ip = try Process.run(
                 URL(fileURLWithPath: "/usr/sbin/ip"), arguments: ["link", "set", "lo", "up", "mtu", "1500", "gso_max_segs", "1"])
             ip.waitUntilExit()

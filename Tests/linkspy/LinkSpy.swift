@@ -11,6 +11,8 @@ import SyncLinux
 enum LinkSpy {
     static func main() throws {
         var settings = NetlinkMonitor.Settings()
+        // A second look would find what an event should have told.
+        settings.leaseDelay = nil
         var addresses: [String] = []
         var arguments = CommandLine.arguments.dropFirst()
         while let argument = arguments.popFirst() {

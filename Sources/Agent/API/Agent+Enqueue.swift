@@ -69,9 +69,12 @@ extension Agent {
     }
 
     func noteEnqueued(_ mutations: [NewMutation]) {
-        let rules = loaded.configuration.rules
-        let priorities = mutations.map { $0.priority ?? rules[$0.entity]?.priority ?? .normal }
-        if let priority = priorities.min() { noteEnqueued(priority) }
+        var mostUrgent: Priority?
+        for mutation in mutations {
+            let priority = mutation.priority ?? loaded.configuration.rules[mutation.entity]?.priority ?? .normal
+            mostUrgent = min(mostUrgent ?? priority, priority)
+        }
+        if let mostUrgent { noteEnqueued(mostUrgent) }
     }
 
     func refuse(_ call: LocalCall, _ error: StoreError) {

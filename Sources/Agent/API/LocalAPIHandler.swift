@@ -38,7 +38,9 @@ struct LocalCall {
 
 extension HTTPExchange {
     func send(_ answer: LocalAnswer) {
-        var headers = answer.headers.fields.map { ($0.name, $0.value) }
+        var headers: [(String, String)] = []
+        headers.reserveCapacity(answer.headers.fields.count + 1)
+        for field in answer.headers.fields { headers.append((field.name, field.value)) }
         if let type = answer.contentType { headers.append(("Content-Type", type)) }
         respond(status: answer.status, headers: headers, body: answer.body)
     }

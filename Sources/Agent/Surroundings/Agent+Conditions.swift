@@ -1,6 +1,7 @@
 import LocalAPI
 import Logging
 import SyncCore
+import SyncHTTP
 import SyncStore
 
 // What the engine decides by: put together from what is watched, and told when it changed.
@@ -28,7 +29,7 @@ extension Agent {
         }
         conditions.unmeteredSeenAt = around.unmeteredSeenAt
         conditions.oldestNormalAt = around.oldestNormalAt
-        let windows = WindowSchedule(loaded.configuration.sync.windows)
+        let windows = loaded.configuration.windowSchedule
         conditions.isWindowOpen = windows.isOpen(at: now.wall, offset: environment.localOffset)
         if !conditions.isWindowOpen {
             conditions.windowOpensAt = windows.nextChange(after: now.wall, offset: environment.localOffset)
@@ -63,7 +64,7 @@ extension Agent {
         guard !hasStopped else { return }
         let now = environment.time.now()
         around.book.look(now, isTrusted: isClockTrusted)
-        let windows = WindowSchedule(loaded.configuration.sync.windows)
+        let windows = loaded.configuration.windowSchedule
         let conditions = conditions(at: now)
         let change = windows.nextChange(after: now.wall, offset: environment.localOffset)
         let resets = conditions.budgets.filter { $0.level > .open }.compactMap(\.resetsAt)

@@ -1,5 +1,6 @@
 import LocalAPI
 import Logging
+import NIOCore
 import SyncCore
 import SyncHTTP
 
@@ -7,8 +8,9 @@ import SyncHTTP
 extension Agent {
     /// Begins to watch. Everything is reported on other threads and comes to the loop as an event.
     func startWatching() {
-        environment.links?.watch(hubAddresses: []) { [weak self, executor] table in
-            executor.loop.execute { self?.assumeIsolated { $0.feed(.links(table)) } }
+        environment.links?.watch(hubAddresses: []) { [weak self] table in
+            guard let self else { return }
+            executor.loop.execute { self.assumeIsolated { $0.feed(.links(table)) } }
         }
         watchPower()
         review()
@@ -109,9 +111,10 @@ extension Agent {
 
     private func resolveHub() {
         guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
-        resolve(loaded.configuration.hub.url.host) { [weak self, executor] addresses, isLiteral in
+        resolve(loaded.configuration.hub.url.host) { [weak self] addresses, isLiteral in
+            guard let self else { return }
             executor.loop.execute {
-                self?.assumeIsolated { agent in
+                self.assumeIsolated { agent in
                     if let addresses { agent.environment.links?.look(for: addresses) }
                     agent.feed(.resolved(isLiteral: isLiteral))
                 }

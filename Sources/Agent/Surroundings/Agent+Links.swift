@@ -1,4 +1,5 @@
 import LocalAPI
+import Logging
 import SyncCore
 
 // `GET` and `PUT /v1/links`.

@@ -1,12 +1,15 @@
 import LocalAPI
 import Logging
+import NIOCore
 import SyncCore
+import SyncHTTP
 
 // The power supply.
 extension Agent {
     func watchPower() {
-        environment.power?.watch(sysfsRoot: loaded.configuration.power.sysfsRoot) { [weak self, executor] readings in
-            executor.loop.execute { self?.assumeIsolated { $0.take(readings) } }
+        environment.power?.watch(sysfsRoot: loaded.configuration.power.sysfsRoot) { [weak self] readings in
+            guard let self else { return }
+            executor.loop.execute { self.assumeIsolated { $0.take(readings) } }
         }
     }
 

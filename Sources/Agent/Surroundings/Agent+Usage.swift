@@ -1,6 +1,7 @@
 import LocalAPI
 import Logging
 import SyncCore
+import SyncHTTP
 import SyncStore
 
 // The byte ledger: every request is counted on the link that carried it.

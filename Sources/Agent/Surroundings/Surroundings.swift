@@ -57,16 +57,8 @@ extension AgentConfiguration {
         return client
     }
 
-    var powerThresholds: PowerThresholds {
-        var thresholds = PowerThresholds()
-        thresholds.low = power.lowPercent
-        thresholds.saver = power.saverPercent
-        thresholds.margin = power.marginPercent
-        return thresholds
-    }
-
     /// The budget of a link: its rule's, else the usual one of a metered link.
     func budget(of uplink: Uplink) -> LinkBudget? {
-        links.rule(for: uplink.name)?.budget ?? (uplink.isMetered ? .meteredDefault : nil)
+        budget(of: uplink.name, isMetered: uplink.isMetered)
     }
 }

@@ -11,6 +11,10 @@ static inline int csqlite_bind_blob(sqlite3_stmt *statement, int index, const vo
     return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
 }
 
+// Nothing here asks SQLite how much memory it uses; counting it takes a mutex with every allocation of a statement.
+// To be called before the first connection is opened; later it changes nothing.
+static inline int csqlite_count_no_memory(void) { return sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }
+
 // Swift does not import variadic functions: the switches of a connection that take one int.
 static inline int csqlite_switch(sqlite3 *database, int option, int on) {
     return sqlite3_db_config(database, option, on, (int *)0);

@@ -18,6 +18,12 @@ package struct BudgetUse: Hashable, Sendable {
         self.resetsAt = resetsAt
     }
 
+    package init(_ budget: Budget) {
+        self.init(
+            used: Int64(budget.used), limit: Int64(budget.limit), level: budget.level.rawValue,
+            resetsAt: budget.resetsAt)
+    }
+
     /// Only critical work goes, or nothing.
     package var isUsedUp: Bool {
         level == BudgetLevel.reserve.rawValue || level == BudgetLevel.spent.rawValue
@@ -35,7 +41,7 @@ package struct LinkBudgets: Hashable, Sendable {
     }
 
     package var isUsedUp: Bool { day?.isUsedUp == true || month?.isUsedUp == true }
-    var isEmpty: Bool { day == nil && month == nil }
+    package var isEmpty: Bool { day == nil && month == nil }
 
     /// `{"day":{"used","limit","level","resets_at"},"month":{…}}`
     func write(to writer: inout JSONWriter) {

@@ -56,6 +56,14 @@ package struct LinkItem: Hashable, Sendable {
         self.budget = budget
     }
 
+    /// As it was judged; what else is known of it comes on top.
+    package init(_ link: JudgedLink) {
+        self.init(
+            name: link.name, kind: link.kind.rawValue, state: link.state.rawValue,
+            hasCarrier: link.state != .absent && link.state != .down, isMetered: link.cost.isMetered,
+            meteredBy: link.cost.evidence.rawValue, isRoaming: link.cost.isRoaming)
+    }
+
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("name", name)

@@ -66,6 +66,17 @@ package struct PlanAnswer: Hashable, Sendable {
         self.init(situation: situation, sends: [], waits: [], bytes: 0)
     }
 
+    package init(_ plan: Plan, situation: SituationNote) {
+        self.init(situation: situation)
+        for step in plan.steps { send(step.item.traffic.name, id: step.item.id, bytes: Int64(step.bytes)) }
+        for waiting in plan.waits {
+            wait(
+                Wait(
+                    traffic: waiting.item.traffic.name, count: 1, bytes: Int64(waiting.bytes),
+                    reason: waiting.reason.reason.rawValue, until: waiting.reason.until, sentence: waiting.sentence))
+        }
+    }
+
     private init(situation: SituationNote, sends: [Send], waits: [Wait], bytes: Int64) {
         self.situation = situation
         self.sends = sends

@@ -41,12 +41,13 @@ package struct SituationNote: Hashable, Sendable {
         self.retryAt = retryAt
     }
 
-    package init(_ situation: Situation, batteryPercent: Int64? = nil, budgetLeft: Int64? = nil, now: Timestamp) {
+    package init(_ situation: Situation, batteryPercent: Int64? = nil, now: Timestamp) {
         self.init(
             reachability: situation.reachability.rawValue, uplink: situation.uplink?.name,
             isMetered: situation.uplink?.isMetered ?? false, isRoaming: situation.uplink?.isRoaming ?? false,
             power: situation.power.rawValue, batteryPercent: batteryPercent, budget: situation.budget.rawValue,
-            budgetLeft: budgetLeft, isPaused: situation.pause.map { $0.until.map { $0 > now } ?? true } ?? false,
+            budgetLeft: situation.budgets.map { Int64($0.left(forCritical: true)) }.min(),
+            isPaused: situation.pause.map { $0.until.map { $0 > now } ?? true } ?? false,
             isBreakerOpen: situation.isBreakerOpen, isWindowOpen: situation.isWindowOpen,
             retryAt: situation.retryAt.flatMap { $0 > now ? $0 : nil })
     }

@@ -61,6 +61,17 @@ package struct WhyAnswer: Hashable, Sendable {
         self.situation = situation
     }
 
+    /// For a mutation that is pending: what the policy says of its class.
+    package init(
+        id: String, record: RecordName?, _ explanation: Explanation, situation: SituationNote? = nil
+    ) {
+        let deferral = explanation.deferral
+        self.init(
+            id: id, record: record, state: MutationState.pending.name, verdict: deferral == nil ? .allow : .defer,
+            reason: deferral?.reason.rawValue, until: deferral?.until, sentence: explanation.sentence,
+            rule: explanation.rule.rawValue, wouldChange: explanation.reliefs.map(\.sentence), situation: situation)
+    }
+
     package var answer: LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in

@@ -9,8 +9,7 @@ package struct LinkHintBody: Hashable, Sendable {
     /// Whole seconds; `nil`: as long as the agent keeps hints that nobody renews.
     package var life: Duration?
 
-    /// A hint that nobody renews for this long is older than what it was about.
-    package static let lifeMax: Duration = .seconds(7 * 86_400)
+    package static let lifeMax = LinkHints.longestLife
 
     package init(isMetered: Bool? = nil, isRoaming: Bool? = nil, life: Duration? = nil) {
         self.isMetered = isMetered

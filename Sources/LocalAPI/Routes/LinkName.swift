@@ -1,16 +1,12 @@
-/// The name of a network interface, as far as it can be one: what the kernel's `dev_valid_name` takes, less what is not
-/// visible ASCII. Whether there is such an interface is another question; a script may speak of one that comes later.
+import SyncCore
+
+/// The name of a network interface, as far as it can be one (``LinkHints/canBeName(_:)``). Whether there is such an
+/// interface is another question; a script may speak of one that comes later.
 package struct LinkName: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 
-    /// - Returns: `nil` unless `text` is 1 to 15 bytes (IFNAMSIZ - 1) of visible ASCII without `/` and `:`, and neither `.`
-    ///   nor `..`.
     package init?(_ text: String) {
-        let bytes = text.utf8
-        let isVisible = bytes.allSatisfy {
-            $0 > 32 && $0 < 127 && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":")
-        }
-        guard !bytes.isEmpty, bytes.count <= 15, isVisible, text != ".", text != ".." else { return nil }
+        guard LinkHints.canBeName(text) else { return nil }
         self.text = text
     }
 

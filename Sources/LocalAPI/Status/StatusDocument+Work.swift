@@ -164,6 +164,19 @@ extension StatusDocument {
                 priority: priority, count: count, reason: deferral.reason.rawValue, until: deferral.until, event: event)
         }
 
+        /// - Returns: `nil` when the policy lets them go.
+        package init?(_ priority: Priority, count: Int64, _ explanation: Explanation) {
+            guard let deferral = explanation.deferral else { return nil }
+            // The time has a member of its own, and force is nothing that happens by itself.
+            let event = explanation.reliefs.first { relief in
+                switch relief {
+                case .time, .force: false
+                default: true
+                }
+            }
+            self.init(priority, count: count, deferral, event: event?.sentence)
+        }
+
         package init(
             priority: Priority, count: Int64, reason: String, until: Timestamp? = nil, event: String? = nil
         ) {

@@ -21,10 +21,7 @@ package struct CRC32C: Sendable {
         var crc = state
         var index = 0
         while bytes.count - index >= 8 {
-            let low = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)) ^ crc
-            let high = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self))
-            crc = tables.entry(7, low) ^ tables.entry(6, low >> 8) ^ tables.entry(5, low >> 16) ^ tables.entry(4, low >> 24)
-            crc ^= tables.entry(3, high) ^ tables.entry(2, high >> 8) ^ tables.entry(1, high >> 16) ^ tables.entry(0, high >> 24)
+            crc = tables.step(crc, UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)))
             index += 8
         }
         while index < bytes.count {
@@ -36,7 +33,7 @@ package struct CRC32C: Sendable {
 
     /// The eight bytes of the number, least significant first.
     package mutating func update(_ number: Int64) {
-        withUnsafeBytes(of: number.littleEndian) { update($0) }
+        state = Self.tables.step(state, UInt64(bitPattern: number))
     }
 
     /// A field: its length, then its bytes, so that bytes that move from one field to the next are noticed. A field that
@@ -57,6 +54,15 @@ package struct CRC32C: Sendable {
 
         @inline(__always)
         func entry(_ table: Int, _ byte: UInt32) -> UInt32 { entries[table << 8 | Int(byte & 0xFF)] }
+
+        /// Eight bytes, the first of them in the lowest place.
+        @inline(__always)
+        func step(_ crc: UInt32, _ bytes: UInt64) -> UInt32 {
+            let low = UInt32(truncatingIfNeeded: bytes) ^ crc
+            let high = UInt32(truncatingIfNeeded: bytes >> 32)
+            return entry(7, low) ^ entry(6, low >> 8) ^ entry(5, low >> 16) ^ entry(4, low >> 24)
+                ^ entry(3, high) ^ entry(2, high >> 8) ^ entry(1, high >> 16) ^ entry(0, high >> 24)
+        }
     }
 
     private static let tables: Tables = {

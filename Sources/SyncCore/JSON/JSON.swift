@@ -223,6 +223,7 @@ extension JSON: Hashable {
 
 extension JSONString: Hashable {
     package static func == (left: JSONString, right: JSONString) -> Bool {
+        if differAtOnce(left.source, right.source) { return false }
         if sameBytes(left.source, right.source) { return true }
         guard left.hasEscapes || right.hasEscapes else { return false }
         return sameBytes(left.text, right.text)
@@ -234,9 +235,18 @@ extension JSONString: Hashable {
 
     /// Compares with plain text, without decoding when there is nothing to decode.
     package func means(_ other: String) -> Bool {
+        if JSONString.differAtOnce(source, other) { return false }
         if sameBytes(source, other) { return !hasEscapes }
         // An escape is longer than what it means.
         return source.utf8.count > other.utf8.count && hasEscapes && sameBytes(text, other)
+    }
+
+    /// Whether the first byte tells already that the two differ: what begins no escape stands for itself. Member names are
+    /// compared again and again, and mostly differ there.
+    private static func differAtOnce(_ left: String, _ right: String) -> Bool {
+        guard let first = left.utf8.first, let second = right.utf8.first else { return left.isEmpty != right.isEmpty }
+        let backslash = UInt8(ascii: "\\")
+        return first != second && first != backslash && second != backslash
     }
 }
 

@@ -88,6 +88,8 @@ package struct JSONReader {
         var hasEscapedName = false
         skipSpace()
         if take(UInt8(ascii: "}")) { return JSONObject() }
+        // Most objects have a few members; growing to that step by step would be three allocations.
+        members.reserveCapacity(4)
         while true {
             skipSpace()
             let start = position

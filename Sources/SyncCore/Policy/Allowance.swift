@@ -15,27 +15,40 @@ package struct Allowance: Hashable, Sendable {
     package var changesAt: Timestamp?
 
     package init(in situation: Situation, now: Timestamp) {
+        // Every event of the engine asks several times, and nearly always nothing objects.
+        if situation.isUnrestricted {
+            self.init(pullInterval: situation.settings.pullInterval)
+            return
+        }
         batchBytes = situation.uplink?.isMetered ?? false ? Limits.batchBytesMetered : Limits.batchBytesMax
-        pull = Policy.pullTerms(in: situation, now: now)
-        for priority in Priority.allCases.sorted() {
+        var isOpen = true
+        for priority in [Priority.critical, .normal, .bulk] {
             let traffic = TrafficClass(priority)
-            guard case .defer(let why) = Policy.decide(traffic, in: situation, now: now) else {
-                let largest = Policy.largestRequest(traffic, in: situation)
-                // A rest of the budget that does not hold every mutation would stop the more urgent ones, which may use
-                // what is kept for them: who comes after them waits then.
-                if let largest, priority != .critical, largest < Limits.mutationBytes { break }
-                push = priority
-                mutationBytes = largest
+            if case .defer(let why) = Policy.decide(traffic, in: situation, now: now) {
+                isOpen = false
+                note(why, now)
                 continue
             }
-            deferral = deferral ?? why
-            break
+            guard isOpen else { continue }
+            let largest = Policy.largestRequest(traffic, in: situation)
+            // A rest of the budget that does not hold every mutation would stop the more urgent ones, which may use what is
+            // kept for them: who comes after them waits then.
+            if let largest, priority != .critical, largest < Limits.mutationBytes {
+                isOpen = false
+                continue
+            }
+            push = priority
+            mutationBytes = largest
         }
+        pull = Policy.pullTerms(in: situation, now: now)
+        if pull == nil, case .defer(let why) = Policy.decide(.pull, in: situation, now: now) { note(why, now) }
         batchBytes = min(batchBytes, mutationBytes ?? batchBytes)
-        changesAt = TrafficClass.synced.compactMap { traffic in
-            guard case .defer(let why) = Policy.decide(traffic, in: situation, now: now) else { return nil }
-            return why.until.flatMap { $0 > now ? $0 : nil }
-        }.min()
+    }
+
+    private mutating func note(_ why: Deferral, _ now: Timestamp) {
+        deferral = deferral ?? why
+        guard let until = why.until, until > now else { return }
+        changesAt = min(changesAt ?? until, until)
     }
 
     /// No limits but the protocol's.
@@ -59,7 +72,10 @@ package struct Allowance: Hashable, Sendable {
     }
 }
 
-extension TrafficClass {
-    /// What a cycle of the engine carries.
-    fileprivate static let synced: [TrafficClass] = [.critical, .normal, .bulk, .pull]
+extension Situation {
+    /// No row of the table has anything to object to; a short cut, and nothing that is decided here.
+    package var isUnrestricted: Bool {
+        reachability == .online && pause == nil && retryAt == nil && !isBreakerOpen && isWindowOpen && budgets.isEmpty
+            && power < .low && !(uplink?.isMetered ?? false) && !(uplink?.isRoaming ?? false)
+    }
 }

@@ -14,7 +14,8 @@ package struct Breaker: Hashable, Sendable {
     }
 
     package struct Settings: Hashable, Sendable {
-        package var opensAfter: Duration = .seconds(600)
+        /// Ten minutes less the longest wait between two attempts: whoever fails then would ask next when they are over.
+        package var opensAfter: Duration = .seconds(540)
         /// One failure, a night of suspend and another one are no outage.
         package var failuresMin = 8
         package var probeInterval: ClosedRange<Duration> = .seconds(150) ... .seconds(300)

@@ -18,6 +18,9 @@ package final class NetlinkMonitor: LinkMonitor {
         package var leaseRoot = ""
         /// The kernel's queue of events for us. Too small a one costs a reading, nothing else.
         package var receiveBytes: Int32 = 128 << 10
+        /// A DHCP client writes its file a moment after it set the address: the leases are looked at once more this long
+        /// after addresses changed. `nil`: they are not.
+        package var leaseDelay: Duration? = .seconds(3)
 
         package init() {}
     }
@@ -101,12 +104,12 @@ private final class NetlinkLoop: @unchecked Sendable {
     private var isOwed = false
     private var owesRoutes = true
     private var pace = RereadPace(now: SystemClocks.instant())
-    /// When the leases are looked at once more: a client writes its file a moment after it set the address.
+    /// When the leases are looked at once more.
     private var leasesAt: Instant?
+    private let leaseDelay: Duration?
 
     /// Events taken from the queue before one reading; the rest waits for the next.
     private static let drainLimit = 4_096
-    private static let leaseDelay: Duration = .seconds(3)
 
     init(
         _ settings: NetlinkMonitor.Settings, mailbox: Mailbox<Command>, counted: Counted,
@@ -116,6 +119,7 @@ private final class NetlinkLoop: @unchecked Sendable {
         self.mailbox = mailbox
         self.counted = counted
         self.report = report
+        leaseDelay = settings.leaseDelay
         events = try NetlinkSocket(
             protocol: NETLINK_ROUTE, groups: UInt32(groups), receiveBytes: settings.receiveBytes)
         reader = try LinkTableReader(sysfsRoot: settings.sysfsRoot, leases: LeaseFiles(root: settings.leaseRoot))
@@ -183,7 +187,9 @@ private final class NetlinkLoop: @unchecked Sendable {
             guard let table = try reader.read(hubAddresses: hubAddresses, readsRoutes: owesRoutes) else { return }
             (isOwed, owesRoutes, reported) = (false, false, nil)
             guard table != told else { return }
-            if table.links.map(\.addresses) != told?.links.map(\.addresses) { leasesAt = now.advanced(by: Self.leaseDelay) }
+            if table.links.map(\.addresses) != told?.links.map(\.addresses) {
+                leasesAt = leaseDelay.map { now.advanced(by: $0) }
+            }
             told = table
             onChange?(table)
         } catch {

@@ -113,7 +113,7 @@ struct JSONValueTests {
                 writer.null()
                 writer.object { _ in }
                 writer.array { writer in writer.bool(true) }
-                writer.raw("[1.0]".utf8)
+                writer.raw("[1.0]")
             }
             writer.member("text", "q\"")
             writer.member("flag", false)

@@ -15,20 +15,20 @@ struct BreakerTests {
         }
     }
 
-    @Test("It opens after ten minutes of uninterrupted failures and not before")
+    @Test("It opens with the last failure of ten uninterrupted minutes and not before")
     mutating func opens() {
-        fail(from: 0, to: 560)
+        fail(from: 0, to: 520)
         #expect(breaker.state == .closed)
         #expect(breaker.probeAt == nil)
-        fail(from: 600, to: 600)
+        fail(from: 560, to: 560)
         #expect(breaker.state == .open)
     }
 
     @Test("An answer interrupts, a few failures far apart are no outage")
     mutating func interrupted() {
-        fail(from: 0, to: 560)
+        fail(from: 0, to: 520)
         breaker.answered()
-        fail(from: 600, to: 1_160)
+        fail(from: 600, to: 1_120)
         #expect(breaker.state == .closed)
         breaker.answered()
         for hour in 1...5 { fail(from: Int64(hour) * 3_600, to: Int64(hour) * 3_600) }
@@ -72,7 +72,7 @@ struct BreakerTests {
         breaker.probed()
         breaker.close()
         #expect(breaker.state == .closed)
-        fail(from: 1_000, to: 1_560)
+        fail(from: 1_000, to: 1_520)
         #expect(breaker.state == .closed, "the ten minutes begin anew")
     }
 

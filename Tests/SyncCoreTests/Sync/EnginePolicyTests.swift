@@ -201,9 +201,13 @@ struct EnginePolicyTests {
         #expect(rig.asked == "claim")
         rig.handle(.conditions(Self.metered))
         rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
+        #expect(rig.outcome?.error?.hasPrefix("not now") == true)
+        // The next cycle looks for critical work; there is none, and nothing was sent.
+        rig.stored(.batch(nil, retryAt: nil))
+        #expect(rig.asked == "claim")
+        rig.stored(.batch(nil, retryAt: nil))
         #expect(rig.call == nil)
         rig.keepHouse()
-        #expect(rig.outcome?.error?.hasPrefix("not now") == true)
         #expect(rig.engine.memory.failures == 0, "nobody failed")
     }
 
@@ -214,7 +218,7 @@ struct EnginePolicyTests {
         rig.stored(.batch(nil, retryAt: nil))
         rig.stored(.streams([Rig.position(Rig.works)]))
         rig.handle(.conditions(Self.metered))
-        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)]))
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)], head: 12))
         rig.stored(.pullApplied(PullSummary()))
         #expect(rig.call == nil)
         rig.keepHouse()

@@ -192,7 +192,8 @@ struct EngineRig {
     /// One whole cycle from its beginning, without work on either side.
     mutating func idleCycle(head: Int64 = 10, _ place: SourceLocation = #_sourceLocation) {
         if asked == "hello" { answer(Self.hello(head: head), place) }
-        if asked == "loadInFlight" { stored(.batch(nil, retryAt: nil), place) }
+        // Twice where not everything may be settled: then the engine looks whether anything is left in flight.
+        for _ in 0..<2 where asked == "loadInFlight" { stored(.batch(nil, retryAt: nil), place) }
         if asked == "loadStreams" { stored(.streams([Self.position(Self.works)]), place) }
         if asked == "pull" {
             answer(Self.pull(head: head), place)
@@ -215,8 +216,11 @@ struct EngineRig {
     }
 
     /// A settled engine whose batch is with the hub.
-    static func pushing(_ batch: Batch, seed: UInt64 = 1, memory: EngineMemory = EngineMemory(epoch: EngineRig.hub)) -> EngineRig {
-        var rig = EngineRig.settled(seed: seed, memory: memory)
+    static func pushing(
+        _ batch: Batch, seed: UInt64 = 1, settings: SyncEngine.Settings = SyncEngine.Settings(),
+        memory: EngineMemory = EngineMemory(epoch: EngineRig.hub)
+    ) -> EngineRig {
+        var rig = EngineRig.settled(seed: seed, settings: settings, memory: memory)
         rig.handle(.enqueued(.normal))
         rig.wake()
         rig.stored(.batch(nil, retryAt: nil))
