@@ -72,9 +72,7 @@ extension EndToEnd {
                 try await stand.untilHubHas(1)
                 try await stand.enqueue(2, .normal)
                 try await stand.enqueue(3, .bulk)
-                try await stand.until("both deferred") { status in
-                    status.outbox.deferred.count == 2 && status.outbox.count(.inFlight) == 0 && status.sync.phase == "idle"
-                }
+                try await stand.until("both deferred") { $0.outbox.deferred.count == 2 && $0.isResting }
                 let before = try await stand.network.counters(Self.modem)
                 let segments = try await stand.network.tcp("InSegs")
                 // The promise is about a span of time, so one has to pass.

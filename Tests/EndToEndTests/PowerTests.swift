@@ -50,7 +50,7 @@ extension EndToEnd {
                 try await stand.untilHubHas(40)
                 let output = try await stand.agentctl("sync", "--wait", "--force")
                 #expect(output.status == 0, "\(output.talk)")
-                try await stand.until("everything settled") { $0.outbox.open == 0 && $0.sync.phase == "idle" }
+                try await stand.until("everything settled") { $0.outbox.open == 0 && $0.isResting }
 
                 let interface = (try await stand.network.counters(.wan) - before).aboveEthernet
                 let ledger = try await counted(stand) - earlier

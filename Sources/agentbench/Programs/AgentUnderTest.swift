@@ -68,13 +68,28 @@ final class AgentUnderTest {
     }
 
     /// The outbox as the agent counts it.
-    func outbox() throws -> StatusDocument.Outbox {
+    func outbox() throws -> StatusDocument.Outbox { try status().outbox }
+
+    func status() throws -> StatusDocument {
         let text = try call("GET", "/v1/status")
         // What is no JSON is no status either.
         guard let json = try? JSONReader.read(text), let status = StatusDocument(json) else {
             throw BenchError("this is no status of an agent: \(text.prefix(200))")
         }
-        return status.outbox
+        return status
+    }
+
+    /// Asks until it is so, for a minute at most.
+    func wait(until isSo: (StatusDocument) -> Bool) throws {
+        let end = ContinuousClock.now + .seconds(60)
+        while true {
+            let status = try status()
+            if isSo(status) { return }
+            guard ContinuousClock.now < end else {
+                throw BenchError("the agent stays \(status.connectivity.state), with \(status.outbox.open) mutations open")
+            }
+            _ = poll(nil, 0, 20)
+        }
     }
 
     /// Adds what the agent itself said to an error that `body` throws.

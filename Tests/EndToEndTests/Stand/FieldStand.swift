@@ -283,3 +283,8 @@ actor FieldStand {
         }.joined(separator: "\n")
     }
 }
+
+extension StatusDocument {
+    /// No request is under way.
+    var isResting: Bool { !["settle", "pull", "push"].contains(sync.phase) && outbox.count(.inFlight) == 0 }
+}
