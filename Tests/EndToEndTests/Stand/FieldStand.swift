@@ -285,6 +285,6 @@ actor FieldStand {
 }
 
 extension StatusDocument {
-    /// No request is under way.
-    var isResting: Bool { !["settle", "pull", "push"].contains(sync.phase) && outbox.count(.inFlight) == 0 }
+    /// No cycle is under way.
+    var isResting: Bool { sync.phase == "idle" && outbox.count(.inFlight) == 0 }
 }
