@@ -126,10 +126,14 @@ private final class PrivateLoopback: @unchecked Sendable {
             let symbol = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "unshare")
             let unshare = unsafeBitCast(symbol, to: (@convention(c) (Int32) -> Int32)?.self)
             guard unshare?(0x4000_0000) == 0 else { throw OpenSSL.Failure(text: "unshare: \(errno)") }
-            let ip = try Process.run(
-                URL(fileURLWithPath: "/usr/sbin/ip"), arguments: ["link", "set", "lo", "up", "mtu", "1500", "gso_max_segs", "1"])
-            ip.waitUntilExit()
-            guard ip.terminationStatus == 0 else { throw OpenSSL.Failure(text: "ip link: \(ip.terminationStatus)") }
+            // Not Foundation's Process, which waits by a run loop that this thread does not have.
+            let words = ["ip", "link", "set", "lo", "up", "mtu", "1500", "gso_max_segs", "1"]
+            let arguments: [UnsafeMutablePointer<CChar>?] = words.map { (word: String) in strdup(word) }
+            defer { arguments.forEach { free($0) } }
+            var child: pid_t = 0, status: Int32 = 0
+            guard posix_spawn(&child, "/usr/sbin/ip", nil, nil, arguments + [nil], environ) == 0,
+                waitpid(child, &status, 0) == child, status == 0
+            else { throw OpenSSL.Failure(text: "ip link: \(status)") }
         }
     }
 
