@@ -49,6 +49,7 @@ extension Agent {
 
     private func noteEnd(_ outcome: CycleOutcome) {
         feed(.busy(false))
+        countLeftover(over: around.connectivity.uplink)
         saveUsage()
         observed.cycles += 1
         observed.bytesUp += Int64(outcome.bytesUp)

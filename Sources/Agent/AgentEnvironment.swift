@@ -31,6 +31,8 @@ package struct AgentEnvironment: Sendable {
     package var resolve: HostResolver?
     /// What was connected leads over a link that is gone.
     package var closeIdleConnections: @Sendable () -> Void = {}
+    /// Bytes that connections moved after the last request over them, since the last call.
+    package var takeLeftover: @Sendable () -> Traffic = { Traffic() }
     /// Seconds that local time is ahead of UTC at a given moment.
     package var localOffset: @Sendable (Timestamp) -> Int = { _ in 0 }
 

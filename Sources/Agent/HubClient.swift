@@ -107,19 +107,6 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
-    /// nonce that nobody answers in its place.
-    package func probe(nonce: String) async -> Bool {
-        let settings = state.withLock(\.settings)
-        var deadlines = HTTPRequest.Deadlines()
-        (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
-        let request = HTTPRequest(
-            .get, settings.baseURL + "/v1/probe?n=" + nonce, headers: ["User-Agent": settings.userAgent], tls: settings.tls,
-            deadlines: deadlines, maxResponseBytes: 1_024)
-        guard case .success(let response) = await transport.answer(to: request) else { return false }
-        return response.status == 204 && response.headers[HubHeader.probe] == nonce
-    }
-
     private func request(for call: HubCall, replica: ReplicaID, _ settings: Settings) throws -> HTTPRequest {
         var headers: HTTPHeaders = [
             "Content-Type": "application/json", "Accept": "application/json", "User-Agent": settings.userAgent,

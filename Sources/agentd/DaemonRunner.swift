@@ -81,6 +81,7 @@ final class DaemonRunner {
         }
         environment.resolve = HubAddresses(log).resolve
         environment.closeIdleConnections = { transport.closeIdleConnections() }
+        environment.takeLeftover = { transport.takeLeftover() }
         environment.localOffset = { LocalTime.offset(at: $0) }
         agent = Agent(
             .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,

@@ -68,7 +68,7 @@ enum SurroundingsSamples {
         items: [
             .init(
                 link: "enx00e04c360015", period: "2026-11", purpose: String(repeating: "日本", count: 30), up: .max,
-                down: .max, requests: .max),
+                down: .max, requests: 1_000_000_000),
             .init(link: "\u{1B}[2J", period: "2026-12", purpose: "probe", up: .max, down: -5, requests: 0),
         ], budgets: awkwardLinks.items.map { .init(link: $0.name, $0.budget) })
 

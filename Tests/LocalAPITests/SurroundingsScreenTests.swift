@@ -139,10 +139,10 @@ import Testing
         Picture(
             "awkward ledger",
             """
-            MONTH    LINK       FOR                UP        DOWN                   REQUESTS
-            2026-11  enx00e04…  日本日本…  9223372 TB  9223372 TB  9,223,372,036,854,775,807
-            2026-12  ?[2J       probe      9223372 TB         0 B                          0
-            all                            9223372 TB  9223372 TB  9,223,372,036,854,775,807
+            MONTH    LINK             FOR                      UP        DOWN       REQUESTS
+            2026-11  enx00e04c360015  日本日本日本日…  9223372 TB  9223372 TB  1,000,000,000
+            2026-12  ?[2J             probe            9223372 TB         0 B              0
+            all                                        9223372 TB  9223372 TB  1,000,000,000
             BUDGET OF        PERIOD                USED  LEVEL    BEGINS AGAIN
             wwan0            day               19/20 MB  reserve  2026-11-21 00:00Z
             wwan0            month            92/500 MB  open

@@ -72,6 +72,7 @@ extension Agent {
         journal(.link, EventPayload.link(name: name, state: state, cause: cause))
         // What was connected leads over the old link, and what is under way there may hang for as long as its deadlines.
         guard before != nil, before?.name != uplink?.name else { return }
+        countLeftover(over: before)
         environment.closeIdleConnections()
         call?.cancel()
     }

@@ -31,16 +31,7 @@ extension Agent {
                     since: waiting.createdAt, blockedBy: waiting.isReady ? nil : .order))
             }
             let plan = Plan(items, in: situation, now: now.wall)
-            var answer = PlanAnswer(situation: note)
-            for step in plan.steps {
-                answer.send(step.item.traffic.name, id: step.item.id, bytes: Int64(step.bytes))
-            }
-            for wait in plan.waits {
-                answer.wait(.init(
-                    traffic: wait.item.traffic.name, count: 1, bytes: Int64(wait.bytes), reason: wait.reason.reason.rawValue,
-                    until: wait.reason.until, sentence: wait.sentence))
-            }
-            return answer
+            return PlanAnswer(plan, situation: note)
         } answer: { $0.answer }
     }
 
@@ -85,10 +76,9 @@ extension Agent {
     }
 
     private func situationNote(_ situation: Situation, percent: Int64? = nil) -> SituationNote {
-        let left = situation.budgets.map { $0.left(forCritical: true) }.min()
-        return SituationNote(
+        SituationNote(
             situation, batteryPercent: percent ?? around.power.state.percent.map(Int64.init),
-            budgetLeft: left.map(Int64.init), now: environment.time.now().wall)
+            now: environment.time.now().wall)
     }
 }
 

@@ -25,6 +25,11 @@ extension Agent {
     /// Where nobody watches the links.
     private static let unknownLink = "unknown"
 
+    /// What connections moved after the last request that used them: farewells, tickets, late acknowledgements.
+    func countLeftover(over uplink: Uplink?) {
+        count(environment.takeLeftover(), for: .hello, over: uplink)
+    }
+
     /// Puts on flash what was counted. What cannot be stored now is tried again with what comes next.
     func saveUsage() {
         around.usageWake?.cancel()
@@ -90,16 +95,9 @@ extension Agent {
         var shown = LinkBudgets()
         let all = around.book.budgets(of: link.name, limits, at: environment.time.now())
         var rest = all[...]
-        if limits.dayBytes != nil { shown.day = rest.popFirst().map(BudgetUse.init) }
-        if limits.monthBytes != nil { shown.month = rest.popFirst().map(BudgetUse.init) }
+        if limits.dayBytes != nil { shown.day = rest.popFirst().map({ BudgetUse($0) }) }
+        if limits.monthBytes != nil { shown.month = rest.popFirst().map({ BudgetUse($0) }) }
         return shown
-    }
-}
-
-extension BudgetUse {
-    fileprivate init(_ budget: Budget) {
-        self.init(
-            used: Int64(budget.used), limit: Int64(budget.limit), level: budget.level.rawValue, resetsAt: budget.resetsAt)
     }
 }
 
