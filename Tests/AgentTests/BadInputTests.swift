@@ -100,8 +100,9 @@ struct BadInputTests {
         (#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":2}}"#, 409, "exists"),
         (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":99}"#, 409, "version-mismatch"),
         (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":0}"#, 409, "version-mismatch"),
-        (#"{"entity":"audits","record_id":"gone","action":"update","data":{"n":2}}"#, 404, "not-found"),
-        (#"{"entity":"audits","record_id":"gone","action":"delete"}"#, 404, "not-found"),
+        (#"{"entity":"audits","record_id":"gone","action":"update","data":{"n":2}}"#, 409, "deleted"),
+        (#"{"entity":"audits","record_id":"gone","action":"delete"}"#, 409, "deleted"),
+        (#"{"entity":"audits","record_id":"never","action":"delete"}"#, 404, "not-found"),
     ])
     func records(_ body: String, _ status: Int, _ code: String) async throws {
         let stand = try await AgentStand.start()

@@ -83,7 +83,9 @@ extension Agent {
             answer(try work(reads, now))
         } completion: { [self] result in
             switch result {
-            case .success(let answer): call.answer(answer)
+            case .success(let answer):
+                call.answer(answer)
+                if let code = answer.problemCode { assumeIsolated { $0.observed.refusals[code, default: 0] += 1 } }
             case .failure(let error): assumeIsolated { $0.refuse(call, error) }
             }
         }

@@ -41,7 +41,7 @@ extension Agent {
     var linkItems: [LinkItem] {
         let now = environment.time.now()
         let connectivity = around.connectivity
-        return connectivity.links.map { link in
+        return shownLinks.map { link in
             let isUplink = link.name == connectivity.uplink?.name
             var item = LinkItem(
                 name: link.name, kind: link.kind.rawValue, state: isUplink ? uplinkState(link) : link.state.rawValue,
@@ -54,6 +54,18 @@ extension Agent {
                 item.expiresAt = now.wall.advanced(by: now.instant.duration(to: expiresAt))
             }
             return item
+        }
+    }
+
+    /// What could carry the sync. The machine's own insides (loopback, container ends, queueing devices) only while they do.
+    var shownLinks: [JudgedLink] {
+        let connectivity = around.connectivity
+        return connectivity.links.filter { link in
+            switch link.kind {
+            case .loopback: link.name == connectivity.uplink?.name
+            case .virtual: link.isUsable || link.name == connectivity.uplink?.name
+            default: true
+            }
         }
     }
 

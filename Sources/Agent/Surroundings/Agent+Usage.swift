@@ -82,7 +82,7 @@ extension Agent {
     }
 
     private func ledgerBudgets(link: String?) -> [LedgerAnswer.Budget] {
-        around.connectivity.links.filter { link == nil || link == $0.name }.compactMap { judged in
+        shownLinks.filter { link == nil || link == $0.name }.compactMap { judged in
             let budgets = budgets(of: judged)
             return budgets.isEmpty ? nil : LedgerAnswer.Budget(link: judged.name, budgets)
         }

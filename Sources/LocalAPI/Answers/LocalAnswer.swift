@@ -8,6 +8,8 @@ package struct LocalAnswer: Hashable, Sendable {
     /// Besides Content-Type and Content-Length, which follow from the rest.
     package var headers: HTTPHeaders
     package var body: [UInt8]
+    /// Of a refusal: its code, for whoever counts them.
+    package var problemCode: String?
 
     package init(
         _ status: Int, contentType: String? = LocalAnswer.json, headers: HTTPHeaders = [], body: [UInt8] = []

@@ -107,8 +107,10 @@ extension Problem {
         var headers: HTTPHeaders = []
         if let allow = members["allow"]?.array { headers["Allow"] = allow.compactMap(\.text).joined(separator: ", ") }
         if let retryAfter { headers["Retry-After"] = String(retryAfter) }
-        return LocalAnswer(
+        var answer = LocalAnswer(
             status, contentType: LocalProblem.contentType, headers: headers,
             body: json(prefix: Problem.localPrefix).bytes)
+        answer.problemCode = code
+        return answer
     }
 }

@@ -130,7 +130,13 @@ package struct LinkWatch: Sendable {
     }
 
     private mutating func arrive(now: Instant) -> [Event] {
-        phase = survey.uplinkIndex.map { .rising(index: $0, until: now.advanced(by: upDebounce)) } ?? .absent
+        guard let index = survey.uplinkIndex else {
+            phase = .absent
+            return []
+        }
+        // The way to a hub on this very machine does not flap.
+        let isLoopback = survey.links.contains { $0.index == index && $0.kind == .loopback }
+        phase = .rising(index: index, until: isLoopback ? now : now.advanced(by: upDebounce))
         return []
     }
 
