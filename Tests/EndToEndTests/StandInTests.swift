@@ -6,13 +6,14 @@ extension EndToEnd {
     /// Somebody else where the hub should be.
     @Suite("In the hub's place", .disabled(if: Namespaces.obstacle != nil, Comment(rawValue: Namespaces.obstacle ?? "")))
     struct StandInTests {
-        @Test("A captive portal is recognised however it answers and is offered neither work nor credentials; without it work goes")
-        func portals() async throws {
-            // Each waits half a minute for the probe that finds the portal gone.
+        @Test("A captive portal, and a machine that never answers, get neither work nor credentials; what waited goes when they are gone")
+        func standIns() async throws {
+            // Side by side: a portal is looked at again after half a minute only, and a silent machine waited for.
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for manner in ["page", "redirect", "empty"] {
                     group.addTask { try await portal(manner) }
                 }
+                group.addTask { try await silence() }
                 try await group.waitForAll()
             }
         }
@@ -44,8 +45,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("A hub that accepts and never answers holds work back, loses none, and gets it once it answers again")
-        func stalled() async throws {
+        /// Accepts, and never says a word.
+        private func silence() async throws {
             try await FieldStand.with([.wan]) { stand in
                 try await stand.enqueue(1, .critical)
                 try await stand.untilHubHas(1)
