@@ -24,10 +24,14 @@ extension EndToEnd {
                 try await stand.network.pull(cable)
                 try await stand.until("offline") { $0.connectivity.state == "offline" }
                 try await stand.standIn(manner)
-                let waiting = try await stand.enqueue(1, .critical)
+                // Critical work does not wait for the probe: this may be tried before the portal is known, and fail at TLS.
+                try await stand.enqueue(1, .critical)
                 try await stand.network.plug(cable)
-                let status = try await stand.until("captive by \(manner)") { $0.connectivity.state == "captive" }
+                try await stand.until("captive by \(manner)") { $0.connectivity.state == "captive" }
+                let waiting = try await stand.enqueue(2, .critical)
+                let status = try await stand.until("a deferral by \(manner)") { !$0.outbox.deferred.isEmpty }
                 #expect(status.outbox.deferred.map(\.reason) == ["captive"], "\(manner)")
+                #expect(status.outbox.open == 2, "\(manner)")
                 if manner == "redirect" { #expect(status.connectivity.portalURL == "http://login.example/") }
                 #expect(try await stand.ask("why", waiting).object?["reason"]?.text == "captive", "\(manner)")
                 #expect(try await stand.agentctl("status").text.contains("portal"), "\(manner)")
@@ -41,7 +45,8 @@ extension EndToEnd {
 
                 try await stand.endStandIn()
                 try await stand.until("online without the portal") { $0.connectivity.state == "online" }
-                try await stand.untilHubHas(1)
+                try await stand.untilHubHas(2)
+                #expect(try await stand.hubRecords("readings").count == 2, "\(manner)")
             }
         }
 
