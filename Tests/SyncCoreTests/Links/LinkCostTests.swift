@@ -103,7 +103,7 @@ struct LinkCostTests {
         let vlan = LinkFacts.sample("br0.7", index: 7, infoKind: "vlan").with { $0.lowerIndex = 5 }
         #expect(survey([bridge, port, vlan]).link(named: "br0.7")?.cost == LinkCost(isMetered: false, evidence: .lower))
         let loop = [vlan.with { $0.lowerIndex = 8 }, vlan.with { ($0.name, $0.index, $0.lowerIndex) = ("b", 8, 7) }]
-        #expect(survey(loop).links.allSatisfy(\.cost.isMetered))
+        #expect(survey(loop).links.allSatisfy { $0.cost.isMetered })
     }
 
     private func survey(_ links: [LinkFacts]) -> LinkSurvey {
