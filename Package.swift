@@ -108,7 +108,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
-        .testTarget(name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI"], swiftSettings: strict),
+        // Stands in the hub's place in a network namespace that a test has made.
+        .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
+        .testTarget(
+            name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI", "standin"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

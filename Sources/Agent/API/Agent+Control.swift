@@ -130,7 +130,8 @@ extension Agent {
         }
     }
 
-    /// Reads the files anew and puts what can be changed into force at once; work under way goes on.
+    /// Reads the files anew and puts what can be changed into force at once; work under way goes on. The power supply is read
+    /// anew as well: many gauges never say that something changed.
     ///
     /// - Throws: What is wrong with them. The old configuration stays in force then, and status says so.
     @discardableResult
@@ -147,6 +148,8 @@ extension Agent {
         configurationError = nil
         loaded = new
         loaded.configuration = change.inForce
+        // Whoever asks to read everything again also means what the kernel may have been silent about.
+        watchPower()
         guard !change.changed.isEmpty else {
             log.notice("configuration read again, nothing changed")
             return change
@@ -168,7 +171,6 @@ extension Agent {
         handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
-        watchPower()
         review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity

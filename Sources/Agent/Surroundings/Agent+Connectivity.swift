@@ -22,6 +22,20 @@ extension Agent {
         environment.power?.stop()
     }
 
+    private func see(_ table: LinkTable) {
+        let before = around.connectivity.uplink.flatMap { uplink in
+            around.connectivity.links.first { $0.name == uplink.name }
+        }
+        feed(.links(table))
+        guard let before, let now = around.connectivity.links.first(where: { $0.index == before.index }) else { return }
+        // The link may be back before its loss counts, but what was connected from an address that is gone hears nothing any
+        // more, and would hang for as long as its deadlines.
+        guard !Set(before.addresses).isSubset(of: now.addresses) else { return }
+        log.info("an address of the uplink is gone", metadata: ["link": "\(before.name)"])
+        environment.closeIdleConnections()
+        call?.cancel()
+    }
+
     func feed(_ event: Connectivity.Event) {
         guard !hasStopped, environment.links != nil else { return }
         perform(around.connectivity.handle(event, now: environment.time.now().instant))

@@ -138,6 +138,24 @@ bench_relay *bench_relay_start(uint16_t target_port, uint16_t *port, bench_failu
 bench_relay_counts bench_relay_read(bench_relay *relay);
 void bench_relay_stop(bench_relay *relay);
 
+// MARK: Links (Network.c)
+
+/// Moves this process, which must not have made a thread yet, into an empty network namespace of its own; without root, into
+/// a user namespace as well, where it is user 0.
+int bench_own_network(bench_failure *failure);
+
+/// Opens a socket in the network namespace of another process, to switch links there.
+int bench_link_socket(pid_t pid, int *descriptor, bench_failure *failure);
+
+/// Switches a link on or off. `at` gets the moment just before.
+int bench_link_switch(int descriptor, const char *name, int on, uint64_t *at, bench_failure *failure);
+
+/// Connects, shakes hands and asks once, on a connection of its own; the time is that until TLS stood: a round trip for TCP,
+/// and the handshake.
+int bench_handshake_floor(const char *url, const char *ca_file, uint64_t *nanoseconds, bench_failure *failure);
+
+uint64_t bench_now(void);
+
 // MARK: Processes (Process.c)
 
 /// Starts a program with standard error in `log_path`. It dies with the calling thread, so start children from the main

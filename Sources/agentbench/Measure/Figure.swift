@@ -18,12 +18,15 @@ struct Figure {
     enum Goal {
         case atMost(Double)
         case atLeast(Double)
+        /// No more than this above the floor, in the figure's unit.
+        case aboveFloor(Double)
     }
 
     struct Round {
         var floor: Double
         var agent: Double
         var ratio: Double { floor > 0 ? agent / floor : 0 }
+        var excess: Double { agent - floor }
     }
 
     let id: String
@@ -52,8 +55,11 @@ struct Figure {
     /// The median of the rounds' ratios, not the ratio of the medians: the two sides of a round met the same disk.
     var ratio: Double { median(rounds.map(\.ratio)) }
 
+    var excess: Double { median(rounds.map(\.excess)) }
+
     var isMet: Bool? {
         switch goal {
+        case .aboveFloor(let limit): excess <= limit
         case .atMost(let limit): ratio <= limit
         case .atLeast(let limit): ratio >= limit
         case nil: nil

@@ -16,13 +16,18 @@ final class AgentUnderTest {
     ///
     /// - Parameter program: `nil`: `agentd` next to this program.
     /// - Parameter token: The hub's token for the device `bench`.
-    init(program: String?, in folder: String, hubURL: String, token: String = "none", producers: Producers) throws {
+    /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
+    init(
+        program: String?, in folder: String, hubURL: String, token: String = "none", issuer: String? = nil,
+        producers: Producers
+    ) throws {
         socketPath = "\(folder)/agent.sock"
         log = "\(folder)/log"
         try write(token + "\n", to: "\(folder)/token")
         let configuration = "\(folder)/agentd.yaml"
         try write(
-            AgentUnderTest.configuration(folder: folder, socket: socketPath, hubURL: hubURL, producers: producers),
+            AgentUnderTest.configuration(
+                folder: folder, socket: socketPath, hubURL: hubURL, issuer: issuer, producers: producers),
             to: configuration)
 
         let notify = "\(folder)/notify.sock"
@@ -63,13 +68,28 @@ final class AgentUnderTest {
     }
 
     /// The outbox as the agent counts it.
-    func outbox() throws -> StatusDocument.Outbox {
+    func outbox() throws -> StatusDocument.Outbox { try status().outbox }
+
+    func status() throws -> StatusDocument {
         let text = try call("GET", "/v1/status")
         // What is no JSON is no status either.
         guard let json = try? JSONReader.read(text), let status = StatusDocument(json) else {
             throw BenchError("this is no status of an agent: \(text.prefix(200))")
         }
-        return status.outbox
+        return status
+    }
+
+    /// Asks until it is so, for a minute at most.
+    func wait(until isSo: (StatusDocument) -> Bool) throws {
+        let end = ContinuousClock.now + .seconds(60)
+        while true {
+            let status = try status()
+            if isSo(status) { return }
+            guard ContinuousClock.now < end else {
+                throw BenchError("the agent stays \(status.connectivity.state), with \(status.outbox.open) mutations open")
+            }
+            _ = poll(nil, 0, 20)
+        }
     }
 
     /// Adds what the agent itself said to an error that `body` throws.
@@ -88,7 +108,9 @@ final class AgentUnderTest {
         _ = bench_stop(pid, SIGTERM, 20_000)
     }
 
-    private static func configuration(folder: String, socket: String, hubURL: String, producers: Producers) -> String {
+    private static func configuration(
+        folder: String, socket: String, hubURL: String, issuer: String?, producers: Producers
+    ) -> String {
         // One app with one rate for all: what is measured is the agent, not its limits.
         let rules = ([geteuid()] + producers.users).map { user in
             "  - { user: \"\(user)\", role: \(user == geteuid() ? "admin" : "enqueue"), app: bench, rate: 100000 }"
@@ -97,7 +119,7 @@ final class AgentUnderTest {
             hub:
               url: \(hubURL)
               device: bench
-              token_file: \(folder)/token
+              token_file: \(folder)/token\(issuer.map { "\n  ca_file: \($0)" } ?? "")
             socket: { path: \(socket), mode: "0600" }
             access:
             \(rules.joined(separator: "\n"))

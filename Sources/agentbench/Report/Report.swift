@@ -36,7 +36,7 @@ struct Report {
             table.add([
                 figure.title, "\(figure.agentMedian.short) \(figure.unit.rawValue)",
                 "\(figure.floorMedian.short) \(figure.unit.rawValue)",
-                figure.ratio.fixed(2), figure.goal.map(Report.text) ?? "-",
+                figure.ratio.fixed(2), figure.goal.map { Report.text(of: $0, figure.unit) } ?? "-",
                 figure.isMet.map { $0 ? "met" : "MISSED" } ?? "", figure.floor,
             ])
         }
@@ -58,8 +58,9 @@ struct Report {
         return parts.joined(separator: "\n\n")
     }
 
-    private static func text(of goal: Figure.Goal) -> String {
+    private static func text(of goal: Figure.Goal, _ unit: Figure.Unit) -> String {
         switch goal {
+        case .aboveFloor(let limit): "<= floor + \(limit.short) \(unit.rawValue)"
         case .atMost(let limit): "<= \(limit.fixed(1))"
         case .atLeast(let limit): ">= \(limit.fixed(1))"
         }
@@ -94,6 +95,9 @@ struct Report {
         switch figure.goal {
         case .atMost(let limit): object["at_most"] = number(limit)
         case .atLeast(let limit): object["at_least"] = number(limit)
+        case .aboveFloor(let limit):
+            object["above_floor"] = number(figure.excess)
+            object["above_floor_at_most"] = number(limit)
         case nil: break
         }
         if let isMet = figure.isMet { object["met"] = .bool(isMet) }

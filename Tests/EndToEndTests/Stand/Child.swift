@@ -15,14 +15,21 @@ final class Child: Sendable {
     /// - Parameters:
     ///   - log: Gets standard error, and standard output unless `output` is given.
     ///   - output: The writing end for standard output; closed here.
-    init(_ arguments: [String], environment: [String: String] = [:], log: String, output: Int32? = nil) throws {
+    ///   - input: The reading end for standard input, which is empty otherwise; closed here.
+    init(
+        _ arguments: [String], environment: [String: String] = [:], log: String, output: Int32? = nil, input: Int32? = nil
+    ) throws {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
         posix_spawn_file_actions_addopen(&actions, 2, log, O_CREAT | O_WRONLY | O_APPEND, 0o600)
         posix_spawn_file_actions_adddup2(&actions, output ?? 2, 1)
-        defer { if let output { close(output) } }
+        defer { for end in [output, input] { if let end { close(end) } } }
 
         let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0.key)=\($0.value)" }
         let argumentList = arguments.map { strdup($0) } + [nil]

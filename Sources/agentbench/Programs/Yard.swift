@@ -1,0 +1,132 @@
+import CBenchFloors
+import FoundationEssentials
+import Glibc
+
+/// A hub in a network namespace of its own, at the other end of a cable that can be pulled. It speaks TLS with a certificate
+/// made for it, and says which requests it answered.
+final class Yard {
+    /// On no network of the cable, so that a route leads there, as to any hub.
+    static let address = "198.51.100.9"
+    private static let port = 7433
+    /// The cable's ends, here and there.
+    private static let (near, far) = ("wan0", "wan0h")
+
+    let url = "https://\(Yard.address):\(Yard.port)"
+    let certificate: String
+    private(set) var token = ""
+    private let pid: pid_t
+    private let output: Int32
+    private let log: String
+    private var links: Int32 = -1
+
+    /// What keeps this from working here, in a word; `nil`: nothing.
+    static var obstacle: String? {
+        for (program, package) in [("ip", "iproute2"), ("unshare", "util-linux"), ("openssl", "openssl")]
+        where path(program) == nil {
+            return "\(package) is missing"
+        }
+        return nil
+    }
+
+    /// - Precondition: This process is in a network namespace of its own (`bench_own_network`).
+    init(agenthub: String?, in folder: String) throws {
+        let program = try agenthub ?? neighbour("agenthub")
+        log = "\(folder)/log"
+        certificate = "\(folder)/hub.pem"
+        try Yard.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                "-subj", "/CN=hub", "-addext", "subjectAltName=IP:\(Yard.address)", "-keyout", "\(folder)/hub.key", "-out",
+                certificate,
+            ], log: log)
+        // Addresses first: the hub binds to one. What it says about requests is on standard error.
+        let script = """
+            ip link set lo up && ip addr add \(Yard.address)/32 dev lo && \
+            exec "$0" serve --data "$1" --listen \(Yard.address):\(Yard.port) --tls-cert "$1/hub.pem" --tls-key "$1/hub.key" \
+            --verbose 2>&1
+            """
+        var descriptor: Int32 = -1
+        pid = try start(
+            [Yard.path("unshare") ?? "", "-n", "/bin/sh", "-c", script, program, folder], log: log, output: &descriptor)
+        output = descriptor
+        do {
+            token = try Yard.token(program, folder, log)
+            try waitFor("listening on", doing: "agenthub")
+            try Yard.run(["ip", "link", "set", "lo", "up"], log: log)
+            try Yard.run(
+                ["ip", "link", "add", Yard.near, "type", "veth", "peer", "name", Yard.far, "netns", String(pid)], log: log)
+            try Yard.run(["ip", "addr", "add", "10.71.0.2/24", "dev", Yard.near], log: log)
+            try Yard.run(["nsenter", "-n", "-t", String(pid), "ip", "addr", "add", "10.71.0.1/24", "dev", Yard.far], log: log)
+            try checked("links") { bench_link_socket(pid, &links, $0) }
+            try plug()
+            try Yard.run(["ip", "link", "set", Yard.near, "up"], log: log)
+            try Yard.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
+        } catch {
+            stop()
+            throw BenchError("\(error)\n\(tail(of: log))")
+        }
+    }
+
+    /// - Returns: The moment just before the link came up, as `bench_now` counts.
+    @discardableResult
+    func plug() throws -> UInt64 {
+        var moment: UInt64 = 0
+        try checked("link up") { bench_link_switch(links, Yard.far, 1, &moment, $0) }
+        return moment
+    }
+
+    func pull() throws {
+        var moment: UInt64 = 0
+        try checked("link down") { bench_link_switch(links, Yard.far, 0, &moment, $0) }
+    }
+
+    /// Nanoseconds from nothing to a connection with TLS: the median of some.
+    func handshake() throws -> Double {
+        let times = try (0..<5).map { _ in
+            var time: UInt64 = 0
+            try checked("handshake floor") { bench_handshake_floor("\(url)/healthz", certificate, &time, $0) }
+            return Double(time)
+        }
+        return median(times)
+    }
+
+    /// Waits until the hub says that it answered such a request.
+    ///
+    /// - Returns: The moment at which it said so.
+    @discardableResult
+    func waitFor(_ words: String, doing: String) throws -> UInt64 {
+        while true {
+            let line = try readLine(output, of: pid, doing: doing)
+            let moment = bench_now()
+            if line.contains(words) { return moment }
+        }
+    }
+
+    func stop() {
+        _ = bench_stop(pid, SIGTERM, 20_000)
+        close(output)
+        if links >= 0 { close(links) }
+        // The cable went with the namespace of its far end.
+    }
+
+    private static func token(_ program: String, _ folder: String, _ log: String) throws -> String {
+        var descriptor: Int32 = -1
+        let pid = try start([program, "token", "add", "bench", "--data", folder], log: log, output: &descriptor)
+        defer {
+            _ = bench_stop(pid, 0, 10_000)
+            close(descriptor)
+        }
+        return try readLine(descriptor, of: pid, doing: "agenthub token add")
+    }
+
+    private static func run(_ command: [String], log: String) throws {
+        guard let program = path(command[0]) else { throw BenchError("\(command[0]) is not installed") }
+        let pid = try start([program] + command.dropFirst(), log: log)
+        let status = bench_stop(pid, 0, 20_000)
+        guard status == 0 else { throw BenchError("\(command.joined(separator: " ")) failed\n\(tail(of: log))") }
+    }
+
+    private static func path(_ program: String) -> String? {
+        ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map { "\($0)/\(program)" }.first { access($0, X_OK) == 0 }
+    }
+}

@@ -1,0 +1,72 @@
+import LocalAPI
+import SyncCore
+import Testing
+
+extension EndToEnd {
+    @Suite("Power and bytes", .disabled(if: Namespaces.obstacle != nil, Comment(rawValue: Namespaces.obstacle ?? "")))
+    struct PowerTests {
+        @Test("A low battery holds everything back until it is charged enough or plugged in")
+        func battery() async throws {
+            try await FieldStand.with([.wan]) { stand in
+                try await stand.power(charge: 100, isPlugged: false)
+                try await stand.until("a full battery") { $0.power?.percent == 100 && $0.power?.level == "ok" }
+                try await stand.enqueue(1, .critical)
+                try await stand.untilHubHas(1)
+
+                try await stand.power(charge: 10, isPlugged: false)
+                try await stand.until("a low battery") { $0.power?.level == "low" }
+                let waiting = try await stand.enqueue(2, .critical)
+                try await stand.enqueue(3)
+                let status = try await stand.until("two deferrals") { $0.outbox.deferred.count == 2 }
+                #expect(status.outbox.deferred.allSatisfy { $0.reason == "low_battery" })
+                #expect(try await stand.ask("why", waiting).object?["reason"]?.text == "low_battery")
+
+                // Above the threshold, and not yet by the margin.
+                try await stand.power(charge: 16, isPlugged: false)
+                try await stand.until("the new charge") { $0.power?.percent == 16 }
+                #expect(try await stand.status().outbox.deferred.map(\.reason) == ["low_battery", "low_battery"])
+                #expect(try await stand.hubMutations("applied") == 1)
+                try await stand.power(charge: 40, isPlugged: false)
+                try await stand.untilHubHas(3)
+
+                try await stand.power(charge: 10, isPlugged: false)
+                try await stand.until("a low battery again") { $0.power?.level == "low" }
+                try await stand.enqueue(4, .critical)
+                try await stand.until("a deferral") { $0.outbox.deferred.map(\.reason) == ["low_battery"] }
+                #expect(try await stand.hubMutations("applied") == 3)
+                try await stand.power(charge: 10, isPlugged: true)
+                try await stand.untilHubHas(4)
+                #expect(try await stand.status().power?.level == "ok")
+            }
+        }
+
+        @Test("The byte ledger of a full sync over TLS is within two per cent of what the interface counts")
+        func ledger() async throws {
+            try await FieldStand.with([.wan]) { stand in
+                let before = try await stand.network.counters(.wan)
+                let earlier = try await counted(stand)
+                // What goes up as a record comes down again as one.
+                for number in 1...40 { try await stand.enqueue(number, .normal, padding: 100_000, entity: "work_orders") }
+                try await stand.untilHubHas(40)
+                let output = try await stand.agentctl("sync", "--wait", "--force")
+                #expect(output.status == 0, "\(output.talk)")
+                try await stand.until("everything settled") { $0.outbox.open == 0 && $0.isResting }
+
+                let interface = (try await stand.network.counters(.wan) - before).aboveEthernet
+                let ledger = try await counted(stand) - earlier
+                #expect(interface > 2_000_000)
+                let share = Double(ledger - interface) / Double(interface)
+                print("byte ledger \(ledger), interface \(interface), \(share * 100) % off")
+                #expect(abs(share) <= 0.02, "the ledger has \(ledger) bytes, the interface \(interface)")
+            }
+        }
+
+        /// Up and down, all purposes.
+        private func counted(_ stand: FieldStand) async throws -> Int64 {
+            let items = try await stand.ask("ledger", "--link", Namespaces.Cable.wan.name).object?["items"]?.array ?? []
+            return items.reduce(0) { sum, item in
+                sum + (item.object?["up"]?.int ?? 0) + (item.object?["down"]?.int ?? 0)
+            }
+        }
+    }
+}

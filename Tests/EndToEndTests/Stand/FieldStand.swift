@@ -1,0 +1,290 @@
+import Foundation
+import Glibc
+import LocalAPI
+import SyncCore
+import SyncLinux
+
+/// A hub and an agent in network namespaces of their own, with cables between them, and a power supply made of files.
+///
+/// The hub speaks TLS, as it must to an agent that is not on its machine. Beside it another one answers the probe on port 80
+/// in plain HTTP, as a proxy in front of a hub does. What arrived is asked of the hub and of the kernel, never of the agent.
+actor FieldStand {
+    let folder: String
+    nonisolated let network: Namespaces
+    nonisolated let client: AgentClient
+    private let transport: CurlTransport
+    private var hub: Child?
+    private var probeHub: Child?
+    private var agent: Child?
+    private var standIn: Child?
+
+    static let port = 7433
+
+    /// Runs `body` with the hub ready and the cables laid, the default route over the first of them, and the agent online.
+    /// When `body` throws, the ends of the logs go with the error.
+    static func with(_ cables: [Namespaces.Cable], _ body: (FieldStand) async throws -> Void) async throws {
+        let stand = try await FieldStand()
+        do {
+            for cable in cables { try await stand.network.lay(cable) }
+            if let first = cables.first { try await stand.network.route(over: first) }
+            try await stand.startHub()
+            try await stand.startAgent()
+            try await stand.until("online at the start") { $0.connectivity.state == "online" }
+            try await body(stand)
+        } catch {
+            let logs = await stand.logs()
+            await stand.takeDown()
+            throw StandError("\(error)\n\(logs)")
+        }
+        await stand.takeDown()
+    }
+
+    private init() async throws {
+        var template = Array("/tmp/edge-sync.XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw StandError("mkdtemp: \(String(cString: strerror(errno)))") }
+        folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        network = try await Namespaces(in: folder)
+        transport = try CurlTransport(name: "stand", idleConnections: 4)
+        client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")
+        for name in ["hub", "probe-hub", "sys/class/power_supply"] {
+            try FileManager.default.createDirectory(atPath: "\(folder)/\(name)", withIntermediateDirectories: true)
+        }
+        // Tests/EndToEndTests/Stand/FieldStand.swift: the tests are three steps up.
+        let tests = (0..<3).reduce(URL(fileURLWithPath: #filePath)) { path, _ in path.deletingLastPathComponent() }
+        for name in ["issuer.pem", "hub.pem", "hub.key"] {
+            let file = tests.appendingPathComponent("HubServerTests/Certificates/\(name)").path
+            try write(try String(contentsOfFile: file, encoding: .utf8), to: name)
+        }
+        try write(FieldStand.entities, to: "entities.yaml")
+    }
+
+    // MARK: The hub's side
+
+    func startHub() async throws {
+        hub = try await start(
+            [
+                Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "\(Namespaces.hubAddress):\(FieldStand.port)",
+                "--tls-cert", "\(folder)/hub.pem", "--tls-key", "\(folder)/hub.key", "--entities", "\(folder)/entities.yaml",
+            ], log: "hub.log")
+        probeHub = try await start(
+            [
+                Programs.agenthub, "serve", "--data", "\(folder)/probe-hub", "--listen", "\(Namespaces.hubAddress):80",
+            ], log: "probe-hub.log")
+    }
+
+    func stopHub() async {
+        await hub?.stop()
+        await probeHub?.stop()
+        (hub, probeHub) = (nil, nil)
+    }
+
+    /// Puts somebody else in the hub's place, on both ports (Tests/standin).
+    func standIn(_ manner: String) async throws {
+        await stopHub()
+        standIn = try await start([Programs.standin, manner, "80", String(FieldStand.port)], log: "standin.log")
+    }
+
+    /// Puts the hub back.
+    func endStandIn() async throws {
+        await standIn?.stop(SIGKILL)
+        standIn = nil
+        try await startHub()
+    }
+
+    /// Everything that was sent to whoever stood in the hub's place.
+    var standInLog: String { (try? String(contentsOfFile: "\(folder)/standin.log", encoding: .utf8)) ?? "" }
+
+    /// Starts a program in the yard and waits for its first line.
+    private func start(_ command: [String], log: String) async throws -> Child {
+        let pipe = try LinePipe()
+        let child = try Child(network.entering(.yard) + command, log: "\(folder)/\(log)", output: pipe.writingEnd)
+        guard await pipe.line() != nil else {
+            await child.stop(SIGKILL)
+            throw StandError("\(command[0]) did not say that it is ready")
+        }
+        return child
+    }
+
+    /// Counters of `agenthub stats --json`.
+    func hubMutations(_ name: String) async throws -> Int64 {
+        let stats = try JSONReader.read(try await hubCommand("stats", "--json"))
+        return stats.object?["mutations"]?.object?[name]?.int ?? -1
+    }
+
+    /// The hub's documents of an entity.
+    func hubRecords(_ entity: String) async throws -> [JSONObject] {
+        try await hubCommand("export", entity).split(separator: "\n").compactMap {
+            try JSONReader.read(String($0)).object?["data"]?.object
+        }
+    }
+
+    private func hubCommand(_ arguments: String...) async throws -> String {
+        let output = try await Child.run([Programs.agenthub] + arguments + ["--data", "\(folder)/hub"], in: folder)
+        guard output.status == 0 else {
+            throw StandError("agenthub \(arguments.joined(separator: " ")): \(output.status) \(output.talk)")
+        }
+        return output.text
+    }
+
+    // MARK: The agent
+
+    private func startAgent() async throws {
+        try write(try await hubCommand("token", "add", "field"), to: "token")
+        try write(configuration, to: "agentd.yaml")
+        let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
+        let child = try Child(
+            network.entering(.field) + [Programs.agentd, "--config", "\(folder)/agentd.yaml"],
+            environment: ["NOTIFY_SOCKET": readiness.path], log: "\(folder)/agent.log")
+        agent = child
+        try await readiness.ready(child)
+    }
+
+    var isAgentRunning: Bool { agent?.isRunning == true }
+
+    /// Enqueues one reading, or a record of another entity, with this number.
+    ///
+    /// - Parameter padding: More bytes, which no gzip makes smaller than half.
+    /// - Returns: Its id.
+    @discardableResult
+    func enqueue(
+        _ number: Int, _ priority: Priority = .normal, padding: Int = 0, entity: String = "readings"
+    ) async throws -> String {
+        var data: JSONObject = ["n": .int(number)]
+        if padding > 0 {
+            data["noise"] = .string(String(decoding: (0..<padding).map { _ in Self.digits.randomElement() ?? 0x30 }, as: UTF8.self))
+        }
+        let mutation = NewMutation(.create, EntityName(trusted: entity), nil, data: data, priority: priority)
+        return try await client.enqueue(mutation).value.id.text
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    func agentctl(_ arguments: String...) async throws -> Output {
+        try await Child.run([Programs.agentctl] + arguments, environment: ["AGENTD_SOCKET": "\(folder)/agent.sock"], in: folder)
+    }
+
+    /// `agentctl COMMAND --json`.
+    func ask(_ arguments: String...) async throws -> JSON {
+        let output = try await Child.run(
+            [Programs.agentctl] + arguments + ["--json"], environment: ["AGENTD_SOCKET": "\(folder)/agent.sock"], in: folder)
+        guard let json = try? JSONReader.read(output.text) else {
+            throw StandError("agentctl \(arguments.joined(separator: " ")): \(output.status) \(output.talk)")
+        }
+        return json
+    }
+
+    func status() async throws -> StatusDocument {
+        let json = try await ask("status")
+        guard let status = StatusDocument(json) else { throw StandError("this is no status: \(json)") }
+        return status
+    }
+
+    // MARK: Waiting
+
+    /// Far above what anything takes; only ends a test that would otherwise ask for ever.
+    private static let patience: Duration = .seconds(90)
+
+    /// Asks `agentctl status` until it is so.
+    @discardableResult
+    func until(_ what: String, _ isSo: (StatusDocument) -> Bool) async throws -> StatusDocument {
+        let end = ContinuousClock.now + Self.patience
+        while true {
+            let status = try await status()
+            if isSo(status) { return status }
+            guard ContinuousClock.now < end else {
+                throw StandError("never came: \(what); last \(status.connectivity.state), \(status.outbox)")
+            }
+        }
+    }
+
+    /// Asks the hub until that many mutations took effect.
+    func untilHubHas(_ count: Int64) async throws {
+        let end = ContinuousClock.now + Self.patience
+        while true {
+            let applied = try await hubMutations("applied")
+            if applied >= count { return }
+            guard ContinuousClock.now < end else { throw StandError("the hub has \(applied) of \(count) mutations") }
+        }
+    }
+
+    // MARK: The power supply
+
+    /// Files as sysfs has them, then the sign to read them: no uevent can be had without a device.
+    ///
+    /// - Parameter charge: In per cent; `nil`: no battery.
+    func power(charge: Int?, isPlugged: Bool) async throws {
+        let root = "sys/class/power_supply"
+        try write("Mains\n", to: "\(root)/AC/type")
+        try write(isPlugged ? "1\n" : "0\n", to: "\(root)/AC/online")
+        if let charge {
+            try write("Battery\n", to: "\(root)/BAT0/type")
+            try write("\(charge)\n", to: "\(root)/BAT0/capacity")
+            try write(isPlugged ? "Charging\n" : "Discharging\n", to: "\(root)/BAT0/status")
+        }
+        let output = try await agentctl("config", "reload")
+        guard output.status == 0 else { throw StandError("agentctl config reload: \(output.talk)") }
+    }
+
+    // MARK: Files
+
+    private static let entities = """
+        entities:
+          readings: { kind: event }
+          work_orders: { kind: record }
+
+        """
+
+    /// In the field's namespaces the agent and whoever started it are user 0.
+    private var configuration: String {
+        """
+        hub:
+          url: "https://\(Namespaces.hubAddress):\(FieldStand.port)"
+          device: field
+          token_file: "\(folder)/token"
+          ca_file: "\(folder)/issuer.pem"
+        socket: { path: "\(folder)/agent.sock", mode: "0600" }
+        access:
+          - { user: "0", role: admin, app: stand, rate: 100000 }
+        store: { path: "\(folder)/agent" }
+        links:
+          - { match: "wan*", metered: false }
+          - { match: "wwan*", metered: true }
+        power: { sysfs_root: "\(folder)/sys" }
+        probe: { timeout: 1s }
+        sync: { debounce: 0s, max_backoff: 1s }
+        \(FieldStand.entities)
+        """
+    }
+
+    private nonisolated func write(_ text: String, to name: String) throws {
+        let path = "\(folder)/\(name)"
+        let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        try FileManager.default.createDirectory(atPath: parent, withIntermediateDirectories: true)
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: NSNumber(value: 0o600)])
+        else { throw StandError("cannot write \(path)") }
+    }
+
+    private func takeDown() async {
+        await agent?.stop(SIGKILL)
+        await stopHub()
+        await standIn?.stop(SIGKILL)
+        await network.end()
+        transport.close()
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+
+    private func logs() -> String {
+        ["agent", "hub", "standin"].map { name in
+            let text = (try? String(contentsOfFile: "\(folder)/\(name).log", encoding: .utf8)) ?? ""
+            let end = text.split(separator: "\n").suffix(25).map { "  " + $0.prefix(300) }
+            return "the end of the \(name)'s log:\n" + end.joined(separator: "\n")
+        }.joined(separator: "\n")
+    }
+}
+
+extension StatusDocument {
+    /// No cycle is under way.
+    var isResting: Bool { sync.phase == "idle" && outbox.count(.inFlight) == 0 }
+}
