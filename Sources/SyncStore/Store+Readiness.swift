@@ -117,7 +117,7 @@ extension Store {
     /// meanwhile.
     func levelPriorities(of rid: Int64) throws(StoreError) {
         let waiting = try database.all(
-            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state = 0 ORDER BY seq DESC", .int(rid)
+            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state IN (0, 1) ORDER BY seq DESC", .int(rid)
         ) { row throws(StoreError) in OutboxRow(row) }
         var urgent = Priority.bulk
         for row in waiting {

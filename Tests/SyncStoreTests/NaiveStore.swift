@@ -53,10 +53,10 @@ struct NaiveStore {
         var hasChanged = true
         while hasChanged {
             hasChanged = false
-            for index in mutations.indices where mutations[index].state == .pending {
+            for index in mutations.indices where Self.isUnsettled(mutations[index].state) {
                 let mine = mutations[index]
                 let demand = mutations.filter { other in
-                    other.state == .pending
+                    Self.isUnsettled(other.state)
                         && ((mine.record != nil && other.record == mine.record && other.seq > mine.seq)
                             || (mine.group != nil && other.group == mine.group))
                 }.map(\.priority).min()
@@ -67,6 +67,8 @@ struct NaiveStore {
             }
         }
     }
+
+    private static func isUnsettled(_ state: MutationState) -> Bool { state == .pending || state == .inFlight }
 
     // MARK: - Claim
 

@@ -18,6 +18,8 @@ extension Agent {
 
     /// A cycle takes at most its 25 seconds and one round trip; a `Retry-After` may keep it from beginning for an hour.
     private static let cycleWaitMax: Duration = .seconds(60)
+    /// Without a link there is nothing to wait for; one that is just coming up takes about so long.
+    private static let linkWaitMax: Duration = .seconds(5)
 
     func sync(_ call: LocalCall) throws(Problem) {
         let body = try SyncBody.read(call.body)
@@ -29,6 +31,7 @@ extension Agent {
         }
         if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
         if body.waits { wait(call) }
+        feed(.wanted)
         handle(.requested(body.request))
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
     }
@@ -44,6 +47,33 @@ extension Agent {
             }
         }
         cycleWaiters.append(CycleWaiter(session: nil, number: number, call: call, timer: timer))
+        guard engine.reachability == .offline else { return }
+        executor.schedule(after: Self.linkWaitMax) { [weak self] in
+            self?.assumeIsolated { $0.answerHeldWaiters() }
+        }
+    }
+
+    /// No cycle can begin, and whoever waits for one is told why instead of being kept.
+    func answerHeldWaiters() {
+        guard engine.cycle == nil, case .defer(let wait) = engine.verdict(on: .critical, now: environment.time.now().wall),
+            [.offline, .captive, .degraded].contains(wait.reason)
+        else { return }
+        let deferred = Dictionary(
+            TrafficClass.allCases.compactMap { traffic -> (String, String)? in
+                guard case .defer(let wait) = engine.verdict(on: traffic, now: environment.time.now().wall) else { return nil }
+                return (traffic.name, wait.reason.rawValue)
+            }, uniquingKeysWith: { first, _ in first })
+        let answer = SyncAnswer(
+            cycle: "",
+            outcome: .init(
+                result: "deferred", detail: wait.reason.sentence, pushed: 0, pulled: 0, deferred: deferred, bytesUp: 0,
+                bytesDown: 0)
+        ).answer
+        for waiter in cycleWaiters where waiter.session == nil {
+            waiter.timer.cancel()
+            waiter.call.answer(answer)
+        }
+        cycleWaiters.removeAll { $0.session == nil }
     }
 
     func answerCycleWaiters(_ outcome: CycleOutcome) {

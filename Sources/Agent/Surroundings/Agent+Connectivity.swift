@@ -106,6 +106,7 @@ extension Agent {
         around.lastProbe = .init(at: environment.time.now().wall, result: outcome.word)
         log.debug("probe", metadata: ["result": "\(outcome.word)"])
         feed(.probed(nonce: nonce, outcome))
+        answerHeldWaiters()
     }
 
     private func askPortal(_ uri: String, _ interface: String) {

@@ -19,6 +19,8 @@ package struct Connectivity: Sendable {
         case portalSaid(CaptivePortal?, on: String)
         case contacted(HubContact)
         case busy(Bool)
+        /// An operator or an app asked for a sync.
+        case wanted
         /// The answer to ``Effect/resolve``, whatever it was; the addresses themselves go to the link monitor. A literal
         /// address is never asked for again.
         case resolved(isLiteral: Bool)
@@ -100,6 +102,7 @@ package struct Connectivity: Sendable {
             apply(machine.portalSaid(portal, on: interface, now: now), now: now, &effects)
         case .contacted(let contact): apply(machine.contacted(contact, now: now), now: now, &effects)
         case .busy(let isBusy): machine.isBusy = isBusy
+        case .wanted: machine.wanted(now: now)
         case .resolved(let isLiteral): (isResolving, self.isLiteral, resolvedAt, resolveAt) = (false, isLiteral, now, nil)
         case .timer: armedWake = nil
         }

@@ -193,6 +193,12 @@ package struct ReachabilityMachine: Sendable {
         return effects
     }
 
+    /// Somebody waits for a sync: whether the hub is back is worth a probe now.
+    package mutating func wanted(now: Instant) {
+        guard uplink != nil, canProbe, underWay == nil, !allowsAttempts else { return }
+        probeAt = now
+    }
+
     /// Time has passed.
     package mutating func tick(now: Instant) -> [Effect] {
         var effects: [Effect] = []

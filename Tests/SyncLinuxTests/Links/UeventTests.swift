@@ -53,18 +53,28 @@ struct UeventTests {
         "An event of a watched subsystem is heard, one of another is not",
         .enabled(if: canTrigger, "needs root and a writable sysfs"))
     func heard() async throws {
-        let heard = Gate(), count = Mutex(0), others = Mutex(0)
-        let power = try UeventMonitor { others.withLock { $0 += 1 } }
-        let monitor = try UeventMonitor(subsystems: ["net"]) {
-            count.withLock { $0 += 1 }
-            heard.open()
+        // The first call tells that it listens, and comes without an event.
+        let (begun, othersBegun, heard) = (Gate(), Gate(), Gate())
+        let count = Mutex(0), others = Mutex(0)
+        let power = try UeventMonitor {
+            others.withLock { $0 += 1 }
+            othersBegun.open()
         }
+        let monitor = try UeventMonitor(subsystems: ["net"]) {
+            let calls = count.withLock { count in
+                count += 1
+                return count
+            }
+            if calls == 1 { begun.open() } else { heard.open() }
+        }
+        await begun.pass()
+        await othersBegun.pass()
         try Data("change".utf8).write(to: URL(fileURLWithPath: "/sys/devices/virtual/net/lo/uevent"))
         await heard.pass()
         monitor.stop()
         power.stop()
-        #expect(count.withLock { $0 } >= 1)
-        #expect(others.withLock { $0 } == 0)
+        #expect(count.withLock { $0 } >= 2)
+        #expect(others.withLock { $0 } == 1)
     }
 }
 
