@@ -10,7 +10,7 @@ extension Agent {
     func startWatching() {
         environment.links?.watch(hubAddresses: []) { [weak self] table in
             guard let self else { return }
-            executor.loop.execute { self.assumeIsolated { $0.feed(.links(table)) } }
+            executor.loop.execute { self.assumeIsolated { $0.see(table) } }
         }
         watchPower()
         review()
