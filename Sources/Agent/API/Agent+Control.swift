@@ -201,6 +201,8 @@ extension Agent {
         handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
+        // The hub may be another one.
+        if environment.links != nil { resolveHub() }
         review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity

@@ -125,7 +125,8 @@ extension Agent {
         feed(.portalSaid(portal, on: interface))
     }
 
-    private func resolveHub() {
+    /// Of the hub as it is configured now; the answer may be long in coming.
+    func resolveHub() {
         guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
         resolve(loaded.configuration.hub.url.host) { [weak self] addresses, isLiteral in
             guard let self else { return }

@@ -1,4 +1,4 @@
-// The steps of a cycle: what follows from each answer of the store and of the hub.
+// The steps of a cycle, and what follows from each answer of the store.
 extension SyncEngine {
     /// A hello is due this long after the last one.
     static let helloInterval: Duration = .seconds(24 * 3600)
@@ -30,137 +30,6 @@ extension SyncEngine {
                 highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
             send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
         }
-    }
-
-    // MARK: Answers of the hub
-
-    mutating func answered(
-        _ call: UInt64, _ result: Result<HTTPResponse, TransportError>, sent: Instant, at moment: Moment,
-        _ effects: inout [SyncEffect]
-    ) {
-        guard call == lastCallID, let step = cycle?.step else { return }
-        let expectsThisCall: Bool
-        switch step {
-        case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id): expectsThisCall = id == call
-        default: expectsThisCall = false
-        }
-        guard expectsThisCall else { return }
-        switch result {
-        case .failure(let error):
-            count(error.traffic)
-            failed(HubReply.Refusal(.transport(error.code), error.description), at: moment, &effects)
-        case .success(let response):
-            count(response.traffic)
-            switch HubReply.read(response, now: moment.wall) {
-            case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
-            case .answered(let facts, let body):
-                note(facts, sent: sent, at: moment)
-                noteRate(facts, at: moment)
-                hubIs(.online, cause: "the hub answered", &effects)
-                if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
-                if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
-                cycle?.wasAnswered = true
-                do throws(ReplyError) {
-                    try understand(body, step, sent: sent, at: moment, &effects)
-                    breaker.answered()
-                    // Only an answer that made sense may say whose history ours is.
-                    if memory.epoch == nil { memory.epoch = facts.epoch }
-                } catch {
-                    let detail = "the hub's answer is not as agreed: \(error)"
-                    failed(HubReply.Refusal(.nonsense, detail, facts: facts), at: moment, &effects)
-                }
-            }
-        }
-    }
-
-    private mutating func understand(
-        _ body: [UInt8], _ step: Step, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
-    ) throws(ReplyError) {
-        switch step {
-        case .greeting:
-            let hello = try HelloMessages.readResponse(body)
-            if isOtherHistory(hello.epoch) { return epochChanged(to: hello.epoch, at: moment, &effects) }
-            if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
-            sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
-            pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
-            hubSpread = hello.spread
-            greetedAt = moment.instant
-            loadInFlight(at: moment, &effects)
-        case .settling(let batch, _):
-            let response = try results(body, of: batch)
-            endTrial(&effects)
-            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: false)
-            advance(to: .recordingSettled)
-            effects.append(.store(.applyResults(response.results, next: nil)))
-        case .pulling(let asked, _):
-            let response = try PullMessages.readResponse(body)
-            if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
-            try check(response, against: asked)
-            endTrial(&effects)
-            if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
-            let gone = response.errors.filter(\.isExpired).map(\.entity)
-            if gone.count < response.errors.count { cycle?.missedStreams = true }
-            // Until these are read afresh, nobody can say up to where we know everything.
-            if !gone.isEmpty { knownHead = nil }
-            advance(to: .applyingPull(next(response), restart: gone))
-            effects.append(.store(.applyPull(response)))
-        case .pushing(let batch, _):
-            let response = try results(body, of: batch)
-            endTrial(&effects)
-            noteOwnCommits(response)
-            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
-            // What was left without a verdict is still in flight: the next cycle settles it.
-            if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
-            let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
-            advance(to: .recordingResults(next: next?.leastPriority))
-            effects.append(.store(.applyResults(response.results, next: next)))
-        default: return
-        }
-    }
-
-    /// Results for keys that were not sent are left to the store, which ignores and counts them; a batch without a single
-    /// verdict of its own is no answer at all.
-    private func results(_ body: [UInt8], of batch: Batch) throws(ReplyError) -> PushResponse {
-        let response = try PushMessages.readResponse(body)
-        let sent = Set(batch.mutations.map(\.key))
-        guard response.results.contains(where: { sent.contains($0.key) }) else {
-            throw ReplyError("/results", "a result for at least one mutation that was sent")
-        }
-        return response
-    }
-
-    private mutating func check(_ response: PullResponse, against asked: [StreamPosition]) throws(ReplyError) {
-        let cursors = Dictionary(asked.map { ($0.entity, $0.cursor) }, uniquingKeysWith: { first, _ in first })
-        var seen: Set<EntityName> = []
-        var standsStill = false, moves = false
-        for (index, page) in response.pages.enumerated() {
-            guard let cursor = cursors[page.entity], seen.insert(page.entity).inserted else {
-                throw ReplyError("/streams/\(index)/entity", "an entity that was asked for, once")
-            }
-            guard page.records.count + page.deletions.count <= Limits.pullRecordsMax * 2 else {
-                throw ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
-            }
-            if page.cursor != cursor { moves = true } else if page.hasMore { standsStill = true }
-        }
-        for (index, error) in response.errors.enumerated() {
-            guard let cursor = cursors[error.entity], seen.insert(error.entity).inserted else {
-                throw ReplyError("/errors/\(index)/entity", "an entity that was asked for, once")
-            }
-            // Starting afresh is the answer to this; to a fresh start it would be a loop.
-            guard cursor != nil || !error.isExpired else {
-                throw ReplyError("/errors/\(index)", "a feed that can be read from its beginning")
-            }
-        }
-        // More to come and no cursor that moves is a loop as well: nobody would ever leave it. One stream alone may stand
-        // still, while another one fills the answers.
-        let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
-        cycle?.stuckPages = stuck
-        if stuck >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
-    }
-
-    /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.
-    private func next(_ response: PullResponse) -> [StreamPosition] {
-        (cycle?.unasked ?? []) + response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
     }
 
     // MARK: Answers of the store
@@ -238,7 +107,7 @@ extension SyncEngine {
         }
     }
 
-    private mutating func applied(
+    mutating func applied(
         _ summary: PullSummary, _ next: [StreamPosition], _ gone: [EntityName], at moment: Moment,
         _ effects: inout [SyncEffect]
     ) {
@@ -263,7 +132,7 @@ extension SyncEngine {
         pull(next, at: moment, &effects)
     }
 
-    private mutating func record(_ summary: ResultsSummary, at moment: Moment) {
+    mutating func record(_ summary: ResultsSummary, at moment: Moment) {
         let verdicts = summary.done + summary.rejected + summary.retried + summary.conflicted.count
         cycle?.verdicts = verdicts
         cycle?.outcome.pushed += summary.done
@@ -274,17 +143,17 @@ extension SyncEngine {
 
     /// What the store knows of all waiting mutations replaces what was known. A time that has passed is that of a mutation
     /// which waits for something else by now; that has its own wish.
-    private mutating func noteRetry(_ time: Timestamp?, at moment: Moment) {
+    mutating func noteRetry(_ time: Timestamp?, at moment: Moment) {
         timer.workIsDue(at: time.flatMap { $0 > moment.wall ? instant(of: $0, at: moment) : nil })
     }
 
     /// The boot time that will be when the wall clock shows `time`, if it does not step: then the store is asked again.
-    private func instant(of time: Timestamp, at moment: Moment) -> Instant {
+    func instant(of time: Timestamp, at moment: Moment) -> Instant {
         moment.instant.advanced(by: max(.zero, moment.wall.duration(to: time)))
     }
 
     /// Committed as sent before this point, so the hub can never have seen more of this replica than this says.
-    private mutating func noteSent(_ batch: Batch) {
+    mutating func noteSent(_ batch: Batch) {
         maxSentSeq = max(maxSentSeq, batch.maxSentSeq)
         ackedSeq = max(ackedSeq, batch.ackedSeq)
     }
@@ -299,7 +168,7 @@ extension SyncEngine {
         effects.append(.store(.loadInFlight(limits)))
     }
 
-    private mutating func pullOrPush(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func pullOrPush(at moment: Moment, _ effects: inout [SyncEffect]) {
         if pushesFirst {
             pushesFirst = false
             return push(at: moment, &effects)
@@ -315,21 +184,21 @@ extension SyncEngine {
         effects.append(.store(.loadInFlight(BatchLimits(mutations: 1, bytes: 1))))
     }
 
-    private mutating func loadStreams(_ effects: inout [SyncEffect]) {
+    mutating func loadStreams(_ effects: inout [SyncEffect]) {
         advance(to: .loadingStreams)
         effects.append(.store(.loadStreams))
     }
 
     /// A pull is spared when the hub said within the last minute that it has nothing newer than we do, and nobody asked
     /// for the news: who asks for a sync wants to see what others wrote just now.
-    private func needsPull(at moment: Moment) -> Bool {
+    func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
         return headSeenAt.duration(to: moment.instant) >= min(settings.policy.pullInterval, .seconds(60))
     }
 
     /// A link that costs something is pulled over when that is due, or somebody asks.
-    private func mayPull(under allowed: Allowance) -> Bool {
+    func mayPull(under allowed: Allowance) -> Bool {
         guard let terms = allowed.pull else { return false }
         return terms.entities == .all || cycle?.pullIsDue == true || cycle?.isRequested == true
     }
@@ -346,7 +215,7 @@ extension SyncEngine {
     }
 
     /// Asked before each page. What is left out is no news up to the hub's head, so it is not caught up with.
-    private mutating func mayPull(_ entity: EntityName, at moment: Moment) -> Bool {
+    mutating func mayPull(_ entity: EntityName, at moment: Moment) -> Bool {
         switch allowed(at: moment).pull?.entities {
         case .all: return true
         // Whoever may push may learn what became of it.
@@ -367,7 +236,7 @@ extension SyncEngine {
         effects.append(.store(.restartStreams(entities)))
     }
 
-    private mutating func push(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func push(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard cycle?.scope != .pull else { return keepHouse(at: moment, &effects) }
         // Before the claim: what is claimed counts as sent.
         if isHalted(at: moment) { return halt(at: moment, &effects) }
@@ -380,7 +249,7 @@ extension SyncEngine {
         effects.append(.store(.claim(limits)))
     }
 
-    private mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let batch {
             noteSent(batch)
             // The verdict may have changed while the store claimed it. It counts as sent, and is settled when it may go.
@@ -401,11 +270,11 @@ extension SyncEngine {
 
     /// Nothing may be sent any more: somebody paused, the link went down, or it costs too much now. Checked before every
     /// call, so that a cycle ends at its next step. Nothing failed; what is left is for the next cycle.
-    private func isHalted(at moment: Moment) -> Bool {
+    func isHalted(at moment: Moment) -> Bool {
         allowed(at: moment).isNothing
     }
 
-    private mutating func halt(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func halt(at moment: Moment, _ effects: inout [SyncEffect]) {
         if !conditions.hasLink {
             cycle?.outcome.error = "the link went down"
         } else if isPaused(at: moment) {
@@ -419,7 +288,7 @@ extension SyncEngine {
     }
 
     /// Work is left, and this cycle has no time, no requests or no trust for it.
-    private mutating func goOnLater(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func goOnLater(at moment: Moment, _ effects: inout [SyncEffect]) {
         var next = max(moment.instant, quietUntil ?? moment.instant)
         // The whole fleet has found the hub alive again.
         if cycle?.isTrial == true {
@@ -430,15 +299,15 @@ extension SyncEngine {
         keepHouse(at: moment, &effects)
     }
 
-    private func mustEnd(at moment: Moment) -> Bool {
+    func mustEnd(at moment: Moment) -> Bool {
         isOverBudget(at: moment) || quietUntil != nil || cycle?.isTrial == true
     }
 
-    private func isOverBudget(at moment: Moment) -> Bool {
+    func isOverBudget(at moment: Moment) -> Bool {
         cycle.map { $0.began.duration(to: moment.instant) >= Limits.cycleBudget } ?? true
     }
 
-    private mutating func keepHouse(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func keepHouse(at moment: Moment, _ effects: inout [SyncEffect]) {
         if let housekeptAt, housekeptAt.duration(to: moment.instant) < Self.housekeepingInterval {
             return succeed(at: moment, &effects)
         }
@@ -447,7 +316,7 @@ extension SyncEngine {
         effects.append(.store(.housekeep))
     }
 
-    private mutating func succeed(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func succeed(at moment: Moment, _ effects: inout [SyncEffect]) {
         memory.failures = 0
         memory.notBefore = nil
         memory.lastSuccess = moment.wall
@@ -468,7 +337,7 @@ extension SyncEngine {
         saveMemory(&effects)
     }
 
-    private mutating func finish(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func finish(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard var outcome = cycle?.outcome, let began = cycle?.began else { return }
         outcome.duration = began.duration(to: moment.instant)
         cycle = nil
@@ -482,7 +351,7 @@ extension SyncEngine {
         cycle?.step = step
     }
 
-    private mutating func send(
+    mutating func send(
         _ kind: HubCall.Kind, _ body: [UInt8], at moment: Moment, _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
     ) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
@@ -493,7 +362,7 @@ extension SyncEngine {
         effects.append(.send(call))
     }
 
-    private mutating func count(_ traffic: Traffic) {
+    mutating func count(_ traffic: Traffic) {
         cycle?.outcome.bytesUp += traffic.up
         cycle?.outcome.bytesDown += traffic.down
     }
@@ -507,14 +376,14 @@ extension SyncEngine {
     }
 
     /// The latest answer counts.
-    private mutating func noteRate(_ facts: HubHeaders, at moment: Moment) {
+    mutating func noteRate(_ facts: HubHeaders, at moment: Moment) {
         quietUntil = facts.rateLimit?.pause.map { moment.instant.advanced(by: $0) }
         hasNoRequestsLeft = quietUntil != nil && facts.rateLimit?.remaining == 0
     }
 
     /// When every commit since the head we know is one of our own, we still know everything: the echoes may wait for the
     /// next periodic pull.
-    private mutating func noteOwnCommits(_ response: PushResponse) {
+    mutating func noteOwnCommits(_ response: PushResponse) {
         guard let known = knownHead else { return }
         seenHead = max(seenHead ?? 0, response.head)
         var own: Set<Int64> = []
@@ -524,7 +393,7 @@ extension SyncEngine {
         if response.head - known == Int64(own.count) { knownHead = response.head }
     }
 
-    private func isRegressed(_ hubSeq: Int64?) -> Bool {
+    func isRegressed(_ hubSeq: Int64?) -> Bool {
         guard let hubSeq, !ablations.contains(.regressionIgnored) else { return false }
         return hubSeq > maxSentSeq
     }

@@ -1,0 +1,131 @@
+// What follows from each answer of the hub.
+extension SyncEngine {
+    mutating func answered(
+        _ call: UInt64, _ result: Result<HTTPResponse, TransportError>, sent: Instant, at moment: Moment,
+        _ effects: inout [SyncEffect]
+    ) {
+        guard call == lastCallID, let step = cycle?.step else { return }
+        let expectsThisCall: Bool
+        switch step {
+        case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id): expectsThisCall = id == call
+        default: expectsThisCall = false
+        }
+        guard expectsThisCall else { return }
+        switch result {
+        case .failure(let error):
+            count(error.traffic)
+            failed(HubReply.Refusal(.transport(error.code), error.description), at: moment, &effects)
+        case .success(let response):
+            count(response.traffic)
+            switch HubReply.read(response, now: moment.wall) {
+            case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
+            case .answered(let facts, let body):
+                note(facts, sent: sent, at: moment)
+                noteRate(facts, at: moment)
+                hubIs(.online, cause: "the hub answered", &effects)
+                if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
+                if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
+                cycle?.wasAnswered = true
+                do throws(ReplyError) {
+                    try understand(body, step, sent: sent, at: moment, &effects)
+                    breaker.answered()
+                    // Only an answer that made sense may say whose history ours is.
+                    if memory.epoch == nil { memory.epoch = facts.epoch }
+                } catch {
+                    let detail = "the hub's answer is not as agreed: \(error)"
+                    failed(HubReply.Refusal(.nonsense, detail, facts: facts), at: moment, &effects)
+                }
+            }
+        }
+    }
+
+    mutating func understand(
+        _ body: [UInt8], _ step: Step, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
+    ) throws(ReplyError) {
+        switch step {
+        case .greeting:
+            let hello = try HelloMessages.readResponse(body)
+            if isOtherHistory(hello.epoch) { return epochChanged(to: hello.epoch, at: moment, &effects) }
+            if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
+            sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
+            pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
+            hubSpread = hello.spread
+            greetedAt = moment.instant
+            loadInFlight(at: moment, &effects)
+        case .settling(let batch, _):
+            let response = try results(body, of: batch)
+            endTrial(&effects)
+            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: false)
+            advance(to: .recordingSettled)
+            effects.append(.store(.applyResults(response.results, next: nil)))
+        case .pulling(let asked, _):
+            let response = try PullMessages.readResponse(body)
+            if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
+            try check(response, against: asked)
+            endTrial(&effects)
+            if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
+            let gone = response.errors.filter(\.isExpired).map(\.entity)
+            if gone.count < response.errors.count { cycle?.missedStreams = true }
+            // Until these are read afresh, nobody can say up to where we know everything.
+            if !gone.isEmpty { knownHead = nil }
+            advance(to: .applyingPull(next(response), restart: gone))
+            effects.append(.store(.applyPull(response)))
+        case .pushing(let batch, _):
+            let response = try results(body, of: batch)
+            endTrial(&effects)
+            noteOwnCommits(response)
+            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
+            // What was left without a verdict is still in flight: the next cycle settles it.
+            if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
+            let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
+            advance(to: .recordingResults(next: next?.leastPriority))
+            effects.append(.store(.applyResults(response.results, next: next)))
+        default: return
+        }
+    }
+
+    /// Results for keys that were not sent are left to the store, which ignores and counts them; a batch without a single
+    /// verdict of its own is no answer at all.
+    func results(_ body: [UInt8], of batch: Batch) throws(ReplyError) -> PushResponse {
+        let response = try PushMessages.readResponse(body)
+        let sent = Set(batch.mutations.map(\.key))
+        guard response.results.contains(where: { sent.contains($0.key) }) else {
+            throw ReplyError("/results", "a result for at least one mutation that was sent")
+        }
+        return response
+    }
+
+    mutating func check(_ response: PullResponse, against asked: [StreamPosition]) throws(ReplyError) {
+        let cursors = Dictionary(asked.map { ($0.entity, $0.cursor) }, uniquingKeysWith: { first, _ in first })
+        var seen: Set<EntityName> = []
+        var standsStill = false, moves = false
+        for (index, page) in response.pages.enumerated() {
+            guard let cursor = cursors[page.entity], seen.insert(page.entity).inserted else {
+                throw ReplyError("/streams/\(index)/entity", "an entity that was asked for, once")
+            }
+            guard page.records.count + page.deletions.count <= Limits.pullRecordsMax * 2 else {
+                throw ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
+            }
+            if page.cursor != cursor { moves = true } else if page.hasMore { standsStill = true }
+        }
+        for (index, error) in response.errors.enumerated() {
+            guard let cursor = cursors[error.entity], seen.insert(error.entity).inserted else {
+                throw ReplyError("/errors/\(index)/entity", "an entity that was asked for, once")
+            }
+            // Starting afresh is the answer to this; to a fresh start it would be a loop.
+            guard cursor != nil || !error.isExpired else {
+                throw ReplyError("/errors/\(index)", "a feed that can be read from its beginning")
+            }
+        }
+        // More to come and no cursor that moves is a loop as well: nobody would ever leave it. One stream alone may stand
+        // still, while another one fills the answers.
+        let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
+        cycle?.stuckPages = stuck
+        if stuck >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
+    }
+
+    /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.
+    func next(_ response: PullResponse) -> [StreamPosition] {
+        (cycle?.unasked ?? []) + response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
+    }
+}
