@@ -47,10 +47,12 @@ package struct Scenario: Sendable, Hashable {
         pullInterval = [.seconds(20), .seconds(60), .seconds(600), .seconds(6 * 3_600)][Int.random(in: 0..<4, using: &random)]
         spread = Bool.random(using: &random) ? .zero : .seconds(5)
         faultsFor = .seconds(Int64.random(in: 60...600, using: &random))
-        // It takes this long, and this much that gets through meanwhile, until what the hub fails over is parked.
+        // It takes this long, and this much that gets through meanwhile, until what the hub fails over is parked; and a
+        // process that lives, for it begins to count anew after each start.
         if faults.contains(.poison), random.fraction() < 0.12 {
-            operations = 120
-            faultsFor = .seconds(1_500)
+            faults.formIntersection([.poison, .lostAnswer, .duplicate, .delay, .clock, .collect])
+            operations = 150
+            faultsFor = .seconds(1_800)
         }
     }
 
