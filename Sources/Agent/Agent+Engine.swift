@@ -40,6 +40,10 @@ extension Agent {
         around.unmeteredSeenAt = remembered.unmeteredSeenAt
         around.oldestNormalAt = remembered.oldestNormalAt
         handle(.started(remembered.start))
+        hasBegun = true
+        let waiting = whenBegun
+        whenBegun = []
+        for action in waiting { action() }
         startWatching()
     }
 

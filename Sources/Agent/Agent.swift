@@ -30,6 +30,9 @@ package actor Agent {
     var wake: LoopTimer?
     var call: Task<Void, Never>?
     var hasStopped = false
+    /// The engine has what the store remembers; until then some requests wait in ``whenBegun``.
+    var hasBegun = false
+    var whenBegun: [@Sendable () -> Void] = []
     /// For the nonces of probes.
     var nonces: SeededRandom
 

@@ -105,6 +105,11 @@ extension Agent {
 
     /// In force at once; answered when it is on flash, because it must survive a restart.
     private func setPause(_ pause: EngineMemory.Pause?, _ call: LocalCall) {
+        // What the engine remembers is not read yet: a pause of now must neither be overtaken by it nor replace it.
+        guard hasBegun else {
+            whenBegun.append { [weak self] in self?.assumeIsolated { $0.setPause(pause, call) } }
+            return
+        }
         if let pause { handle(.paused(pause)) } else { handle(.resumed) }
         var memory = engine.memory
         memory.pause = pause

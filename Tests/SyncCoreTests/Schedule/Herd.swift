@@ -18,7 +18,8 @@ struct Herd {
     }
 
     struct Outcome: Equatable, Sendable {
-        /// Requests in the worst second after the hub came back.
+        /// Requests that the hub has to serve in the worst second after it came back. A probe is none: it is answered without
+        /// a look at the store.
         var peak = 0
         /// All requests, probes too, for each device.
         var requestsPerDevice = 0.0
@@ -93,7 +94,7 @@ struct Herd {
     private mutating func act(_ index: Int, at step: Int, isUp: Bool) {
         let now = Instant(nanoseconds: Int64(step) * Self.step.nanoseconds)
         if devices[index].breaker.state == .open {
-            count(at: step)
+            requests += 1
             // The probe costs the hub nothing, so that no hub refuses it.
             if isUp {
                 devices[index].breaker.probed()
