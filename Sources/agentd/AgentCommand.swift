@@ -9,8 +9,8 @@ struct AgentCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "agentd", abstract: "Keeps what apps ask for, and brings it to the hub when it should.",
         discussion: """
-            Exit status: 0 stopped as asked, 64 wrong usage, 70 a fault of its own, 73 the state folder cannot be used, \
-            75 another agentd holds the state folder, 78 the configuration is not accepted.
+            Exit status: 0 stopped as asked, 2 another agentd holds the state folder, 64 wrong usage, 70 a fault of its \
+            own, 73 the state folder cannot be used, 78 the configuration is not accepted.
             """,
         version: "agentd \(AgentVersion.current)")
 

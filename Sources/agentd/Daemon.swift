@@ -47,7 +47,7 @@ enum Daemon {
             state = try StateDirectory.open(configuration.store.path, calls: LinuxFileCalls(), userID: geteuid())
         } catch {
             Say.error("\(error)")
-            return error.code == .inUse ? 75 : 73
+            return error.code == .inUse ? 2 : 73
         }
         for warning in state.warnings { log.warning("state folder", metadata: ["detail": "\(warning)"]) }
         do {

@@ -78,8 +78,8 @@ extension EndToEnd {
             try await Stand.with { stand in
                 let second = try await Child.run(
                     [Programs.agentd, "--config", "\(stand.folder)/agentd.yaml"], in: stand.folder)
-                #expect(second.status != 0)
-                #expect(!second.talk.isEmpty)
+                #expect(second.status == 2)
+                #expect(second.talk.contains("lock"))
                 let reading = NewMutation(.create, EntityName(trusted: "readings"), nil, data: ["n": 1])
                 #expect(try await stand.client.enqueue(reading).status == 201)
             }
