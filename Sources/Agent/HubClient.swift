@@ -121,7 +121,7 @@ package final class HubClient: Sendable {
 }
 
 extension HTTPTransport {
-    fileprivate func answer(to request: HTTPRequest) async -> Result<HTTPResponse, TransportError> {
+    func answer(to request: HTTPRequest) async -> Result<HTTPResponse, TransportError> {
         do throws(TransportError) {
             return .success(try await send(request))
         } catch {

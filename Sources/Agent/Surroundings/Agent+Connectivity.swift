@@ -96,7 +96,7 @@ extension Agent {
         let transport = environment.transport
         let uplink = around.connectivity.uplink
         Task(executorPreference: executor) { [weak self] in
-            let result = await transport.outcome(of: client.request(nonce: nonce, interface: interface))
+            let result = await transport.answer(to: client.request(nonce: nonce, interface: interface))
             await self?.probed(client.outcome(of: result, nonce: nonce), nonce, result.traffic, over: uplink)
         }
     }
@@ -114,7 +114,7 @@ extension Agent {
         let transport = environment.transport
         let uplink = around.connectivity.uplink
         Task(executorPreference: executor) { [weak self] in
-            let result = await transport.outcome(of: request)
+            let result = await transport.answer(to: request)
             let portal = (try? result.get()).flatMap { CaptivePortal($0) }
             await self?.portalSaid(portal, interface, result.traffic, over: uplink)
         }
@@ -150,16 +150,6 @@ extension Agent {
             case .answered: feed(.contacted(.answered))
             case .refused(let refusal): if let contact = HubContact(refusal) { feed(.contacted(contact)) }
             }
-        }
-    }
-}
-
-extension HTTPTransport {
-    func outcome(of request: HTTPRequest) async -> Result<HTTPResponse, TransportError> {
-        do throws(TransportError) {
-            return .success(try await send(request))
-        } catch {
-            return .failure(error)
         }
     }
 }

@@ -43,13 +43,14 @@ extension Agent {
         let connectivity = around.connectivity
         return shownLinks.map { link in
             let isUplink = link.name == connectivity.uplink?.name
-            var item = LinkItem(
-                name: link.name, kind: link.kind.rawValue, state: isUplink ? uplinkState(link) : link.state.rawValue,
-                hasCarrier: link.state != .down && link.state != .absent, isMetered: link.cost.isMetered,
-                meteredBy: link.cost.evidence.rawValue, isRoaming: link.cost.isRoaming, addresses: link.addresses,
-                bytesPerSecond: loaded.configuration.links.rule(for: link.name)?.bytesPerSecond.map(Int64.init),
-                roundTrip: isUplink ? connectivity.lastRoundTrip : nil, lastProbe: isUplink ? around.lastProbe : nil,
-                budget: budgets(of: link))
+            var item = LinkItem(link)
+            item.addresses = link.addresses
+            item.bytesPerSecond = loaded.configuration.linkRule(for: link.name)?.bytesPerSecond.map(Int64.init)
+            item.budget = budgets(of: link)
+            if isUplink {
+                item.state = uplinkState(link)
+                (item.roundTrip, item.lastProbe) = (connectivity.lastRoundTrip, around.lastProbe)
+            }
             if let expiresAt = connectivity.hints.hint(for: link.name, now: now.instant)?.expiresAt {
                 item.expiresAt = now.wall.advanced(by: now.instant.duration(to: expiresAt))
             }

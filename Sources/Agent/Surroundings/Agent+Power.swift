@@ -18,7 +18,6 @@ extension Agent {
         let now = environment.time.now().instant
         let before = around.power
         around.supplies = readings
-        around.powerReadAt = now
         guard around.power.take(readings, loaded.configuration.powerThresholds, now: now) else { return }
         let (state, level) = (around.power.state, around.power.level)
         if before.level != level || before.state.source != state.source {

@@ -10,17 +10,13 @@ struct Surroundings {
 
     var power = PowerMeter()
     var supplies: [PowerSupplyReading]?
-    var powerReadAt: Instant?
 
     var book: BudgetBook
     var usage = UsageBatch()
     var usageWake: LoopTimer?
-    /// Bytes of the ledger's running day over all links, since the agent started on it.
-    var usageLoaded = false
 
     /// The next moment at which a window, a budget or a clock changes something.
     var reviewWake: LoopTimer?
-    var windowChangesAt: Timestamp?
 
     var unmeteredSeenAt: Timestamp?
     var unmeteredSavedAt: Instant?
