@@ -30,6 +30,8 @@ extension Agent {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
         if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
+        // Whoever replaced a refused token and asks for a sync means with the new one.
+        if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))
