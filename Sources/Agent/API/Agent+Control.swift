@@ -35,6 +35,8 @@ extension Agent {
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))
+        // Credentials do not get better by waiting.
+        if engine.reachability == .auth { answerHeldWaiters() }
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
     }
 
@@ -58,7 +60,7 @@ extension Agent {
     /// No cycle can begin, and whoever waits for one is told why instead of being kept.
     func answerHeldWaiters() {
         guard engine.cycle == nil, case .defer(let wait) = engine.verdict(on: .critical, now: environment.time.now().wall),
-            [.offline, .captive, .degraded].contains(wait.reason)
+            [.offline, .captive, .degraded, .auth].contains(wait.reason)
         else { return }
         let deferred = Dictionary(
             TrafficClass.allCases.compactMap { traffic -> (String, String)? in
