@@ -154,10 +154,13 @@ struct BadInputTests {
         return descriptor
     }
 
-    private static func readToTheEnd(_ descriptor: Int32) -> [UInt8] {
+    /// Up to the last chunk of a body; the connection stays open for the next request.
+    private static func readAnswer(_ descriptor: Int32) -> [UInt8] {
         var received: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 1 << 16)
-        while case let count = recv(descriptor, &piece, piece.count, 0), count > 0 { received += piece[..<count] }
+        while !received.suffix(5).elementsEqual("0\r\n\r\n".utf8),
+            case let count = recv(descriptor, &piece, piece.count, 0), count > 0
+        { received += piece[..<count] }
         return received
     }
 
@@ -180,7 +183,7 @@ struct BadInputTests {
         // Others are served meanwhile, from the beginning.
         let others = try await stand.events(after: "0", until: 8_200)
         #expect(others.count == 8_200)
-        let received = Self.readToTheEnd(reader)
+        let received = Self.readAnswer(reader)
         let text = String(decoding: received, as: UTF8.self)
         #expect(text.contains("event: overflow\ndata: {}\n\n"))
         var parser = EventParser()
