@@ -145,9 +145,11 @@ actor Stand {
             try Stand.write(try await token(for: Stand.device) + "\n", to: tokenFile)
         }
         try Stand.write(configuration, to: "\(folder)/agentd.yaml")
+        // The old one takes its path with it, which the new one needs.
+        self.readiness = nil
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
         var environment = ["NOTIFY_SOCKET": readiness.path]
-        if let watchdog { environment["WATCHDOG_USEC"] = String(watchdog / .microseconds(1)) }
+        if let watchdog { environment["WATCHDOG_USEC"] = String(watchdog.nanoseconds / 1_000) }
         let child = try Child(
             [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: environment, log: "\(folder)/agent.log")
         agent = child
