@@ -50,6 +50,8 @@ extension Agent {
             use(server, new)
         } catch {
             observed.refusedConfig = offered
+            // Status shows it beside the one in force.
+            configurationError = error.errors.first?.description
             let detail = error.errors.first?.description ?? "it cannot be read"
             raise("config_rejected", "the hub's configuration \(offered.map(String.init) ?? "") is not accepted, the old one stays in force: \(detail)")
         }
@@ -59,6 +61,7 @@ extension Agent {
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         self.server = server
         observed.refusedConfig = nil
+        configurationError = nil
         observed.attention["config_rejected"] = nil
         loaded = new
         loaded.configuration = change.inForce
