@@ -9,6 +9,7 @@ extension Agent {
     /// Opens the traffic: asks the store what it remembers and starts the engine with it.
     package func start() {
         let told = around.told
+        lookAtClock()
         store.run { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
             let start = EngineStart(
@@ -16,7 +17,7 @@ extension Agent {
                 waiting: facts.waitingPriorities, conditions: told)
             return Remembered(
                 start: start, book: try store.budgetBook(), unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
-                oldestNormalAt: try store.reads.oldestNormalAt())
+                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration())
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -33,6 +34,8 @@ extension Agent {
         var book: BudgetBook.Saved?
         var unmeteredSeenAt: Timestamp
         var oldestNormalAt: Timestamp?
+        /// What the hub has told to work by.
+        var server: String?
     }
 
     private func begin(with remembered: Remembered) {
@@ -41,6 +44,7 @@ extension Agent {
         around.oldestNormalAt = remembered.oldestNormalAt
         var start = remembered.start
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
+        restore(remembered.server)
         handle(.started(start))
         hasBegun = true
         let waiting = whenBegun
@@ -60,7 +64,9 @@ extension Agent {
 
     func handle(_ event: SyncEvent) {
         guard !hasStopped else { return }
-        perform(engine.handle(event, at: environment.time.now()))
+        let effects = engine.handle(event, at: environment.time.now())
+        tellAnchor()
+        perform(effects)
     }
 
     /// Effects are performed in the order decided. Those of a store command or a call come back as events later; the engine
@@ -105,6 +111,8 @@ extension Agent {
     ) {
         count(result.traffic, for: request.kind.purpose, over: uplink)
         noteContact(result)
+        noteCertificateDate(result)
+        noteOffer(result)
         handle(.answered(request.id, result, sent: sent))
     }
 
@@ -144,6 +152,7 @@ extension Agent {
         let now = environment.time.now().instant
         if let last = observed.spaceMeasuredAt, last.duration(to: now) < .seconds(1) { return }
         observed.spaceMeasuredAt = now
+        lookAtClock()
         let free = environment.freeBytes()
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free

@@ -77,6 +77,7 @@ extension Agent {
                     pushed: Int64(outcome.pushed), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown)))
         }
         answerCycleWaiters(outcome)
+        fetchConfigIfOffered()
     }
 
     func raise(_ code: String, _ detail: String) {

@@ -24,6 +24,8 @@ package actor Agent {
     var configurationError: String?
     var startedFromLastGood = false
     var configurationVersion: Int64 = 1
+    /// What the hub has told; `nil` as long as it has said nothing.
+    var server: ServerConfiguration?
 
     // The engine and what it waits for.
     var engine: SyncEngine

@@ -36,6 +36,8 @@ package struct AgentEnvironment: Sendable {
     package var closeIdleConnections: @Sendable () -> Void = {}
     /// Bytes that connections moved after the last request over them, since the last call.
     package var takeLeftover: @Sendable () -> Traffic = { Traffic() }
+    /// Whether the kernel says that the wall clock is kept right.
+    package var wallIsSynchronised: @Sendable () -> Bool = { true }
     /// Seconds that local time is ahead of UTC at a given moment.
     package var localOffset: @Sendable (Timestamp) -> Int = { _ in 0 }
 

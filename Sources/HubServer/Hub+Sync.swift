@@ -13,6 +13,7 @@ extension Hub {
         }
         let response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
+            config: settings.config?.version,
             capabilities: settings.compressor == nil ? ["groups"] : ["gzip", "groups"], limits: settings.limits,
             spread: settings.spread)
         return HubResponse(json: HelloMessages.response(response))
@@ -108,7 +109,7 @@ extension Hub {
             let isReady = (try? store.hub()) != nil
             return isReady ? HubResponse(text: "ready\n") : HubResponse(text: "the database does not answer\n", status: 503)
         case .metrics: return HubResponse(text: traffic.text(state))
-        case .hello, .pull, .push, .snapshot, .known: return HubResponse(Hub.notFound)
+        case .hello, .pull, .push, .snapshot, .known, .config: return HubResponse(Hub.notFound)
         }
     }
 }

@@ -25,6 +25,16 @@ package enum Ablation: String, Sendable, CaseIterable {
     case wakeLost
     /// A restored agent database keeps its replica id.
     case regressionIgnored
+    /// An edit goes into a mutation of its record that may be at the hub already.
+    case sentCoalesced
+    /// The next batch is sent although nobody knows what became of the last.
+    case settleSkipped
+    /// A link that costs something is used like any other.
+    case meteredIgnored
+    /// A rejection takes later edits of the record along in what apps see.
+    case laterEditsForgotten
+    /// What waits for its parent, or for what it names, is sent at once.
+    case tiesIgnored
 }
 
 package struct Ablations: Sendable, Hashable {

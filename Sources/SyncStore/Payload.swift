@@ -1,6 +1,6 @@
 import SyncCore
 
-/// One row of `payload`: what an app asked for, never changed.
+/// One row of `payload`: what an app asked for. Never changed once it was sent.
 struct Payload {
     var seq: Int64
     var eid: Int64
@@ -182,6 +182,16 @@ struct Payload {
             unset: unset, operations: operations, dependsOn: depends, baseVersion: baseVersion, hlc: hlc, clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
             group: gid.map { GroupID(trusted: $0) })
+    }
+}
+
+extension Store {
+    /// Replaces what is stored of a mutation.
+    ///
+    /// - Precondition: It was never sent.
+    func rewrite(_ payload: Payload) throws(StoreError) {
+        try database.run("DELETE FROM payload WHERE seq = ?", .int(payload.seq))
+        try payload.insert(into: database)
     }
 }
 

@@ -39,8 +39,4 @@ extension Store {
             durability: intent.rules.durability)
     }
 
-    private func rewrite(_ payload: Payload) throws(StoreError) {
-        try database.run("DELETE FROM payload WHERE seq = ?", .int(payload.seq))
-        try payload.insert(into: database)
-    }
 }

@@ -48,7 +48,7 @@ extension Store {
         guard !waiting.isEmpty else { return }
         try database.run(
             """
-            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?,
+            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?, place = NULL,
                 first_sent_ms = coalesce(first_sent_ms, ?) WHERE state = 0
             """, .int(ledger.take(.nextClaim)), .int(now.wall.milliseconds))
         for (group, count) in ledger.counts where group.state == .pending && count > 0 {

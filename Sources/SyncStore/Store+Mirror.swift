@@ -115,10 +115,4 @@ extension Store {
     }
 
     private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]
-
-    /// Takes a stamp of the hub into account, so that ours are later than all we have seen.
-    func observe(_ stamp: String?) {
-        guard let time = stamp.flatMap({ HybridTime($0) }) else { return }
-        clock.observe(time, now: now.wall)
-    }
 }

@@ -13,6 +13,8 @@ package struct StoreOptions: Sendable {
     /// What is known from outside the database about its past.
     package var marker: StoreMarker?
     package var ablations: Ablations
+    /// Whether the wall clock is known to be right.
+    package var clockTrust: ClockTrust = .synced
 
     package init(
         device: DeviceID, bootID: String, rules: RuleBook = RuleBook(), capacity: StoreCapacity = StoreCapacity(),

@@ -52,13 +52,15 @@ final class DaemonRunner {
         identity = IdentityFile(stateFolder: state.path)
         let marker = try identity.read()
         let path = state.path + "/agent.db"
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: device, bootID: bootID, rules: configuration.rules, capacity: configuration.storeCapacity, seed: seed,
             marker: marker)
+        options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
+        let storeOptions = options
         writer = StoreWriter(
             time: clocks, deliver: deliver,
             incident: { incident in loop.execute { box.agent?.assumeIsolated { $0.note(incident) } } },
-            open: { now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
+            open: { now throws(StoreError) in try Store(Database.open(path: path), storeOptions, at: now) })
         opening = try writer.start()
         reader = StoreReader(path: path, time: clocks, deliver: deliver)
         let credentials = HubCredentials(configuration.hub)
@@ -91,6 +93,7 @@ final class DaemonRunner {
         environment.closeIdleConnections = { transport.closeIdleConnections() }
         environment.takeLeftover = { transport.takeLeftover() }
         environment.localOffset = { LocalTime.offset(at: $0) }
+        environment.wallIsSynchronised = { SystemClocks.isSynchronised }
         agent = Agent(
             .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
             executor: executor)

@@ -10,7 +10,7 @@ package enum Fault: String, CaseIterable, Sendable {
     /// The hub fails over requests that contain certain mutations.
     case poison
     // The agent's machine.
-    case crash, powerCut, diskFull, restore, link, clock, pause
+    case crash, powerCut, diskFull, restore, link, metered, clock, pause
     // The hub's machine.
     case hubCrash, collect
 }

@@ -10,7 +10,8 @@ extension Simulation {
             device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
             marker: agent.marker, ablations: ablations)
         let store = try Broken.none { try Store(agent.database, options, at: moment) }
-        store.clockTrust = agent.clockIsDoubtful ? .unsynced : .synced
+        store.clockTrust = .unsynced
+        agent.toldAnchor = nil
         if store.opening.lostTail > 0 { count("lost tails noticed") }
         store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
         agent.store = store
@@ -41,12 +42,25 @@ extension Simulation {
         guard var engine = agent.engine else { return }
         let effects = engine.handle(event, at: agent.moment(at: now))
         agent.engine = engine
+        if let anchor = engine.anchor, anchor.isNews(after: agent.toldAnchor) { try learn(anchor, agent) }
+        if agent.store == nil { return }
         for effect in effects {
             if strikes(.crash, 0.004) {
                 say("agent \(agent.index) dies between two effects")
                 return die(agent)
             }
             try perform(effect, agent)
+        }
+    }
+
+    /// As the agent's shell does it: before anything that the engine wishes.
+    private func learn(_ anchor: ClockAnchor, _ agent: SimAgent) throws(Broken) {
+        committing = .memory
+        do throws(StoreError) {
+            try agent.store?.learn(anchor, at: agent.moment(at: now))
+            agent.toldAnchor = anchor
+        } catch {
+            if dying == agent.index { die(agent) }
         }
     }
 
@@ -62,6 +76,7 @@ extension Simulation {
             }
         case .send(let call):
             try begin(.call(call.id), agent)
+            try checkSent(call, agent)
             send(call, agent)
         case .probe(let id): plan(.probed(agent: agent.index, life: agent.life, id), in: chance(upTo: .milliseconds(300)))
         case .wake(let at):

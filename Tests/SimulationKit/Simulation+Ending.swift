@@ -97,18 +97,22 @@ extension Simulation {
         guard let found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
             throw Broken("nothing acknowledged is missing", "\(operation.token) of agent \(operation.agent), \(operation.record)")
         }
-        switch found.state {
+        let sent = found.state == .coalesced ? found.into ?? key : key
+        let isApplied = oracle.applied.contains(sent)
+        if found.state == .coalesced { count("coalesced into \(found.presentState.name)") }
+        switch found.presentState {
         case .done:
-            guard operation.applied == 1 else {
+            guard isApplied else {
                 throw Broken("done is done at the hub", "\(operation.token) of agent \(operation.agent) was never applied")
             }
             if operation.record.entity == Entities.readings, oracle.events[operation.record.id] != operation.token {
                 throw Broken("done is done at the hub", "the reading \(operation.token) is not there")
             }
-        case .rejected, .discarded, .cancelled:
+        case .rejected, .discarded, .cancelled, .expired:
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
-            if found.state == .cancelled, operation.isDoubtful { return }
-            guard operation.applied == 0 else {
+            if operation.isDoubtful, found.state == .cancelled || found.problem?.code == "idempotency-mismatch" { return }
+            if found.state == .coalesced, operation.isDoubtful { return }
+            guard !isApplied, operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }
             try checkListed(found)
@@ -122,6 +126,8 @@ extension Simulation {
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
+        // Into what others went, their values did as well.
+        if operations.contains(where: { $0.into == found.key }) { return }
         let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }
         guard data.object == operation.data else {
             throw Broken("what is refused keeps its value", "\(operation.token): \(found.data ?? "nothing")")

@@ -30,6 +30,7 @@ package final class Simulation {
         case weather
         case starts(agent: Int)
         case link(agent: Int, up: Bool)
+        case costsNothing(agent: Int)
         case resumes(agent: Int)
         case asksForSync(agent: Int)
         case hubStarts
@@ -129,6 +130,7 @@ package final class Simulation {
         case .weather: try weather()
         case .starts(let index): try start(agents[index])
         case .link(let index, let up): try link(agents[index], up: up)
+        case .costsNothing(let index): try metered(agents[index], false)
         case .resumes(let index): try feed(.resumed, to: agents[index])
         case .asksForSync(let index): try feed(.requested(SyncRequest()), to: agents[index])
         case .hubStarts: try startHub()

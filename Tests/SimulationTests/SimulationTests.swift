@@ -45,7 +45,7 @@ struct SimulationTests {
             "bad credentials", "poison", "set aside", "parked",
             "conflicts", "conflicts discarded", "rejections", "retries", "groups rejected", "groups sent back",
             "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
-            "crashes", "full disks", "restores", "lost tails noticed", "regressions", "link losses", "clock jumps", "pauses",
+            "crashes", "full disks", "restores", "lost tails noticed", "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up", "listed as expired",
             "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
         ] + Commit.allCases.filter { $0 != .look }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]

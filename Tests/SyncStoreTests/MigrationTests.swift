@@ -33,7 +33,7 @@ struct MigrationTests {
         try raw.rows("PRAGMA user_version = 0")
         let again = try TestAgent(in: folder)
         #expect(again.store.opening.isNew)
-        #expect(try again.database.pragma("user_version") == "2")
+        #expect(try again.database.pragma("user_version") == "3")
         try again.create("a")
         #expect(try again.store.verify() == [])
     }
@@ -52,5 +52,28 @@ struct MigrationTests {
         try agent.create("a")
         let raw = try RawDatabase(folder.database)
         #expect(throws: RawDatabase.Failure.self) { try raw.rows(sql) }
+    }
+}
+
+extension MigrationTests {
+    @Test("Version 2 gets the order of batches; what was in flight is settled, what waits goes on")
+    func order() throws {
+        let folder = try TemporaryFolder()
+        var keys: [MutationKey] = []
+        do {
+            let agent = try TestAgent(in: folder)
+            keys.append(try agent.create("a").key)
+            keys.append(try agent.create("b").key)
+            _ = try agent.claim()
+            keys.append(try agent.update("a", ["v": 2]).key)
+            try agent.store.close(at: agent.now)
+        }
+        let raw = try RawDatabase(folder.database)
+        for sql in RawDatabase.withoutOrder { try raw.rows(sql) }
+        let agent = try TestAgent(in: folder)
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.inFlight().map(\.key) == [keys[0], keys[1]])
+        try agent.answer(.accepted(keys[0], 1), .accepted(keys[1], 2))
+        #expect(try agent.claim().map(\.key) == [keys[2]])
     }
 }

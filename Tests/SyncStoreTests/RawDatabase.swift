@@ -135,3 +135,12 @@ enum RawFile {
         try file.close()
     }
 }
+
+extension RawDatabase {
+    /// Takes away what version 3 of the schema adds.
+    static let withoutOrder = [
+        "DROP INDEX mutation_flight", "ALTER TABLE mutation DROP COLUMN place",
+        "CREATE INDEX mutation_flight ON mutation (claim, priority, seq) WHERE state = 1", "DROP INDEX mutation_into",
+        "DROP TABLE tie", "DROP TABLE unmet", "ALTER TABLE boot DROP COLUMN anchor_ms", "PRAGMA user_version = 2",
+    ]
+}

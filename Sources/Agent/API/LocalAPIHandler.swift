@@ -108,6 +108,7 @@ extension Agent {
         case .clearLinkHint(let name): try clearLinkHint(call, name)
         case .power: showPower(call)
         case .ledger(let query): showLedger(call, query)
+        case .audit(let query): showAudit(call, query)
         case .why(let key): showWhy(call, key)
         case .plan: try showPlan(call)
         }

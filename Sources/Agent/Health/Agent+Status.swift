@@ -111,6 +111,8 @@ extension Agent {
             // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
             let isSuspect = clock.offset > HybridClock.aheadMax || clock.offset < .zero - HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
+        } else if isClockUnsynced {
+            sync.clock = .init(offset: .zero, error: .zero, state: observed.attention["clock_suspect"] == nil ? "unsynced" : "suspect")
         }
         if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1) }
         return sync

@@ -42,6 +42,8 @@ package enum Route: Hashable, Sendable {
     /// Of a mutation, or of a blob.
     case why(MutationKey)
     case plan
+    /// Who decided what.
+    case audit(AuditQuery)
 
     /// - Parameter method: As sent; methods are case-sensitive.
     /// - Throws: 404 `not-found`, 405 `method-not-allowed` with `allow`, 400 `malformed` for the target or a parameter.
@@ -60,7 +62,7 @@ package enum Route: Hashable, Sendable {
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
         case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync: .enqueue
-        case .pause, .resume, .config, .hintLink, .clearLinkHint: .operate
+        case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
         }
@@ -75,7 +77,7 @@ package enum Route: Hashable, Sendable {
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why:
+            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit:
             .none
         }
     }
@@ -112,6 +114,7 @@ package enum Route: Hashable, Sendable {
         case .ledger: "ledger"
         case .why: "why"
         case .plan: "plan"
+        case .audit: "audit"
         }
     }
 
@@ -163,6 +166,18 @@ package struct MutationListQuery: Hashable, Sendable {
 
     /// States that wait for a person: what `/v1/rejected` lists.
     package static let needingAttention: [MutationState] = [.rejected, .failed, .held]
+}
+
+/// Which decisions are listed, oldest first: `GET /v1/audit?after=&limit=`.
+package struct AuditQuery: Hashable, Sendable {
+    /// Only entries with a higher number.
+    package var after: Int64?
+    package var limit: Int
+
+    package init(after: Int64? = nil, limit: Int = MutationListQuery.limitDefault) {
+        self.after = after
+        self.limit = limit
+    }
 }
 
 /// Which events a stream carries.

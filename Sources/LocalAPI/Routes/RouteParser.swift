@@ -62,6 +62,7 @@ enum RouteParser {
         case "power": [("GET", plain(.power))]
         case "usage", "ledger": [("GET", { p throws(Problem) in .ledger(try LedgerQuery(from: &p)) })]
         case "plan": [("POST", plain(.plan))]
+        case "audit": [("GET", { p throws(Problem) in .audit(try auditQuery(&p)) })]
         default: nil
         }
     }
@@ -121,6 +122,13 @@ enum RouteParser {
         query.entity = try p.identifier("entity", as: EntityName.self)
         query.recordID = try p.identifier("record_id", as: RecordID.self)
         query.app = try p.identifier("app", as: AppName.self).map { $0.text == "me" ? .me : .named($0) }
+        query.after = try p.integer("after", in: 0...Int64.max)
+        if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
+        return query
+    }
+
+    private static func auditQuery(_ p: inout ParameterReader) throws(Problem) -> AuditQuery {
+        var query = AuditQuery()
         query.after = try p.integer("after", in: 0...Int64.max)
         if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
         return query

@@ -163,7 +163,7 @@ extension SyncEngine {
     mutating func loadInFlight(at moment: Moment, _ effects: inout [SyncEffect]) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         if hasNoRequestsLeft { return goOnLater(at: moment, &effects) }
-        guard let limits = limits(at: moment) else { return pullOrPush(at: moment, &effects) }
+        guard let limits = limits(at: moment), !ablations.contains(.settleSkipped) else { return pullOrPush(at: moment, &effects) }
         advance(to: .loadingInFlight)
         effects.append(.store(.loadInFlight(limits)))
     }

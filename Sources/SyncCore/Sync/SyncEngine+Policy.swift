@@ -21,6 +21,7 @@ extension SyncEngine {
         var situation = Situation(reachability: .online)
         situation.settings = settings.policy
         situation.uplink = conditions.uplink
+        if ablations.contains(.meteredIgnored) { situation.uplink?.isMetered = false }
         situation.power = conditions.power
         situation.budgets = conditions.budgets
         situation.unmeteredSeenAt = conditions.unmeteredSeenAt

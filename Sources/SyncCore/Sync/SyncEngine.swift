@@ -105,7 +105,7 @@ package struct SyncEngine: Sendable {
         /// An operator or an app wanted it.
         var isRequested = false
         /// An operator said that cost, battery and windows do not matter.
-        var isForced = false
+        package internal(set) var isForced = false
         /// Whether the periodic pull was due. A link that costs something is pulled over then only.
         var pullIsDue = false
         /// It finds out whether the hub is back: one push of a few mutations.
