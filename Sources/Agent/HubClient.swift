@@ -36,6 +36,8 @@ package final class HubClient: Sendable {
         var coding: RequestCoding
         /// Version of the hub's configuration that is in force.
         var config: Int64?
+        /// Digest of the token of the latest request: whether the file has another one since.
+        var shown: [UInt8]?
     }
 
     package init(
@@ -57,6 +59,12 @@ package final class HubClient: Sendable {
             }
             state.settings = settings
         }
+    }
+
+    /// Whether the token is another one than in the latest request. A certificate that was replaced is not noticed.
+    package func hasNewToken() -> Bool {
+        guard let token = try? token() else { return false }
+        return state.withLock { $0.shown != SHA256.hash(Array(token.utf8)) }
     }
 
     /// - Returns: The answer, whatever its status, or why there is none.
@@ -143,7 +151,11 @@ package final class HubClient: Sendable {
             "Sync-Session": call.session,
         ]
         headers[HubHeader.config] = state.withLock(\.config).map { String($0) }
-        if let token = try token() { headers["Authorization"] = "Bearer \(token)" }
+        state.withLock { $0.shown = nil }
+        if let token = try token() {
+            state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
+            headers["Authorization"] = "Bearer \(token)"
+        }
         return HTTPRequest(
             .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
