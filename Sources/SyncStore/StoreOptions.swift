@@ -12,7 +12,17 @@ package struct StoreOptions: Sendable {
     package var seed: UInt64
     /// What is known from outside the database about its past.
     package var marker: StoreMarker?
+    /// Called on the store's thread after each commit that gave out numbers, with the highest `seq`: so that the shell can
+    /// write down, outside of the database, how far it was acknowledged. Must not block.
+    package var noteAcknowledged: (@Sendable (Int64) -> Void)?
     package var ablations: Ablations
+
+    /// With another marker, for an opening after the first one.
+    package func with(_ marker: StoreMarker?) -> StoreOptions {
+        var options = self
+        options.marker = marker
+        return options
+    }
 
     package init(
         device: DeviceID, bootID: String, rules: RuleBook = RuleBook(), capacity: StoreCapacity = StoreCapacity(),
@@ -62,6 +72,8 @@ package struct StoreOpening: Hashable, Sendable {
     package var needsCheck = false
     /// Acknowledged mutations that are missing at the end. The store has taken a new replica id then.
     package var lostTail: Int64 = 0
+    /// The database before this one could not be opened, and this one was made of what could be read of it.
+    package var rescue: StoreRescue?
 
     package init() {}
 }

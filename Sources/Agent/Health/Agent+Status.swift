@@ -68,6 +68,8 @@ extension Agent {
                 records: entity.records, pending: entity.open,
                 cursorAge: entity.lastPullAt.map { max(.zero, $0.duration(to: now.wall)) })
         }
+        document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
+            .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
         document.apps = facts.openByApp.sorted { $0.key < $1.key }.map { app, open in
             .init(app: app.text, uid: AppUser.uid(of: app), connections: 0, open: open)
         }
