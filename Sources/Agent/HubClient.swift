@@ -114,9 +114,10 @@ package final class HubClient: Sendable {
             "Sync-Session": call.session,
         ]
         if let token = try token() { headers["Authorization"] = "Bearer \(token)" }
+        if call.method == .get { headers["Content-Type"] = nil }
         return HTTPRequest(
-            .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
-            maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
+            call.method, settings.baseURL + call.target, headers: headers,
+            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls, maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
     }
 }
 

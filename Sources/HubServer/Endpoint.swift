@@ -8,6 +8,7 @@ enum Endpoint: String, CaseIterable {
     case push = "/v1/sync/push"
     case snapshot = "/v1/sync/snapshot"
     case known = "/v1/sync/known"
+    case verify = "/v1/sync/verify"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
@@ -17,7 +18,7 @@ enum Endpoint: String, CaseIterable {
     var methods: [String] {
         switch self {
         case .probe, .snapshot, .healthz, .readyz, .metrics: ["GET"]
-        case .hello, .push, .known: ["POST"]
+        case .hello, .push, .known, .verify: ["POST"]
         case .pull: ["GET", "POST"]
         }
     }
@@ -25,7 +26,7 @@ enum Endpoint: String, CaseIterable {
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known: true
+        case .hello, .pull, .push, .snapshot, .known, .verify: true
         case .probe, .healthz, .readyz, .metrics: false
         }
     }
@@ -37,7 +38,7 @@ enum Endpoint: String, CaseIterable {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
         case .hello, .pull, .known: 1
-        case .snapshot: 2
+        case .snapshot, .verify: 2
         }
     }
 }

@@ -15,6 +15,8 @@ package struct StoreOptions: Sendable {
     /// Called on the store's thread after each commit that gave out numbers, with the highest `seq`: so that the shell can
     /// write down, outside of the database, how far it was acknowledged. Must not block.
     package var noteAcknowledged: (@Sendable (Int64) -> Void)?
+    package var massDelete = MassDeleteGuard()
+    package var fullSync = Store.FullSyncTerms()
     package var ablations: Ablations
 
     /// With another marker, for an opening after the first one.
@@ -35,6 +37,21 @@ package struct StoreOptions: Sendable {
         self.seed = seed
         self.marker = marker
         self.ablations = ablations
+    }
+}
+
+/// What one listing, or one run of the feed, may delete of an entity without being asked: more than that is held back until
+/// an operator has looked at it. A hub that is empty, made anew or seen with the wrong rights must not wipe a fleet.
+package struct MassDeleteGuard: Hashable, Sendable {
+    /// One in so many.
+    package var share: Int64 = 5
+    /// So many at any rate.
+    package var free: Int64 = 50
+
+    package init() {}
+
+    func isReached(by deleted: Int64, of all: Int64) -> Bool {
+        deleted > free && deleted.multipliedReportingOverflow(by: share).partialValue > all
     }
 }
 

@@ -7,7 +7,7 @@ struct HubOracle {
     /// Readings by id.
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
-    private var fingerprints: [MutationKey: [UInt8]] = [:]
+    var fingerprints: [MutationKey: [UInt8]] = [:]
     /// The place of the operation that took effect last.
     private var latest: [Slot: Int] = [:]
 

@@ -46,7 +46,9 @@ struct SimulationTests {
             "conflicts", "conflicts discarded", "rejections", "retries", "groups rejected", "groups sent back",
             "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
             "crashes", "full disks", "restores", "lost tails noticed", "regressions", "link losses", "clock jumps", "pauses",
-            "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
+            "hub crashes", "tombstones collected", "expired cursors", "restarted streams", "listings", "pages of listings",
+            "hub restores", "hubs made anew", "histories adopted", "offered again", "clones", "clones noticed", "mass deletions",
+            "deletions accepted", "comparisons",
         ] + Commit.allCases.filter { $0 != .look }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]
         }

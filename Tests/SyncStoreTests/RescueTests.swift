@@ -16,10 +16,12 @@ struct RescueTests {
         let states: [Int64: String]
         let documents: [String: String]
         let now: Moment
+        private let files: (database: [UInt8], log: [UInt8])
 
-        init(_ count: Int = 150, closed: Bool = true) throws {
-            folder = try TemporaryFolder()
-            let agent = try TestAgent(in: folder)
+        init(_ count: Int = 150, closed: Bool = true, seed: UInt64 = 1) throws {
+            let folder = try TemporaryFolder()
+            self.folder = folder
+            let agent = try TestAgent(in: folder) { $0.seed = seed }
             let text = String(repeating: "x", count: 150)
             try agent.pull((0..<count).map { ("p\($0)", Int64($0 + 1), ["v": .string("\(text)-\($0)")]) })
             for number in 0..<count {
@@ -38,6 +40,8 @@ struct RescueTests {
             try agent.create("large", ["t": .string(String(repeating: "large ", count: 4_000))])
             agent.wait(.seconds(1))
             if closed { try agent.store.close(at: agent.now) }
+            // As a power cut leaves them: whoever closes a connection in good order moves the log into the file.
+            files = (folder.bytes(), folder.bytes("-wal"))
             replica = agent.store.replica
             now = agent.now
             var options = agent.options
@@ -52,6 +56,13 @@ struct RescueTests {
                 uniqueKeysWithValues: try raw.rows("SELECT id, base FROM record WHERE base IS NOT NULL").map { ($0[0] ?? "", $0[1] ?? "") })
         }
 
+        /// Puts the files back as they were while the store was open.
+        func lay() throws {
+            try? FileManager.default.removeItem(atPath: folder.database + "-shm")  // it need not be there
+            try folder.write(files.database)
+            if !files.log.isEmpty { try folder.write(files.log, "-wal") }
+        }
+
         var quarantine: String { folder.path + "/quarantine" }
         var rescue: DatabaseRescue { DatabaseRescue(path: folder.database, quarantine: quarantine, options: options) }
 
@@ -63,11 +74,11 @@ struct RescueTests {
 
         /// What an opening says; `nil` when it goes well.
         func complaint() -> StoreError? {
-            do {
+            do throws(StoreError) {
                 _ = try Store(Database.open(path: folder.database), options, at: now)
                 return nil
             } catch {
-                return error as? StoreError
+                return error
             }
         }
 
@@ -179,6 +190,7 @@ struct RescueTests {
     @Test("What is only in the log comes back as well, and a log of another database is recognised")
     func log() throws {
         let wreck = try Wreck(closed: false)
+        try wreck.lay()
         #expect(!wreck.folder.bytes("-wal").isEmpty)
         try wreck.change { for index in 0..<Self.page { $0[index] = 0 } }
         let result = try wreck.rescue.run(reason: "log", at: wreck.now)
@@ -186,7 +198,8 @@ struct RescueTests {
         try wreck.check(result)
 
         let other = try Wreck(30)
-        let foreign = try Wreck(20, closed: false)
+        let foreign = try Wreck(20, closed: false, seed: 2)
+        try foreign.lay()
         try other.folder.write(foreign.folder.bytes("-wal"), "-wal")
         let second = try other.rescue.run(reason: "another log", at: other.now)
         #expect(second.mutations == Int64(other.payloads.count))
@@ -261,6 +274,7 @@ struct RescueTests {
     @Test("A log that was cut opens at its last good frame, and the witness beside it tells what is missing")
     func lostTail() throws {
         let wreck = try Wreck(closed: false)
+        try wreck.lay()
         let log = wreck.folder.bytes("-wal")
         var flipped = log
         flipped[log.count / 2] ^= 0x10

@@ -30,6 +30,7 @@ extension Agent {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
         if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
+        if body.acceptsDeletions { acceptDeletions(uid: call.peer.uid) }
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))

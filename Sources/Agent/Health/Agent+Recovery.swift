@@ -81,13 +81,77 @@ extension Agent {
             ]).bytes)
     }
 
+    /// The hub hears another database under our name.
+    func noteTwins(_ count: Int64) {
+        guard count > 1 else {
+            observed.attention["cloned_device"] = nil
+            log.notice("nobody else uses this device's name any more")
+            return
+        }
+        raise(
+            "cloned_device",
+            "\(count) databases use the name \(device) at the hub in turns: a card or an image was copied. Give one of the "
+                + "devices a name and a token of its own")
+    }
+
     func noteLostTail(_ count: Int64) {
         let text = "\(count) acknowledged mutations at the end of the database are missing"
         observed.recovery = text
         raise("lost_tail", text)
     }
 
+    /// An operator has looked at what a listing or the feed would have removed.
+    func acceptDeletions(uid: UInt32) {
+        store.run { store, now throws(StoreError) in
+            try store.acceptDeletions(at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let count):
+                    agent.observed.attention["mass_delete"] = nil
+                    agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
+                    agent.events.poke()
+                case .failure(let error): agent.log.error("the deletions were not done", metadata: ["error": "\(error)"])
+                }
+            }
+        }
+    }
+
+    /// Ready when the store works and what records refer to is here (PROTOCOL A8, "first-sync seeding").
     func showReadiness(_ call: LocalCall) {
-        call.answer(ControlAnswer.ready(reason: mode.obstacle, firstSync: nil))
+        if let obstacle = mode.obstacle { return call.answer(ControlAnswer.ready(reason: obstacle, firstSync: nil)) }
+        reader.read { reads, now throws(StoreError) in
+            (entities: try reads.entities(), facts: try reads.facts(at: now))
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let found):
+                    let state = agent.firstSync(found.entities, isSeeded: found.facts.isSeeded)
+                    let isWaiting = state.phase == "waiting" || state.phase == "seeding"
+                    call.answer(ControlAnswer.ready(reason: isWaiting ? "seeding" : nil, firstSync: state))
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+
+    /// How far the device has come in learning everything for the first time.
+    func firstSync(_ entities: [EntityOverview], isSeeded: Bool) -> StatusDocument.FirstSync {
+        let rules = loaded.configuration.rules
+        let found = Dictionary(entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let names = Set(rules.entities.keys).union(found.keys).filter { (rules[$0]?.kind ?? .event) != .event }
+        func isRead(_ name: EntityName) -> Bool { found[name]?.lastFullAt != nil }
+        let done = names.reduce(0) { $0 + (found[$1]?.records ?? 0) }
+        let total = names.reduce(0) { $0 + max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0) }
+        let references = names.filter { rules[$0]?.kind == .reference }
+        let phase: String
+        if isSeeded || names.allSatisfy(isRead) {
+            phase = "done"
+        } else if references.allSatisfy(isRead) {
+            phase = "seeded"
+        } else {
+            phase = names.contains { found[$0]?.lastPullAt != nil } ? "seeding" : "waiting"
+        }
+        return StatusDocument.FirstSync(phase: phase, done: done, total: total)
     }
 }

@@ -56,6 +56,7 @@ extension Agent {
             }
         }
         document.sync = syncState(now)
+        document.sync.firstSync = firstSync(view.entities, isSeeded: facts.isSeeded)
         document.usage = view.usage
         if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, now)
@@ -137,8 +138,12 @@ extension SyncEngine.Step {
     var phase: String {
         switch self {
         case .greeting: "hello"
-        case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica: "settle"
-        case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams: "pull"
+        case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica, .loadingSettled, .asking, .requeuing,
+            .forgettingHistory, .adoptingHistory:
+            "settle"
+        case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams, .listing, .applyingSnapshot,
+            .digesting, .verifying, .recordingComparison:
+            "pull"
         case .claiming, .pushing, .recordingResults, .settingAside: "push"
         case .housekeeping, .remembering: "housekeeping"
         }

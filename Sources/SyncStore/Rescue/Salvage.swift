@@ -40,24 +40,30 @@ struct Salvage {
     }
 
     mutating func run() throws(StoreError) {
-        let tables = try tables()
+        let (tables, indexes) = try roots()
         // Children before parents is the order of the pages; who is missing is seen at the end.
         try target.execute("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")
         defer { for statement in statements.values { statement.finalize() } }
         for number in 1...max(1, pages.count) {
-            let role = pages.role(of: number)
+            var role = pages.role(of: number)
             if role == .other { continue }
+            // Where the map is lost, the page of a small table is still known by its place.
+            if role == .unknown, tables[number] != nil || indexes[number] != nil { role = .tree(root: number) }
             var name: String?
+            var isIndex = false
             if case .tree(let root) = role {
-                guard let table = tables[root] else { continue }
-                name = table
+                name = tables[root] ?? indexes[root]
+                isIndex = tables[root] == nil
+                guard name != nil else { continue }
             }
             guard let page = pages.page(number) else { continue }
             let (rows, cells) = page.rows(of: pages)
             if name != nil { damaged += cells }
             for row in rows {
                 guard let table = name ?? Self.guess(row.values) else { continue }
-                try take(row.rowid, row.values, into: table)
+                // An index has what is unique first, then the rowid.
+                if isIndex, row.values.count != 2 { continue }
+                try take(row.rowid, isIndex ? row.values.reversed() : row.values, into: table)
             }
         }
         for statement in statements.values { statement.finalize() }
@@ -65,24 +71,30 @@ struct Salvage {
         try target.execute("COMMIT; PRAGMA foreign_keys = ON")
     }
 
-    /// Root page to name. The old schema says it. Where that cannot be read, the new one does: tables are made in the same
-    /// order in every database, and their roots stand at its beginning.
-    private func tables() throws(StoreError) -> [Int: String] {
-        var tables: [Int: String] = [:]
-        try target.each("SELECT rootpage, name FROM sqlite_schema WHERE type = 'table'") { row throws(StoreError) in
-            tables[Int(row.int(0))] = row.text(1)
+    /// Without these names, no row says what it is about. The indexes that keep them unique hold each of them once more.
+    private static let named = [
+        "sqlite_autoindex_entity_1": "entity", "sqlite_autoindex_app_1": "app", "sqlite_autoindex_boot_1": "boot",
+    ]
+
+    /// Root page to name of the table; apart from them, those of the indexes that repeat a table. The old schema says it.
+    /// Where that cannot be read, the new one does: tables are made in the same order in every database, and their roots
+    /// stand at its beginning.
+    private func roots() throws(StoreError) -> (tables: [Int: String], indexes: [Int: String]) {
+        var fresh: [Int: String] = [:]
+        try target.each("SELECT rootpage, name FROM sqlite_schema WHERE rootpage > 0") { row throws(StoreError) in
+            fresh[Int(row.int(0))] = row.text(1)
         }
         var found: [Int: String] = [:]
         for number in 1...max(1, pages.count) where pages.role(of: number) == .tree(root: 1) {
             for row in pages.page(number)?.rows(of: pages).rows ?? [] {
-                guard row.values.count == 5, case .text("table") = row.values[0], case .text(let name) = row.values[1],
-                    case .int(let root) = row.values[3]
+                guard row.values.count == 5, case .text(let name) = row.values[1], case .int(let root) = row.values[3], root > 0
                 else { continue }
                 found[Int(clamping: root)] = name
             }
         }
         let isWhole = found.values.contains("payload") && found.values.contains("mutation") && found.values.contains("entity")
-        return (isWhole ? found : tables).filter { columns[$0.value] != nil }
+        let names = isWhole ? found : fresh
+        return (names.filter { columns[$0.value] != nil }, names.compactMapValues { Self.named[$0] })
     }
 
     private static func guess(_ values: [SQLValue]) -> String? {

@@ -178,6 +178,7 @@ struct SalvagedRows {
             pruned += gone
         }
         let lastSeq = max(try highest("SELECT max(seq) FROM payload"), old[.nextSeq] - 1)
+        for number in Ledger.Number.allCases { ledger[number] = old[number] }
         lost = max(0, acknowledged - lastSeq)
         ledger[.nextSeq] = lastSeq + lost + 1
         ledger[.absorbedSeq] = ledger[.nextSeq] - 1
@@ -185,9 +186,9 @@ struct SalvagedRows {
         ledger[.nextRecord] = max(try highest("SELECT max(rid) FROM record") + 1, old[.nextRecord])
         ledger[.nextClaim] = max(try highest("SELECT max(claim) FROM mutation") + 1, old[.nextClaim])
         ledger[.maxSentSeq] = max(try highest("SELECT max(seq) FROM mutation WHERE sent = 1"), old[.maxSentSeq])
-        ledger[.clock] = old[.clock]
+        // Found out again, from the first mutation on.
+        ledger[.ackedSeq] = 0
         ledger[.pruned] = pruned
-        ledger[.relaxedLost] = old[.relaxedLost]
         ledger[.tailLost] = old[.tailLost].saturatingAdd(lost)
         ledger[.enqueued] = ledger.counts.values.reduce(0, +)
         try ledger.save(to: database)

@@ -201,7 +201,9 @@ struct EngineTriggerTests {
             Issue.record("a restart was expected")
         }
         rig.stored(.done)
-        #expect(rig.asked == "pull")
+        #expect(rig.asked == "loadStreams")
+        rig.stored(.streams([Rig.listing(Rig.sites), Rig.listing(Rig.works)]))
+        #expect(rig.asked == "snapshot")
     }
 
     struct Merged: Sendable {
