@@ -113,6 +113,7 @@ package final class HubClient: Sendable {
             "Sync-Version": "1", "Sync-Device": settings.device.text, "Sync-Replica": replica.text,
             "Sync-Session": call.session,
         ]
+        if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
         if let token = try token() { headers["Authorization"] = "Bearer \(token)" }
         if call.method == .get { headers["Content-Type"] = nil }
         return HTTPRequest(

@@ -45,7 +45,7 @@ struct Feed {
         return .success(cursor)
     }
 
-    private static func resync(_ code: String, _ detail: String) -> Problem {
+    static func resync(_ code: String, _ detail: String) -> Problem {
         Problem(code, status: 410, detail: detail, members: ["resync": "snapshot"])
     }
 

@@ -25,6 +25,10 @@ extension Hub {
         guard let replica = caller.replica else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
         }
+        // Work for another history waits until its device has asked what this one still knows.
+        if let epoch = HubRequestHeaders(reading: request.headers).epoch, epoch != state.epoch {
+            throw HubRefusal(Feed.resync("epoch-changed", "the push is meant for another history of this hub"))
+        }
         return try querying { () throws(DatabaseError) in
             let device = caller.device
             let before = try store.replica(device, replica)

@@ -54,8 +54,25 @@ extension Store {
                 try bringBack(rid, payload, &records)
             }
             try finish(records)
-            for rid in records.inOrder.map(\.row.rid) { try levelPriorities(of: rid) }
+            for rid in records.inOrder.map(\.row.rid) {
+                try levelPriorities(of: rid)
+                try holdBack(rid)
+            }
             return count
+        }
+    }
+
+    /// What waits on the record was free to go, and is not any more.
+    private func holdBack(_ rid: Int64) throws(StoreError) {
+        let waiting = try database.all(
+            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state = 0 ORDER BY seq", .int(rid)
+        ) { row throws(StoreError) in OutboxRow(row) }
+        for row in waiting {
+            if let group = row.group {
+                try refreshReadiness(ofGroup: group)
+            } else if row.isReady {
+                try database.run("UPDATE mutation SET ready = 0 WHERE seq = ?", .int(row.seq))
+            }
         }
     }
 

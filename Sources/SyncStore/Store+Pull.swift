@@ -11,7 +11,7 @@ extension Store {
         ) { row throws(StoreError) in
             let entity = names.entity(row.int(0))
             var position = Self.position(entity, row, at: 2)
-            position.fullSync = Self.fullSync(options.fullSync, last: row.optionalInt(1), device: options.device, age: age)
+            position.fullSync = Self.fullSync(fullSync, last: row.optionalInt(1), device: options.device, age: age)
             found[entity] = position
         }
         let known = Set(rules.entities.keys).union(names.entities.keys).filter { (rules[$0]?.kind ?? .event) != .event }

@@ -16,6 +16,8 @@ package final class Store {
     package var rules: RuleBook
     /// Free bytes of the file system, as last measured; `nil` means unknown.
     package var freeBytes: Int64?
+    /// When everything is compared with the hub; may change at any time.
+    package var fullSync: FullSyncTerms
     /// How far the wall clock is trusted now; stored with each mutation.
     package var clockTrust: ClockTrust = .synced
     /// Called before and after each commit; for tests.
@@ -46,6 +48,7 @@ package final class Store {
         self.options = options
         self.rules = options.rules
         self.capacity = options.capacity
+        self.fullSync = options.fullSync
         let start = try OpeningSequence(database: database, options: options, now: now).run()
         self.replica = start.replica
         self.ages = start.ages

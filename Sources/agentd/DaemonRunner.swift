@@ -48,9 +48,10 @@ final class DaemonRunner {
         let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
         let box = AgentBox()
         identity = IdentityFile(stateFolder: state.path)
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: device, bootID: bootID, rules: configuration.rules, capacity: configuration.storeCapacity, seed: seed,
             marker: try identity.read())
+        options.fullSync.interval = configuration.sync.fullSync
         let vault = Vault(stateFolder: state.path, options)
         self.vault = vault
         writer = StoreWriter(

@@ -45,6 +45,8 @@ final class SimHub {
         return HTTPResponse(status: response.status, headers: response.headers, body: response.body)
     }
 
+    var epoch: String { hub.epoch }
+
     /// The process dies and another one opens the same database.
     func restart() throws(HubError) {
         let copy = try hub.copy()

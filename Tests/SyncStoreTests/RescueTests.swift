@@ -135,13 +135,14 @@ struct RescueTests {
         #expect(batch.mutations.map(\.seq) == batch.mutations.map(\.seq).sorted())
     }
 
-    @Test("A file cut in half gives back what its half holds, and says how much is missing")
+    @Test("A file that lost a third gives back what the rest holds, and says how much is missing")
     func cut() throws {
         let wreck = try Wreck()
-        try wreck.change { $0.removeLast($0.count / 2 / Self.page * Self.page + 1_000) }
+        try wreck.change { $0.removeLast($0.count / 3 / Self.page * Self.page + 1_000) }
         #expect(wreck.complaint() != nil)
         let result = try wreck.rescue.run(reason: "cut", at: wreck.now)
         #expect(result.mutations > 0)
+        #expect(result.lost == Int64(wreck.payloads.count) - result.mutations)
         #expect(result.mutations < Int64(wreck.payloads.count))
         try wreck.check(result)
     }
@@ -171,6 +172,7 @@ struct RescueTests {
         let result = try wreck.rescue.run(reason: "flips", at: wreck.now)
         let store = try wreck.check(result)
         #expect(result.records + result.mutations > 0)
+        #expect(result.mutations + result.lost == Int64(wreck.payloads.count))
         // It goes on as any store does.
         let app = Requester(app: AppName(trusted: "inspector"), uid: 1000)
         _ = try store.enqueue([TestAgent.mutation(.create, "afterwards", ["n": 1])], by: app, at: wreck.now)

@@ -215,6 +215,7 @@ extension Agent {
         store.run { store, _ throws(StoreError) in
             store.rules = rules
             store.capacity = capacity
+            store.fullSync.interval = fullSync
         } completion: { _ in }
     }
 

@@ -62,7 +62,7 @@ extension Agent {
         var text = "the database was damaged (\(Printable.text(rescue.reason))); salvaged: \(rescue.mutations) mutations, "
         text += "\(rescue.open) of them open, and \(rescue.records) records"
         if rescue.damaged > 0 { text += "; \(rescue.damaged) rows were damaged" }
-        if rescue.lost > 0 { text += "; the last \(rescue.lost) acknowledged mutations are missing" }
+        if rescue.lost > 0 { text += "; \(rescue.lost) mutations are missing" }
         text += "; it is kept in \(rescue.folder)"
         log.error(
             "db_recovered",

@@ -360,7 +360,8 @@ extension SyncEngine {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         watchdog.tried(at: moment.instant)
         lastCallID += 1
-        let call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
+        var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
+        if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         advance(to: step(call.id))
         effects.append(.send(call))
     }

@@ -10,9 +10,12 @@ package struct HubCall: Hashable, Sendable {
     package var body: [UInt8]
     /// Of a `GET`: what stands behind the question mark.
     package var query: String?
+    /// Of a push: the hub's history that it is meant for. Another one refuses it, so that what it has forgotten comes first.
+    package var epoch: String?
 
-    package init(id: UInt64, kind: Kind, session: String, body: [UInt8], query: String? = nil) {
+    package init(id: UInt64, kind: Kind, session: String, body: [UInt8], query: String? = nil, epoch: String? = nil) {
         self.query = query
+        self.epoch = epoch
         self.id = id
         self.kind = kind
         self.session = session

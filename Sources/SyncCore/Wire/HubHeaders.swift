@@ -31,11 +31,14 @@ package struct HubRequestHeaders: Hashable, Sendable {
     /// One per cycle; joins the logs of both sides. Visible ASCII, at most 64 characters, anything else is dropped.
     package var session: String?
     package var config: Int64?
+    /// The history of the hub that a push is meant for.
+    package var epoch: String?
 
     package init(
         version: String? = String(HubHeader.currentVersion), device: DeviceID? = nil, replica: ReplicaID? = nil,
-        session: String? = nil, config: Int64? = nil
+        session: String? = nil, config: Int64? = nil, epoch: String? = nil
     ) {
+        self.epoch = epoch
         self.version = version
         self.device = device
         self.replica = replica
@@ -49,9 +52,11 @@ package struct HubRequestHeaders: Hashable, Sendable {
         replica = headers[HubHeader.replica].flatMap { ReplicaID($0) }
         session = headers[HubHeader.session].flatMap { Identifier<Never>($0)?.text }
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
+        epoch = headers[HubHeader.epoch].flatMap { Identifier<Never>($0)?.text }
     }
 
     package func write(to headers: inout HTTPHeaders) {
+        headers[HubHeader.epoch] = epoch
         headers[HubHeader.version] = version
         headers[HubHeader.device] = device?.text
         headers[HubHeader.replica] = replica?.text

@@ -14,7 +14,7 @@ package struct StoreRescue: Hashable, Sendable {
     package var records: Int64 = 0
     /// Rows that were found and could not be used.
     package var damaged: Int64 = 0
-    /// Acknowledged mutations after the last one that was found.
+    /// Mutations of which nothing was found; at most so many.
     package var lost: Int64 = 0
 }
 
@@ -53,16 +53,16 @@ package struct DatabaseRescue {
     package func run(reason: String, at now: Moment) throws(StoreError) -> StoreRescue {
         let source = try quarantine.take(path, replica: options.marker?.replica)
         let fresh = path + ".new"
-        var best: (rescue: StoreRescue, score: Int64)?
-        // The log of another database looks like a log of this one. Whatever gives more of what is known to be ours counts.
-        for withLog in [true, false] {
+        var best: (rescue: StoreRescue, score: Score)?
+        // The log of another database looks like a log of this one, and is only told by what comes out.
+        var hasLog = false
+        for withLog in [true, false] where best == nil || hasLog {
             guard let pages = PageFile(path: source, withLog: withLog) else { continue }
-            if !withLog, best != nil, !Quarantine.exists(source + "-wal") { break }
+            hasLog = pages.hasLog
             let candidate = fresh + (best == nil ? "" : "2")
-            let (rescue, isOurs) = try build(candidate, from: pages, reason: reason, folder: Quarantine.parent(of: source), at: now)
-            let score = isOurs ? rescue.mutations + rescue.records : -1
+            let (rescue, score) = try build(candidate, from: pages, reason: reason, folder: Quarantine.parent(of: source), at: now)
             if let found = best {
-                if score > found.score {
+                if found.score < score {
                     try Quarantine.move(candidate, to: fresh)
                     best = (rescue, score)
                 } else {
@@ -71,7 +71,6 @@ package struct DatabaseRescue {
             } else {
                 best = (rescue, score)
             }
-            if rescue.damaged == 0, score > 0 { break }
         }
         guard let rescue = best?.rescue else {
             throw StoreError(.cannotOpen, doing: "read \(source)", detail: "errno \(errno)")
@@ -82,10 +81,22 @@ package struct DatabaseRescue {
         return rescue
     }
 
-    /// - Returns: Also whether what was found belongs to this place, as far as anybody knows.
+    /// Which of two attempts to prefer.
+    private struct Score: Comparable {
+        /// What was found belongs to this place, as far as anybody knows.
+        var isOurs: Bool
+        /// The newest state: fewer rows may be the later truth, where some were pruned.
+        var lastSeq: Int64
+        var rows: Int64
+
+        static func < (left: Score, right: Score) -> Bool {
+            (left.isOurs ? 1 : 0, left.lastSeq, left.rows) < (right.isOurs ? 1 : 0, right.lastSeq, right.rows)
+        }
+    }
+
     private func build(
         _ path: String, from pages: PageFile, reason: String, folder: String, at now: Moment
-    ) throws(StoreError) -> (StoreRescue, isOurs: Bool) {
+    ) throws(StoreError) -> (StoreRescue, Score) {
         Self.remove(path)
         let database = try Database.open(path: path)
         var options = options
@@ -109,7 +120,7 @@ package struct DatabaseRescue {
         rescue.damaged = Int64(salvage.damaged + rows.damaged)
         rescue.lost = rows.lost
         try store.close(at: now)
-        return (rescue, isOurs)
+        return (rescue, Score(isOurs: isOurs, lastSeq: rows.lastSeq, rows: rescue.mutations + rescue.records))
     }
 
     private static func remove(_ path: String) {

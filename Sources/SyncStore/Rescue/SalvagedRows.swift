@@ -13,8 +13,10 @@ struct SalvagedRows {
     let now: Moment
     private(set) var damaged = 0
     private(set) var records: Int64 = 0
-    /// Acknowledged mutations after the last one of which anything is known.
+    /// Mutations of which nothing was found: at most so many, where the count of those that were pruned is lost as well.
     private(set) var lost: Int64 = 0
+    /// The highest number that is known to have been given out.
+    private(set) var lastSeq: Int64 = 0
 
     init(_ database: Database, rules: RuleBook, acknowledged: Int64, at now: Moment) {
         self.database = database
@@ -177,10 +179,11 @@ struct SalvagedRows {
             ledger.add(gone, to: group)
             pruned += gone
         }
-        let lastSeq = max(try highest("SELECT max(seq) FROM payload"), old[.nextSeq] - 1)
+        lastSeq = max(try highest("SELECT max(seq) FROM payload"), old[.nextSeq] - 1)
         for number in Ledger.Number.allCases { ledger[number] = old[number] }
-        lost = max(0, acknowledged - lastSeq)
-        ledger[.nextSeq] = lastSeq + lost + 1
+        let given = max(lastSeq, acknowledged)
+        lost = max(0, given - (try highest("SELECT count(*) FROM mutation")) - pruned - old[.tailLost])
+        ledger[.nextSeq] = given + 1
         ledger[.absorbedSeq] = ledger[.nextSeq] - 1
         ledger[.nextEvent] = old[.nextEvent].saturatingAdd(Self.eventGap)
         ledger[.nextRecord] = max(try highest("SELECT max(rid) FROM record") + 1, old[.nextRecord])
