@@ -87,7 +87,7 @@ struct SnapshotTests {
     func massDelete() throws {
         let agent = try guarded(300)
         try agent.store.restartStreams([Self.audit], at: agent.now)
-        let applied = try agent.store.applySnapshot(page([("r1000", 1, [:])]), at: agent.now)
+        let applied = try agent.store.applySnapshot(page([("r1000", 1, [:])], version: 300), at: agent.now)
         #expect(applied.summary.massDeletes == [Self.audit])
         #expect(applied.position.cursor == "start", "the rest goes on")
         func overview() throws -> EntityOverview? { try agent.store.reads.entities().first { $0.name == Self.audit } }

@@ -212,6 +212,7 @@ extension Agent {
         review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
+        let fullSync = configuration.sync.fullSync
         store.run { store, _ throws(StoreError) in
             store.rules = rules
             store.capacity = capacity

@@ -179,7 +179,9 @@ struct SalvagedRows {
             ledger.add(gone, to: group)
             pruned += gone
         }
-        lastSeq = max(try highest("SELECT max(seq) FROM payload"), old[.nextSeq] - 1)
+        lastSeq = try highest("SELECT max(seq) FROM payload")
+        // The counters have no checksum: one that is far ahead of all that is known was damaged.
+        if old[.nextSeq] - 1 <= max(lastSeq, acknowledged) + Self.plausibleGap { lastSeq = max(lastSeq, old[.nextSeq] - 1) }
         for number in Ledger.Number.allCases { ledger[number] = old[number] }
         let given = max(lastSeq, acknowledged)
         lost = max(0, given - (try highest("SELECT count(*) FROM mutation")) - pruned - old[.tailLost])
@@ -202,6 +204,8 @@ struct SalvagedRows {
         guard let number = try database.number(sql) else { return 0 }
         return number
     }
+
+    private static let plausibleGap: Int64 = 100_000
 
     /// The journal is gone with its numbers, of which the last ones may not have been written down. A reader that goes on
     /// from one of them must be told that events are missing.

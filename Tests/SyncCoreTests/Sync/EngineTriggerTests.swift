@@ -327,6 +327,7 @@ struct EngineTriggerTests {
         default:
             rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
             rig.answer(Rig.ok([], epoch: "another"))
+            rig.stored(.failed("disk full"))
         }
         rig.keepHouse()
         #expect(rig.outcome?.error != nil)
