@@ -5,7 +5,8 @@ package import SyncCore
 
 extension Store {
     /// Applies one page of a listing. Invariant: the place where the listing goes on is committed only together with its
-    /// page; at the end, the cursor is the one of its *beginning*.
+    /// page; at the end of a complete one, the cursor is the one of its *beginning*, and after one of some buckets it is the
+    /// one that it was: the listing says nothing of what changed in the others meanwhile.
     ///
     /// - Returns: Also where the stream stands then.
     package func applySnapshot(
@@ -32,6 +33,8 @@ extension Store {
                     .int(now.wall.milliseconds), .int(eid))
                 return
             }
+            // What was not listed is known by the feed alone, and that goes on where it was.
+            guard listing.buckets == nil else { return }
             let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : listing.cursor
             let only = listing.buckets.map { Set($0) }
             try endListing(of: page.entity, eid, Listing(gen: listing.gen, head: listing.head), only: only, &summary)
@@ -151,10 +154,11 @@ extension Store {
                     .int(eid))
                 return
             }
-            try restartStream(eid)
             try database.run(
-                "UPDATE stream SET buckets = ? WHERE eid = ?",
-                .text(differs.map { String($0) }.joined(separator: ",")), .int(eid))
+                """
+                UPDATE stream SET gen = gen + 1, listing = 1, listing_head = NULL, snapshot = 1, snap_after = NULL,
+                    snap_cursor = NULL, buckets = ? WHERE eid = ?
+                """, .text(differs.map { String($0) }.joined(separator: ",")), .int(eid))
         }
     }
 

@@ -144,6 +144,7 @@ struct SnapshotTests {
         _ = try agent.store.applySnapshot(page(others.sorted().map { ($0, 1, ["v": 1]) }), at: agent.now)
         for number in 0..<40 { #expect(try (agent.view("r\(number)") == nil) == (number == 5)) }
         #expect(try audit(agent).listing == nil)
+        #expect(try audit(agent).cursor == "c", "of the other buckets only the feed tells")
     }
 
     // MARK: - When it is time
