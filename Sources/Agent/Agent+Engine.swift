@@ -139,11 +139,11 @@ extension Agent {
     private func stored(_ answer: StoreAnswer) {
         handle(.stored(answer))
         switch answer {
-        case .resultsApplied, .pullApplied, .housekept:
+        case .resultsApplied, .pullApplied, .housekept, .snapshotApplied, .requeued, .historyForgotten:
             events.poke()
             serveMutationWaiters()
             lookForOldestNormal()
-        case .batch, .streams, .done, .failed: break
+        case .batch, .streams, .done, .failed, .settled, .digest: break
         }
     }
 

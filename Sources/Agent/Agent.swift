@@ -32,6 +32,8 @@ package actor Agent {
     var wake: LoopTimer?
     var call: Task<Void, Never>?
     var hasStopped = false
+    /// What the store can do; see ``ServiceMode``.
+    var mode = ServiceMode.serving
     /// The engine has what the store remembers; until then some requests wait in ``whenBegun``.
     var hasBegun = false
     var whenBegun: [@Sendable () -> Void] = []

@@ -150,6 +150,8 @@ package final class HubClient: Sendable {
             "Sync-Version": "1", "Sync-Device": settings.device.text, "Sync-Replica": replica.text,
             "Sync-Session": call.session,
         ]
+        if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
+        if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
         if let token = try token() {
             state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
@@ -157,7 +159,8 @@ package final class HubClient: Sendable {
         }
         headers[HubHeader.config] = state.withLock(\.config).map { String($0) }
         return HTTPRequest(
-            .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
+            call.method, settings.baseURL + call.target, headers: headers,
+            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
     }
 }

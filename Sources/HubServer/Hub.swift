@@ -153,6 +153,7 @@ package final class Hub {
         case .snapshot: try snapshot(request)
         case .known: try known(request, caller)
         case .config: config(request)
+        case .verify: try verify(request)
         case .probe, .healthz, .readyz, .metrics: open(endpoint, request)
         }
     }
@@ -193,6 +194,7 @@ package final class Hub {
             if let replica = caller.replica {
                 // A hint beside the answer: if it cannot be read, neither could the rest.
                 headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0
+                headers.twins = twins(of: caller.device, at: now)
             }
         }
         return Hub.finish(response, headers, at: now)

@@ -35,6 +35,14 @@ package enum Ablation: String, Sendable, CaseIterable {
     case laterEditsForgotten
     /// What waits for its parent, or for what it names, is sent at once.
     case tiesIgnored
+    /// A hub that was restored is taken for the one that it was.
+    case epochIgnored
+    /// What a restored hub forgot is not offered again.
+    case requeueSkipped
+    /// Only what is above the highest `seq` that a restored hub knows of is offered again.
+    case requeueAboveHighest
+    /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
+    case cursorAtEnd
 }
 
 package struct Ablations: Sendable, Hashable {

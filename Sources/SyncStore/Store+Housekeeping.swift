@@ -8,6 +8,8 @@ struct HousekeepingSweep {
     var expiry: Int64 = 0
     /// When the last pass ended, on the age clock.
     var expiryEnded: Int64?
+    /// Records up to this `rid` have lost their version to a new history of the hub.
+    var history: Int64 = 0
     /// Giving free pages back works.
     var vacuums = true
 }
@@ -185,6 +187,7 @@ extension Store {
         let audits = try database.run(
             "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, age FROM audit ORDER BY n LIMIT ?) WHERE age < ?)",
             .int(Self.sliceRows), .int(age - Self.auditKeptFor.milliseconds))
+        try forgetRequeued()
         return max(keys, tombstones, audits)
     }
 

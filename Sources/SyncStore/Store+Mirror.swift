@@ -81,8 +81,9 @@ extension Store {
         try database.each(
             """
             SELECT p.* FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq
-            """, .int(row.rid)
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3
+                AND NOT (? < 0 AND EXISTS (SELECT 1 FROM requeued q WHERE q.seq = m.seq)) ORDER BY m.seq
+            """, .int(row.rid), .int(row.base == nil ? 0 : row.baseVersion)
         ) { row throws(StoreError) in
             if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content {
                 contents.append(content)

@@ -102,6 +102,16 @@ extension Store {
             // The row is damaged, and the hub has what was sent: only the hub can tell what that makes.
             return try refetch(&touched)
         }
+        // A base of an older history stays one, until the hub lists the record afresh: what it makes of this together with
+        // its own is not ours to compute.
+        if touched.row.baseVersion < 0, touched.row.base != nil {
+            let isInBase = try isRequeued(row.seq)
+            if !isInBase {
+                let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+                touched.row.setBase(Fold.apply(content, to: object)?.json, version: -1, at: now.wall)
+            }
+            return touched.needsFold = true
+        }
         let base = touched.row.base
         if content.action == .delete {
             // Version 0: the hub had nothing to delete and keeps no trace of it.

@@ -18,6 +18,8 @@ package final class Store {
     }
     /// Free bytes of the file system, as last measured; `nil` means unknown.
     package var freeBytes: Int64?
+    /// When everything is compared with the hub; may change at any time.
+    package var fullSync: FullSyncTerms
     /// Whether the wall clock is known to be right (`synced`) or not. Counts as long as there is no anchor.
     package var clockTrust: ClockTrust = .synced
     /// How the time of this boot relates to the hub's.
@@ -53,6 +55,7 @@ package final class Store {
         self.rules = options.rules
         ranks = EntityRanks(options.rules)
         self.capacity = options.capacity
+        self.fullSync = options.fullSync
         let start = try OpeningSequence(database: database, options: options, now: now).run()
         self.replica = start.replica
         self.ages = start.ages

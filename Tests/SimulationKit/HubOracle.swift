@@ -11,7 +11,7 @@ struct HubOracle {
     private(set) var applied: Set<MutationKey> = []
     /// Records that there are or were.
     private(set) var known: Set<RecordName> = []
-    private var fingerprints: [MutationKey: [UInt8]] = [:]
+    var fingerprints: [MutationKey: [UInt8]] = [:]
     /// The place of the operation that took effect last.
     private var latest: [Slot: Int] = [:]
 

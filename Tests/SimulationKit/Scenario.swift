@@ -12,7 +12,9 @@ package enum Fault: String, CaseIterable, Sendable {
     // The agent's machine.
     case crash, powerCut, diskFull, restore, link, metered, clock, pause
     // The hub's machine.
-    case hubCrash, collect
+    case hubCrash, collect, hubRestore
+    /// Two devices with one name.
+    case clone
 }
 
 /// Everything that is decided before a history begins. Together with the seed it is the whole of it.
@@ -30,6 +32,10 @@ package struct Scenario: Sendable, Hashable {
     package var batch: Int
     package var pullInterval: Duration
     package var spread: Duration
+    /// How often an agent compares everything with the hub.
+    package var fullSync: Duration
+    /// Records that a listing may remove without being asked, if they are not more than a fifth.
+    package var deletesFreely: Int64
     /// The time of faults. Then they stop, and everything must drain.
     package var faultsFor: Duration
 
@@ -47,6 +53,8 @@ package struct Scenario: Sendable, Hashable {
         pullInterval = [.seconds(20), .seconds(60), .seconds(600), .seconds(6 * 3_600)][Int.random(in: 0..<4, using: &random)]
         spread = Bool.random(using: &random) ? .zero : .seconds(5)
         faultsFor = .seconds(Int64.random(in: 60...600, using: &random))
+        fullSync = [.seconds(120), .seconds(7 * 86_400)][Int.random(in: 0..<2, using: &random)]
+        deletesFreely = [1, 50, 50][Int.random(in: 0..<3, using: &random)]
         // It takes this long, and this much that gets through meanwhile, until what the hub fails over is parked; and a
         // process that lives, for it begins to count anew after each start.
         if faults.contains(.poison), random.fraction() < 0.12 {

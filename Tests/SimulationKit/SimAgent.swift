@@ -66,6 +66,15 @@ final class SimAgent {
         database = try Database.inMemory()
     }
 
+    /// A copy of another one's card, in a machine of its own.
+    init(index: Int, cloning other: SimAgent) throws(StoreError) {
+        self.index = index
+        (token, device) = (other.token, other.device)
+        database = try other.database.copy()
+        marker = other.marker
+        bootID = "boot-0 of \(index)"
+    }
+
     func moment(at now: Instant) -> Moment {
         let wall = Timestamp(milliseconds: Simulation.epochMilliseconds + now.nanoseconds / 1_000_000)
         return Moment(instant: boot(now), wall: wall.advanced(by: wallError))

@@ -6,9 +6,11 @@ extension Simulation {
     func start(_ agent: SimAgent) throws(Broken) {
         guard agent.store == nil else { return }
         let moment = agent.moment(at: now)
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
             marker: agent.marker, ablations: ablations)
+        options.fullSync.interval = scenario.fullSync
+        options.massDelete.free = scenario.deletesFreely
         let store = try Broken.none { try Store(agent.database, options, at: moment) }
         store.clockTrust = .unsynced
         agent.toldAnchor = nil
@@ -101,6 +103,7 @@ extension Simulation {
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
         if case .restartStreams(let entities) = command, hasCommitted { for entity in entities { agent.places[entity] = nil } }
+        if case .forgetHistory = command, hasCommitted { agent.places = [:] }
         if dying == agent.index { return die(agent) }
         agent.job = .none
         if case .failed(let text) = answer, !hasRefusedCommit {
@@ -179,6 +182,12 @@ extension Simulation {
             count("regressions")
             say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")
         case .epochChanged: count("epoch changes")
+        case .historyAdopted(_, let requeued):
+            count("histories adopted")
+            if requeued > 0 { count("offered again") }
+            say("agent \(agent.index) adopts the new history, \(requeued) offered again")
+        case .compared(_, let differing): count(differing == 0 ? "comparisons" : "differences found")
+        case .twins(let twins): if twins > 1 { count("clones noticed") }
         case .streamsRestarted(let entities):
             count("restarted streams")
             say("agent \(agent.index) lists anew: \(entities.map(\.text))")
@@ -207,6 +216,12 @@ extension Simulation {
         case .applyPull(let response):
             "applies a pull of \(response.pages.map { "\($0.entity) \($0.records.count)+\($0.deletions.count)" })"
         case .restartStreams: "restarts streams"
+        case .applySnapshot(let page): "lists \(page.entity), \(page.records.count)\(page.hasMore ? " and more" : "")"
+        case .loadSettled(let seq): "loads what is settled after \(seq)"
+        case .requeue(let keys): "requeues \(keys.count)"
+        case .forgetHistory: "forgets its history"
+        case .digest(let entity): "digests \(entity)"
+        case .noteVerified(let entity, let differs): "notes \(differs.count) differences of \(entity)"
         case .adoptReplica(let replica): "adopts \(replica)"
         case .setAside: "sets aside"
         case .remember: "remembers"
@@ -221,6 +236,12 @@ extension Simulation {
             "\(summary.done) done, \(summary.rejected) rejected, \(summary.retried) later, \(summary.unknown) unknown, next \(next?.mutations.map(\.seq) ?? [])"
         case .streams(let streams): "\(streams.count)"
         case .pullApplied(let summary): "\(summary.upserts) new, \(summary.deletions) gone, \(summary.unchanged) known"
+        case .snapshotApplied(let summary, let position):
+            "\(summary.upserts) new, \(summary.deletions) gone, \(summary.unchanged) known, \(position.listing == nil ? "complete" : "more")"
+        case .settled(let keys, _): "\(keys.count) keys"
+        case .requeued(let count): "\(count)"
+        case .historyForgotten(let more): more ? "more" : "done"
+        case .digest: "done"
         case .done: "done"
         case .housekept: "done"
         case .failed(let text): "failed, \(text)"

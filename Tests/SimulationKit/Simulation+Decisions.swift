@@ -5,6 +5,12 @@ import SyncStore
 extension Simulation {
     /// Answers what waits for a person: conflicts by "remote", parked mutations by "again".
     func decide(_ agent: SimAgent) throws(Broken) {
+        if let store = agent.store, try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) {
+            let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(at: moment) }
+            guard isDone else { return }
+            say("the operator of agent \(agent.index) accepts deletions")
+            count("deletions accepted")
+        }
         for conflict in try mutations(of: agent, .conflicted) {
             try checkListed(conflict)
             let isDone = try act(agent) { (store, moment) throws(StoreError) in

@@ -21,9 +21,10 @@ extension Simulation {
             }
         case 5: try decide(agent)
         case 6, 7: try appCancels(agent)
+        case 8: if has(.hubRestore) { try backUpHub() }
         default: break
         }
-        let possible = [Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash].filter { has($0) }
+        let possible = [Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone].filter { has($0) }
         guard !possible.isEmpty, chance(0.6) else { return }
         try strike(pick(possible), agent)
     }
@@ -71,6 +72,8 @@ extension Simulation {
             badTokens[agent.index] = now.advanced(by: chance(from: .seconds(5), upTo: .seconds(100)))
             count("bad credentials")
         case .hubCrash: if hub.isUp { stopHub() }
+        case .hubRestore: if chance(0.5) { try backUpHub() } else { try replaceHub() }
+        case .clone: try clone(agent)
         default: return
         }
     }

@@ -60,6 +60,8 @@ package final class Simulation {
     /// The agent whose credentials do not hold at the moment, and until when.
     var badTokens: [Int: Instant] = [:]
     var isHealed = false
+    var hubImages: [HubImage] = []
+    var hasClone = false
     var drainUntil = Instant(nanoseconds: 0)
     var isDrained = false
     var isOver = false

@@ -29,6 +29,7 @@ extension Agent {
         if let pause = engine.memory.pause, pause.until.map({ $0 > environment.time.now().wall }) ?? true {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
+        if body.acceptsDeletions { acceptDeletions(uid: call.peer.uid) }
         // Whoever replaced a refused token and asks for a sync means with the new one.
         if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
         if body.request.isForced {
@@ -224,9 +225,11 @@ extension Agent {
         review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
+        let fullSync = configuration.sync.fullSync
         store.run { store, _ throws(StoreError) in
             store.rules = rules
             store.capacity = capacity
+            store.fullSync.interval = fullSync
         } completion: { _ in }
     }
 

@@ -189,9 +189,10 @@ extension SyncEngine {
 extension SyncEngine.Step {
     var isCall: Bool {
         switch self {
-        case .greeting, .settling, .pulling, .pushing: true
+        case .greeting, .settling, .pulling, .pushing, .listing, .verifying, .asking: true
         case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
-            .restartingStreams, .claiming, .recordingResults, .settingAside, .housekeeping, .remembering:
+            .restartingStreams, .claiming, .recordingResults, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
+            .digesting, .recordingComparison, .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
             false
         }
     }
@@ -203,6 +204,9 @@ extension SyncEngine.Step {
         case .settling: "settle"
         case .pulling: "pull"
         case .pushing: "push"
+        case .listing: "listing"
+        case .verifying: "comparison"
+        case .asking: "question what it knows"
         default: "the store"
         }
     }
