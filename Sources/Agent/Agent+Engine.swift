@@ -42,13 +42,24 @@ extension Agent {
         around.book = BudgetBook(remembered.book, at: environment.time.now())
         around.unmeteredSeenAt = remembered.unmeteredSeenAt
         around.oldestNormalAt = remembered.oldestNormalAt
+        var start = remembered.start
+        if let safeMode = environment.safeMode { enter(safeMode, &start) }
         restore(remembered.server)
-        handle(.started(remembered.start))
+        handle(.started(start))
         hasBegun = true
         let waiting = whenBegun
         whenBegun = []
         for action in waiting { action() }
         startWatching()
+    }
+
+    /// What the agent syncs may be what kills it. A pause that an operator made stays as it is.
+    private func enter(_ safeMode: AgentEnvironment.SafeMode, _ start: inout EngineStart) {
+        let reason = "safe mode: the agent died \(safeMode.deaths) times in a row"
+        raise("safe_mode", reason)
+        let now = environment.time.now().wall
+        guard start.memory.pause.map({ $0.until.map { $0 <= now } ?? false }) ?? true else { return }
+        start.memory.pause = EngineMemory.Pause(until: now.advanced(by: safeMode.holds), reason: reason, uid: 0)
     }
 
     func handle(_ event: SyncEvent) {

@@ -34,10 +34,10 @@ package final class HubClient: Sendable {
     private struct State {
         var settings: Settings
         var coding: RequestCoding
-        /// Version of the hub's configuration that is in force.
-        var config: Int64?
         /// Digest of the token of the latest request: whether the file has another one since.
         var shown: [UInt8]?
+        /// Version of the hub's configuration that is in force.
+        var config: Int64?
     }
 
     package init(
@@ -150,12 +150,12 @@ package final class HubClient: Sendable {
             "Sync-Version": "1", "Sync-Device": settings.device.text, "Sync-Replica": replica.text,
             "Sync-Session": call.session,
         ]
-        headers[HubHeader.config] = state.withLock(\.config).map { String($0) }
         state.withLock { $0.shown = nil }
         if let token = try token() {
             state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
             headers["Authorization"] = "Bearer \(token)"
         }
+        headers[HubHeader.config] = state.withLock(\.config).map { String($0) }
         return HTTPRequest(
             .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)

@@ -25,6 +25,8 @@ final class DaemonRunner {
     private let opening: StoreOpening
     private let identity: IdentityFile
     private let clock: ClockMonitor?
+    private let crashes: CrashFile
+    private let heartbeat: Heartbeat?
 
     init(
         _ loaded: LoadedConfiguration, config: String, state: StateDirectory, log: Logger, _ notifier: ReadinessNotifier?
@@ -77,6 +79,12 @@ final class DaemonRunner {
                 }
             }, log: log)
         let transport = transport
+        crashes = CrashFile(stateFolder: state.path)
+        let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)
+        crashes.write(count)
+        if count.isSafeMode {
+            environment.safeMode = .init(deaths: count.deaths, holds: CrashCount.window)
+        }
         environment.links = Self.netlink(configuration, log)
         environment.power = SysfsPowerMonitor { error in
             log.warning("changes of the power supply are not heard of", metadata: ["error": "\(error)"])
@@ -90,6 +98,7 @@ final class DaemonRunner {
             .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
             executor: executor)
         box.put(agent)
+        heartbeat = Heartbeat(notifier, executor: executor, store: writer)
         do throws(LinuxError) {
             clock = try ClockMonitor { loop.execute { box.agent?.assumeIsolated { $0.clockStepped() } } }
         } catch {
@@ -152,6 +161,7 @@ final class DaemonRunner {
         // A service manager that does not listen is no reason not to serve.
         try? notifier?.send(.ready, .status("serving \(server.address)"))
         log.notice("serving", metadata: ["socket": "\(server.address)"])
+        heartbeat?.start()
         ended.wait()
 
         log.notice("stopping")
@@ -160,6 +170,7 @@ final class DaemonRunner {
         wait { await server.stop(within: .seconds(5)) }
         signals.close()
         close()
+        crashes.remove()
         return 0
     }
 

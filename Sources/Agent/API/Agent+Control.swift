@@ -29,12 +29,12 @@ extension Agent {
         if let pause = engine.memory.pause, pause.until.map({ $0 > environment.time.now().wall }) ?? true {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
+        // Whoever replaced a refused token and asks for a sync means with the new one.
+        if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
         if body.request.isForced {
             log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"])
             audit("force", uid: call.peer.uid, ["scope": .string(body.request.scope.rawValue)])
         }
-        // Whoever replaced a refused token and asks for a sync means with the new one.
-        if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))

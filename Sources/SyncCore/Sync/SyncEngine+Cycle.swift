@@ -195,7 +195,9 @@ extension SyncEngine {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
         let interval = allowed(at: moment).pull?.interval ?? settings.policy.pullInterval
-        return headSeenAt.duration(to: moment.instant) >= min(interval, .seconds(60))
+        // The periodic pull comes an interval after the last one began, which is less than that after its answer.
+        let isFresh = cycle?.pullIsDue == true ? interval / 2 : interval
+        return headSeenAt.duration(to: moment.instant) >= min(isFresh, .seconds(60))
     }
 
     /// A link that costs something is pulled over when that is due, or somebody asks.
