@@ -88,7 +88,7 @@ extension Store {
             throw Refusal.tooLarge("the mutation", bytes: bytes, limit: Limits.mutationBytes)
         }
         intent.payload.bytes = Int64(bytes)
-        if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty {
+        if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
             intent.ties = try findTies(of: mutation, rules)
             if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
         }

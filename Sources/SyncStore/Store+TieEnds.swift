@@ -14,7 +14,7 @@ struct TieEnd {
     }
 
     var seq: Int64
-    var key: MutationState
+    var state: MutationState
     var kind: Kind
 }
 
@@ -23,10 +23,10 @@ extension Store {
     func noteTieEnd(_ row: OutboxRow, now state: MutationState) {
         guard ledger[.ties] > 0 || ledger[.unmet] > 0 else { return }
         switch state {
-        case .done, .superseded: transaction?.tieEnds.append(TieEnd(seq: row.seq, key: state, kind: .met))
-        case .rejected, .cancelled, .expired, .discarded: transaction?.tieEnds.append(TieEnd(seq: row.seq, key: state, kind: .failed))
+        case .done, .superseded: transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .met))
+        case .rejected, .cancelled, .expired, .discarded: transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .failed))
         case .pending, .conflicted, .failed, .held:
-            if row.state == .inFlight { transaction?.tieEnds.append(TieEnd(seq: row.seq, key: state, kind: .returned)) }
+            if row.state == .inFlight { transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .returned)) }
         // Whoever answers for these takes the ties over: `handOver`.
         case .inFlight, .resolved, .coalesced: break
         }
@@ -84,7 +84,7 @@ extension Store {
                 try refreshReadiness(of: seq)
                 continue
             }
-            try rejectAlong(row, with: parent, end.key == .rejected ? "was refused by the hub" : "is \(end.key.name)", &records)
+            try rejectAlong(row, with: parent, end.state == .rejected ? "was refused by the hub" : "is \(end.state.name)", &records)
         }
         try finish(records)
     }
@@ -96,7 +96,7 @@ extension Store {
     func rejectIfDoomed(_ seq: Int64, _ intent: EnqueueIntent) throws(StoreError) -> MutationState? {
         var isDoomed = false
         for earlier in intent.ties.on.sorted() where try outboxRow(earlier)?.state == .rejected {
-            transaction?.tieEnds.append(TieEnd(seq: earlier, key: .rejected, kind: .failed))
+            transaction?.tieEnds.append(TieEnd(seq: earlier, state: .rejected, kind: .failed))
             isDoomed = true
         }
         // An atomic list falls when all of it is there.

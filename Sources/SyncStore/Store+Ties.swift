@@ -81,7 +81,18 @@ extension Store {
 
     /// Writes what `seq` waits for, and lets those wait that have waited for the record it creates without knowing it.
     func tie(_ row: OutboxRow, _ payload: Payload, _ ties: Ties) throws(StoreError) {
-        for earlier in ties.on.sorted() { try tie(row.seq, to: earlier) }
+        for earlier in ties.on.sorted() {
+            if let group = row.group, try reaches(earlier, row.seq) {
+                // It was made before its parent, which is in this list, and the list depends on it: then it goes first.
+                let untied = try database.run(
+                    "DELETE FROM tie WHERE seq = ? AND on_seq BETWEEN ? AND ?", .int(earlier), .int(group.lowerBound),
+                    .int(group.upperBound))
+                ledger[.ties] -= Int64(untied)
+                try refreshReadiness(of: earlier)
+                guard try !reaches(earlier, row.seq) else { continue }
+            }
+            try tie(row.seq, to: earlier)
+        }
         for parent in ties.unmet {
             try database.run(
                 "INSERT INTO unmet (eid, id, seq) VALUES (?, ?, ?)", .int(try names.entity(parent.entity, in: database)),

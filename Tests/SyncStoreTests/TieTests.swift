@@ -191,6 +191,14 @@ struct TieTests {
             for mutation in batch { try agent.answer(.accepted(mutation.key, Int64(version))) }
         }
         #expect(Set(sent) == [child, made, upper, lower])
+        // A list creates the parent of a record and depends on that record.
+        let early = try visit(agent, "z", ["site": "t"])
+        var last = TestAgent.mutation(.create, "q", entity: "answer")
+        last.dependsOn = [early]
+        let list = try agent.list([TestAgent.mutation(.create, "t", entity: "site"), last]).map(\.key)
+        #expect(try agent.claim(1).map(\.key) == [early])
+        try agent.answer(.accepted(early, 20))
+        #expect(try agent.claim().map(\.key) == list)
         #expect(try agent.store.verify() == [])
     }
 
