@@ -33,11 +33,11 @@ extension Store {
                     .int(now.wall.milliseconds), .int(eid))
                 return
             }
-            // What was not listed is known by the feed alone, and that goes on where it was.
-            guard listing.buckets == nil else { return }
             let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : listing.cursor
             let only = listing.buckets.map { Set($0) }
             try endListing(of: page.entity, eid, Listing(gen: listing.gen, head: listing.head), only: only, &summary)
+            // What was not listed is known by the feed alone, and that goes on where it was.
+            guard listing.buckets == nil else { return }
             try database.run(
                 "UPDATE stream SET cursor = ?, last_pull_ms = ? WHERE eid = ?", .text(cursor), .int(now.wall.milliseconds), .int(eid))
         }
