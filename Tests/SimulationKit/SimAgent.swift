@@ -11,8 +11,9 @@ final class SimAgent {
     /// What stands beside the database (`identity.json`): as far as it was written down.
     var marker: StoreMarker?
     private(set) var images: [Image] = []
-    /// Its disk was replaced by an old copy at some time.
-    private(set) var wentBack = false
+    /// Its disk was replaced by an old copy at some time, or there is another copy of it: what it holds as unsent may have been
+    /// sent.
+    var wentBack = false
 
     // The running process; `nil` while it is down.
     var store: Store?

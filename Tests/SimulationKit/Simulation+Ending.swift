@@ -111,7 +111,9 @@ extension Simulation {
         case .rejected, .discarded, .cancelled, .expired:
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || found.problem?.code == "idempotency-mismatch" { return }
-            if found.state == .coalesced, operation.isDoubtful { return }
+            // So for an edit that went into such a one.
+            let isDoubtful = operation.isDoubtful || byKey[sent].map { operations[$0].isDoubtful } ?? false
+            if found.state == .coalesced, isDoubtful { return }
             guard !isApplied, operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }

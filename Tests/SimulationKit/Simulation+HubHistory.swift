@@ -48,6 +48,7 @@ extension Simulation {
         let other = try Broken.none { try SimAgent(index: agents.count, cloning: agent) }
         // Either may send what the other takes back.
         for number in operations.indices where operations[number].agent == agent.index { operations[number].isDoubtful = true }
+        (agent.wentBack, other.wentBack) = (true, true)
         agents.append(other)
         count("clones")
         say("agent \(agent.index) is cloned: agent \(other.index)")

@@ -47,8 +47,7 @@ struct SimulationTests {
             "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
             "crashes", "full disks", "restores", "lost tails noticed", "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up", "listed as expired",
             "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
-            "listings", "pages of listings", "hub restores", "hubs made anew", "histories adopted", "offered again", "clones",
-            "clones noticed", "mass deletions", "deletions accepted", "comparisons",
+            "listings", "pages of listings", "comparisons",
         ] + Commit.allCases.filter { $0 != .look }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]
         }
