@@ -45,9 +45,7 @@ extension Agent {
         do throws(ConfigurationErrors) {
             let server = try ServerConfiguration(bytes, release: AgentRelease(ProductVersion.text))
             guard server.version != self.server?.version else { return }
-            let new = try ConfigurationLoader.read(
-                environment.configurationFiles(), accounts: environment.accounts, server: server)
-            use(server, new)
+            noteAccepted(server, try layOverFiles(server))
         } catch {
             observed.refusedConfig = offered
             // Status shows it beside the one in force.
@@ -57,17 +55,24 @@ extension Agent {
         }
     }
 
-    private func use(_ server: ServerConfiguration, _ new: LoadedConfiguration) {
+    /// Reads it with the files as they are now, and works by it from here on.
+    private func layOverFiles(_ server: ServerConfiguration) throws(ConfigurationErrors) -> ConfigurationChange {
+        let new = try ConfigurationLoader.read(
+            environment.configurationFiles(), accounts: environment.accounts, server: server)
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         self.server = server
+        loaded = new
+        loaded.configuration = change.inForce
+        hub.useConfig(server.version)
+        apply(change.inForce)
+        return change
+    }
+
+    private func noteAccepted(_ server: ServerConfiguration, _ change: ConfigurationChange) {
         observed.refusedConfig = nil
         configurationError = nil
         observed.attention["config_rejected"] = nil
-        loaded = new
-        loaded.configuration = change.inForce
         configurationVersion += 1
-        hub.useConfig(server.version)
-        apply(change.inForce)
         log.notice(
             "configuration from the hub",
             metadata: ["version": "\(server.version)", "keys": "\(change.changed.joined(separator: ","))"])
@@ -87,14 +92,7 @@ extension Agent {
         guard let text else { return }
         do throws(ConfigurationErrors) {
             let server = try ServerConfiguration(Array(text.utf8), release: AgentRelease(ProductVersion.text))
-            let new = try ConfigurationLoader.read(
-                environment.configurationFiles(), accounts: environment.accounts, server: server)
-            let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
-            self.server = server
-            loaded = new
-            loaded.configuration = change.inForce
-            hub.useConfig(server.version)
-            apply(change.inForce)
+            _ = try layOverFiles(server)
         } catch {
             log.warning("the hub's configuration does not fit the files any more", metadata: ["error": "\(error)"])
         }
