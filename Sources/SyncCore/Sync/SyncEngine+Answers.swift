@@ -57,6 +57,7 @@ extension SyncEngine {
             hubSpread = hello.spread
             hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
             greetedAt = moment.instant
+            if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
             let response = try results(body, of: batch)
