@@ -52,6 +52,11 @@ struct Operation {
         if case .acknowledged(let key) = answer { key } else { nil }
     }
 
+    /// Some database has taken it, and its app does not know.
+    var isUnheard: Bool {
+        if case .none = answer { place != nil } else { false }
+    }
+
     var mutation: NewMutation {
         NewMutation(
             action, record.entity, record.id, data: data, operations: operations, priority: priority, dependsOn: dependsOn,

@@ -128,8 +128,11 @@ extension Simulation {
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
-        // Into what others went, their values did as well.
-        if operations.contains(where: { $0.into == found.key }) { return }
+        // Into what others went, their values did as well; or those of one that no app was told about.
+        let hasOthers = operations.contains {
+            $0.into == found.key || ($0.isUnheard && $0.agent == operation.agent && $0.record == operation.record)
+        }
+        if hasOthers { return }
         let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }
         guard data.object == operation.data else {
             throw Broken("what is refused keeps its value", "\(operation.token): \(found.data ?? "nothing")")
