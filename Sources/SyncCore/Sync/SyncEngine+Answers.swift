@@ -34,8 +34,6 @@ extension SyncEngine {
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
                     breaker.answered()
-                    // Only an answer that made sense may say whose history ours is.
-                    if memory.epoch == nil { memory.epoch = facts.epoch }
                 } catch {
                     let detail = "the hub's answer is not as agreed: \(error)"
                     failed(HubReply.Refusal(.nonsense, detail, facts: facts), at: moment, &effects)

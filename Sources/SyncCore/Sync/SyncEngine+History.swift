@@ -97,7 +97,7 @@ extension SyncEngine {
     mutating func historyAdopted(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
         saved(answer)
         if case .failed(let text) = answer {
-            if remembered.epoch == nil { memory.epoch = nil }
+            if remembered.epoch == nil { (memory.epoch, greetedAt) = (nil, nil) }
             return endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         }
         // What was in flight, and what is again, goes before any page of the new listing.
