@@ -218,6 +218,15 @@ struct TieTests {
         try agent.answer(.accepted(early, 20))
         #expect(try agent.claim().map(\.key) == list)
         #expect(try agent.store.verify() == [])
+        // A list creates the parent of a record and changes that record: each would wait for the other.
+        let waiting = try visit(agent, "w", ["site": "u"])
+        let both = try agent.list([
+            TestAgent.mutation(.create, "u", entity: "site"), TestAgent.mutation(.update, "w", ["n": 1], entity: "visit"),
+        ]).map(\.key)
+        #expect(try agent.claim().map(\.key) == [waiting])
+        try agent.answer(.accepted(waiting, 30))
+        #expect(try agent.claim().map(\.key) == both)
+        #expect(try agent.store.verify() == [])
     }
 
     // MARK: - What does not get through
