@@ -33,7 +33,8 @@ extension Simulation {
 
     /// What still has to go to the hub, or has not come back from there.
     private func waiting() throws(Broken) -> [String] {
-        var waiting: [String] = []
+        // A late copy may change a record after everybody has looked.
+        var waiting = flying == 0 ? [] : ["\(flying) requests are on their way"]
         for agent in agents {
             guard agent.store != nil else {
                 waiting.append("agent \(agent.index) is down")

@@ -73,6 +73,8 @@ package final class Simulation {
     var hasCommitted = false
     /// Operations that were taken by databases so far.
     var places = 0
+    /// Requests on their way to the hub.
+    var flying = 0
     /// Store commands so far.
     var steps = 0
 
@@ -125,7 +127,9 @@ package final class Simulation {
             let agent = agents[index]
             guard agent.life == life else { return }
             try feed(.probed(id, isGood: hub.isUp && agent.linkIsUp), to: agent)
-        case .arrives(let flight): try arrive(flight)
+        case .arrives(let flight):
+            flying -= 1
+            try arrive(flight)
         case .appActs: try appActs()
         case .appSays(let index): try say(agents[index])
         case .appRepeats(let request): try submit(request)
@@ -144,6 +148,7 @@ package final class Simulation {
     // MARK: Small parts
 
     func plan(_ event: Event, in delay: Duration) {
+        if case .arrives = event { flying += 1 }
         queue.plan(event, at: now.advanced(by: delay))
     }
 

@@ -22,14 +22,14 @@ extension SyncEngine {
         couldNotSave = false
         effects.append(.report(.cycleBegan(session: session)))
         let isGreeted = greetedAt.map { $0.duration(to: moment.instant) < Self.helloInterval } ?? false
-        if isGreeted {
-            loadInFlight(at: moment, &effects)
-        } else {
-            let hello = HelloRequest(
-                agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
-                highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
-            send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
-        }
+        isGreeted ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
+    }
+
+    private mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
+        let hello = HelloRequest(
+            agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
+            highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
+        send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
     }
 
     // MARK: Answers of the store
@@ -62,7 +62,8 @@ extension SyncEngine {
             // Only now: had the store refused, the hub would take us for somebody new and nobody would settle anything.
             (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
             greetedAt = nil
-            loadInFlight(at: moment, &effects)
+            // Whose history the verdicts are of that come now has to be known before them.
+            memory.epoch == nil ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
         case (.lookingForUnsettled, .batch(let unsettled, _)):
             if unsettled != nil { return push(at: moment, &effects) }
             loadStreams(&effects)

@@ -59,6 +59,20 @@ struct EngineRegressionTests {
         #expect(other.asked == "adoptReplica")
     }
 
+    @Test("An old copy that has never heard of a hub learns whose history it settles in")
+    func regressedBeforeFirst() {
+        var rig = Rig()
+        rig.start(memory: EngineMemory())
+        rig.wake()
+        rig.answer(Rig.hello(deviceSeq: 41))
+        #expect(rig.asked == "adoptReplica")
+        rig.stored(.done)
+        rig.answer(Rig.hello())
+        #expect(rig.remembered?.epoch == Rig.hub, "before anything is settled")
+        rig.stored(.done)
+        #expect(rig.asked == "loadInFlight")
+    }
+
     @Test("As much as we remember is no regression")
     func sameSeq() {
         var rig = Rig()
