@@ -112,6 +112,7 @@ extension Agent {
         count(result.traffic, for: request.kind.purpose, over: uplink)
         noteContact(result)
         noteCertificateDate(result)
+        noteHub(result)
         noteOffer(result)
         handle(.answered(request.id, result, sent: sent))
     }

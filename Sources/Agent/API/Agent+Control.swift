@@ -195,6 +195,7 @@ extension Agent {
         }
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         configurationError = nil
+        observed.restartNeeded = change.needsRestart
         loaded = new
         loaded.configuration = change.inForce
         // Whoever asks to read everything again also means what the kernel may have been silent about.

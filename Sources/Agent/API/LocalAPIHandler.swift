@@ -110,6 +110,7 @@ extension Agent {
         case .power: showPower(call)
         case .ledger(let query): showLedger(call, query)
         case .audit(let query): showAudit(call, query)
+        case .checklist: showChecklist(call)
         case .why(let key): showWhy(call, key)
         case .plan: try showPlan(call)
         }

@@ -29,6 +29,19 @@ struct Observations {
     var recovery: String?
     /// A commit failed and the store could not be opened again.
     var storeIsReadOnly = false
+    /// What files, disk and kernel said last, and when they were asked.
+    var system: DoctorFacts.System?
+    var systemSeenAt: Instant?
+    /// Of the hub, by its answers since the start.
+    var hubAnsweredAt: Instant?
+    var tlsFault: DoctorFacts.TLSFault?
+    var certificateEndsAt: Timestamp?
+    var syncVersion: Int?
+    var foreignVersions: [Int] = []
+    /// `nil` before the first lookup.
+    var isHubResolved: Bool?
+    /// Keys of the files whose values wait for a restart.
+    var restartNeeded: [String] = []
     /// Things that a person should look at, by code; the newest sentence of each.
     var attention: [String: String] = [:]
 }

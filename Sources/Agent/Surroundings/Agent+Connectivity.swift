@@ -13,6 +13,7 @@ extension Agent {
             executor.loop.execute { self.assumeIsolated { $0.see(table) } }
         }
         watchPower()
+        askSystem {}
         events.onPresence = { [weak self] in self?.assumeIsolated { $0.tellConditions() } }
         review()
     }
@@ -134,6 +135,7 @@ extension Agent {
             guard let self else { return }
             executor.loop.execute {
                 self.assumeIsolated { agent in
+                    agent.observed.isHubResolved = addresses != nil
                     if let addresses { agent.environment.links?.look(for: addresses) }
                     agent.feed(.resolved(isLiteral: isLiteral))
                 }

@@ -144,6 +144,10 @@ package struct AgentClient: Sendable {
         try await call(.power) { PowerAnswer($0) }
     }
 
+    package func checklist() async throws(AgentError) -> Reply<DoctorAnswer> {
+        try await call(.checklist) { DoctorAnswer($0) }
+    }
+
     package func audit(_ query: AuditQuery) async throws(AgentError) -> Reply<AuditAnswer> {
         try await call(.audit(query)) { AuditAnswer($0) }
     }

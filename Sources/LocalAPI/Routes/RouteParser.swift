@@ -62,6 +62,7 @@ enum RouteParser {
         case "power": [("GET", plain(.power))]
         case "usage", "ledger": [("GET", { p throws(Problem) in .ledger(try LedgerQuery(from: &p)) })]
         case "plan": [("POST", plain(.plan))]
+        case "checklist": [("GET", plain(.checklist))]
         case "audit": [("GET", { p throws(Problem) in .audit(try auditQuery(&p)) })]
         default: nil
         }

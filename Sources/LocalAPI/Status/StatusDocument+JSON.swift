@@ -53,6 +53,7 @@ extension StatusDocument {
                     }
                 }
             }
+            if let checklist { writer.members("checklist") { checklist.write(to: &$0) } }
             writer.member("schema", StatusDocument.schema)
         }
     }
@@ -107,6 +108,7 @@ extension StatusDocument {
             usage = Usage(up: today.int("up") ?? 0, down: today.int("down") ?? 0)
         }
         power = PowerState(reader.inside("power"))
+        checklist = Checklist(reader.inside("checklist"))
         alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }

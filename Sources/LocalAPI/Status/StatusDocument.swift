@@ -24,6 +24,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var power: PowerState?
     /// What happened to the data itself, by code.
     package var alarms: [Alarm] = []
+    /// The doctor's checks in short; `nil` when none were made.
+    package var checklist: Checklist?
 
     package static let attentionMax = 5
 

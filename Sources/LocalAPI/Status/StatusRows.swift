@@ -15,6 +15,7 @@ struct StatusRows {
         if let mirror { rows.append(mirror) }
         rows.append(store)
         if let config { rows.append(config) }
+        if let checks { rows.append(checks) }
         return rows
     }
 
@@ -250,6 +251,17 @@ struct StatusRows {
         }
         if let error = configuration.error { texts.append("not taken: " + error) }
         return texts.isEmpty ? nil : StatusRow("CONFIG", texts, .bad, wrapsTo: 2)
+    }
+
+    /// `29/30 ok   ! disk: …`, the gravest of them.
+    private var checks: StatusRow? {
+        guard let checklist = document.checklist, checklist.total > 0 else { return nil }
+        var text = "\(checklist.ok)/\(checklist.total) ok"
+        if let worst = checklist.worst { text += "   ! \(worst.id): \(worst.detail)" }
+        switch checklist.worst?.severity {
+        case .bad?, .warn?: return StatusRow("CHECKS", [text, "-> agentctl doctor"], .warning)
+        case .note?, .ok?, .unknown?, nil: return StatusRow("CHECKS", [text])
+        }
     }
 
     // MARK: Words
