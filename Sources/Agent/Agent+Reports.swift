@@ -13,6 +13,7 @@ extension Agent {
             log.debug("sync begins", metadata: ["session": "\(session)"])
         case .cycleEnded(let outcome): noteEnd(outcome)
         case .reachability(let before, let after, let cause):
+            observed.diagnostics.handle(.reachability(after), now: environment.time.now().instant)
             observed.reachableSince = environment.time.now().wall
             observed.cause = after == .online ? cause : around.cause ?? cause
             around.cause = nil
@@ -89,10 +90,12 @@ extension Agent {
         }
         answerCycleWaiters(outcome)
         fetchConfigIfOffered()
+        if outcome.error == nil { sendDiagnosticsIfDue() }
     }
 
     func raise(_ code: String, _ detail: String) {
         observed.attention[code] = detail
+        observed.diagnostics.handle(.raised, now: environment.time.now().instant)
         log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
         journal(.attention, EventPayload.attention(code: code, detail: detail))
     }

@@ -128,6 +128,26 @@ package final class HubClient: Sendable {
         return await transport.answer(to: request)
     }
 
+    /// `POST /v1/diagnostics`: packed lines about this agent. 202 when the hub keeps them.
+    package func report(
+        _ packed: [UInt8], replica: ReplicaID, over uplink: Uplink? = nil
+    ) async -> Result<HTTPResponse, TransportError> {
+        let settings = state.withLock(\.settings)
+        var request: HTTPRequest
+        do {
+            request = try self.request(for: HubCall(id: 0, kind: .hello, session: "", body: packed), replica: replica, settings)
+        } catch {
+            return .failure(TransportError(.credentials, doing: "send diagnostics", detail: "\(error)"))
+        }
+        request.url = settings.baseURL + "/v1/diagnostics"
+        request.headers["Content-Type"] = "application/x-ndjson"
+        request.headers["Content-Encoding"] = "gzip"
+        request.headers["Sync-Session"] = nil
+        request.interface = uplink?.boundInterface
+        request.bytesPerSecond = uplink?.bytesPerSecond
+        return await transport.answer(to: request)
+    }
+
     /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
     /// nonce that nobody answers in its place.
     package func probe(nonce: String) async -> (isGood: Bool, traffic: Traffic) {

@@ -10,6 +10,7 @@ enum Endpoint: String, CaseIterable {
     case known = "/v1/sync/known"
     case config = "/v1/config"
     case verify = "/v1/sync/verify"
+    case diagnostics = "/v1/diagnostics"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
@@ -19,7 +20,7 @@ enum Endpoint: String, CaseIterable {
     var methods: [String] {
         switch self {
         case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
-        case .hello, .push, .known, .verify: ["POST"]
+        case .hello, .push, .known, .verify, .diagnostics: ["POST"]
         case .pull: ["GET", "POST"]
         }
     }
@@ -27,19 +28,19 @@ enum Endpoint: String, CaseIterable {
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config: true
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics: true
         case .probe, .healthz, .readyz, .metrics: false
         }
     }
 
-    var writes: Bool { self == .push || self == .hello }
+    var writes: Bool { self == .push || self == .hello || self == .diagnostics }
 
     /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
         case .hello, .pull, .known, .config: 1
-        case .snapshot, .verify: 2
+        case .snapshot, .verify, .diagnostics: 2
         }
     }
 }

@@ -154,6 +154,7 @@ package final class Hub {
         case .known: try known(request, caller)
         case .config: config(request)
         case .verify: try verify(request)
+        case .diagnostics: try diagnostics(request, caller, at: now)
         case .probe, .healthz, .readyz, .metrics: open(endpoint, request)
         }
     }

@@ -111,6 +111,7 @@ extension Agent {
         case .ledger(let query): showLedger(call, query)
         case .audit(let query): showAudit(call, query)
         case .checklist: showChecklist(call)
+        case .diagnose: diagnose(call)
         case .why(let key): showWhy(call, key)
         case .plan: try showPlan(call)
         }

@@ -38,6 +38,9 @@ struct Observations {
     var certificateEndsAt: Timestamp?
     var syncVersion: Int?
     var foreignVersions: [Int] = []
+    /// When the hub is told what had gone wrong.
+    var diagnostics = DiagnosticsWatch()
+    var sendsDiagnostics = false
     /// `nil` before the first lookup.
     var isHubResolved: Bool?
     /// Keys of the files whose values wait for a restart.
