@@ -90,7 +90,10 @@ extension Agent {
         }
         answerCycleWaiters(outcome)
         fetchConfigIfOffered()
-        if outcome.error == nil { sendDiagnosticsIfDue() }
+        if outcome.error == nil {
+            refreshTokenIfDue()
+            sendDiagnosticsIfDue()
+        }
     }
 
     func raise(_ code: String, _ detail: String) {

@@ -25,6 +25,8 @@ package struct AgentEnvironment: Sendable {
     /// The agent died several times in a row: the apps are served, and the sync is paused for this long, or until an operator
     /// resumes it. `nil`: all is well.
     package var safeMode: SafeMode?
+    /// Where the token is kept that the hub gives.
+    package var tokenKeeper = HubClient.TokenKeeper.none
     /// Deaths in a row before this start; `nil` when nobody counts.
     package var deaths: Int?
     /// Looks at files, disk and kernel for the doctor, and answers on any thread, with `nil` when it cannot. `nil`: nobody can.

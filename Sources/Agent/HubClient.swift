@@ -25,25 +25,49 @@ package final class HubClient: Sendable {
     /// `nil` when the device has none and shows a client certificate instead.
     package typealias TokenReader = @Sendable () throws -> String?
 
-    private let transport: any HTTPTransport
+    let transport: any HTTPTransport
     private let compressor: any Compressor
-    private let time: any TimeSource
+    let time: any TimeSource
     private let token: TokenReader
+    private let keeper: TokenKeeper
     private let state: Mutex<State>
+
+    /// Where the token is kept that the hub gave, and by which it is found again after a restart.
+    package struct TokenKeeper: Sendable {
+        /// `nil` when there is none, or none that is whole.
+        package var read: @Sendable () -> KeptToken?
+        /// On flash when it returns.
+        package var keep: @Sendable (KeptToken) throws -> Void
+
+        package init(read: @escaping @Sendable () -> KeptToken?, keep: @escaping @Sendable (KeptToken) throws -> Void) {
+            self.read = read
+            self.keep = keep
+        }
+
+        /// Nothing is kept: the operator's token is all there is.
+        package static let none = TokenKeeper(read: { nil }, keep: { _ in throw NoKeeper() })
+
+        private struct NoKeeper: Error, CustomStringConvertible {
+            let description = "there is nowhere to keep it"
+        }
+    }
 
     private struct State {
         var settings: Settings
         var coding: RequestCoding
         /// Digest of the token of the latest request: whether the file has another one since.
         var shown: [UInt8]?
+        /// The hub refused the kept token: the operator's is shown, until it refuses that one too.
+        var avoidsKept = false
         /// Version of the hub's configuration that is in force.
         var config: Int64?
     }
 
     package init(
         settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource,
-        token: @escaping TokenReader
+        token: @escaping TokenReader, keeper: TokenKeeper = .none
     ) {
+        self.keeper = keeper
         self.transport = transport
         self.compressor = compressor
         self.time = time
@@ -63,12 +87,71 @@ package final class HubClient: Sendable {
 
     /// Whether the token is another one than in the latest request. A certificate that was replaced is not noticed.
     package func hasNewToken() -> Bool {
-        guard let token = try? token() else { return false }
+        guard let token = try? shownToken() else { return false }
         return state.withLock { $0.shown != SHA256.hash(Array(token.utf8)) }
     }
 
-    /// - Returns: The answer, whatever its status, or why there is none.
+    var baseURL: String { state.withLock { $0.settings.baseURL } }
+
+    /// What the operator gave.
+    func provisioned() throws -> String? { try token() }
+
+    func keepToken(_ token: KeptToken) throws {
+        try keeper.keep(token)
+        state.withLock { $0.avoidsKept = false }
+    }
+
+    /// What is shown: the kept token, else the operator's.
+    private func shownToken() throws -> String? {
+        guard let provisioned = try token() else { return nil }
+        return state.withLock(\.avoidsKept) ? provisioned : KeptToken.choose(provisioned: provisioned, kept: keeper.read())
+    }
+
+    /// A token that the hub does not know any more may have another one behind it: a hub that was restored knows the older.
+    private func noteRefusal(_ result: Result<HTTPResponse, TransportError>) {
+        guard case .success(let response) = result, response.status == 401, let provisioned = try? token(),
+            keeper.read()?.belongs(to: provisioned) == true
+        else { return }
+        state.withLock { $0.avoidsKept.toggle() }
+    }
+
+    /// - Returns: The answer, whatever its status, or why there is none. A device that has a one-time token only gets its own
+    ///   first.
     package func send(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
+        var traffic = Traffic()
+        if let token = try? shownToken(), DeviceMessages.isEnrolment(token) {
+            do {
+                var request = try plainRequest(replica: replica)
+                request.interface = uplink?.boundInterface
+                if let failure = await enroll(token, request, &traffic) {
+                    noteRefusal(failure)
+                    return failure
+                }
+            } catch {
+                return .failure(TransportError(.credentials, doing: "enrol at the hub", detail: "\(error)"))
+            }
+        }
+        let result = await carry(call, replica: replica, over: uplink)
+        noteRefusal(result)
+        switch result {
+        case .success(var response):
+            response.traffic.add(traffic)
+            return .success(response)
+        case .failure(var error):
+            error.traffic.add(traffic)
+            return .failure(error)
+        }
+    }
+
+    /// A request as all are made, without a body of its own yet.
+    func plainRequest(replica: ReplicaID) throws -> HTTPRequest {
+        var request = try request(
+            for: HubCall(id: 0, kind: .hello, session: "", body: []), replica: replica, state.withLock(\.settings))
+        request.headers["Sync-Session"] = nil
+        return request
+    }
+
+    private func carry(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         let (settings, wantsGzip) = state.withLock { state in
             (state.settings, state.coding.compresses(call.body.count, now: time.now().instant))
         }
@@ -178,7 +261,8 @@ package final class HubClient: Sendable {
         if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
         if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
-        if let token = try token() {
+        // A one-time token is no bearer token, and goes into the body of one request only.
+        if let token = try shownToken(), !DeviceMessages.isEnrolment(token) {
             state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
             headers["Authorization"] = "Bearer \(token)"
         }

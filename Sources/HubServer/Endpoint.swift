@@ -11,6 +11,8 @@ enum Endpoint: String, CaseIterable {
     case config = "/v1/config"
     case verify = "/v1/sync/verify"
     case diagnostics = "/v1/diagnostics"
+    case enroll = "/v1/devices/enroll"
+    case token = "/v1/devices/token"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
@@ -20,7 +22,7 @@ enum Endpoint: String, CaseIterable {
     var methods: [String] {
         switch self {
         case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
-        case .hello, .push, .known, .verify, .diagnostics: ["POST"]
+        case .hello, .push, .known, .verify, .diagnostics, .enroll, .token: ["POST"]
         case .pull: ["GET", "POST"]
         }
     }
@@ -28,8 +30,8 @@ enum Endpoint: String, CaseIterable {
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics: true
-        case .probe, .healthz, .readyz, .metrics: false
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .token: true
+        case .enroll, .probe, .healthz, .readyz, .metrics: false
         }
     }
 
@@ -39,7 +41,7 @@ enum Endpoint: String, CaseIterable {
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
-        case .hello, .pull, .known, .config: 1
+        case .hello, .pull, .known, .config, .enroll, .token: 1
         case .snapshot, .verify, .diagnostics: 2
         }
     }

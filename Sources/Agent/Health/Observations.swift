@@ -38,6 +38,11 @@ struct Observations {
     var certificateEndsAt: Timestamp?
     var syncVersion: Int?
     var foreignVersions: [Int] = []
+    /// Of the token that was shown last, as the hub says.
+    var tokenEndsAt: Timestamp?
+    var tokenRefreshAt: Timestamp?
+    var refreshesToken = false
+    var refreshTriedAt: Instant?
     /// When the hub is told what had gone wrong.
     var diagnostics = DiagnosticsWatch()
     var sendsDiagnostics = false

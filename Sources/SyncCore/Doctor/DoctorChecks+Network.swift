@@ -1,7 +1,7 @@
 // The way to the hub, and what it costs.
 extension Doctor {
     /// How long before its end a certificate or token is spoken of.
-    static let endsSoon: Duration = .seconds(21 * 86_400)
+    package static let endsSoon: Duration = .seconds(21 * 86_400)
     static let endsVerySoon: Duration = .seconds(5 * 86_400)
 
     /// - Parameter fix: What renews it.
