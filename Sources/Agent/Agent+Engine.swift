@@ -46,6 +46,7 @@ extension Agent {
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
         restore(remembered.server)
         handle(.started(start))
+        considerTrial(isAsked: false)
         hasBegun = true
         let waiting = whenBegun
         whenBegun = []

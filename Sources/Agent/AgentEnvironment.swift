@@ -25,6 +25,9 @@ package struct AgentEnvironment: Sendable {
     /// The agent died several times in a row: the apps are served, and the sync is paused for this long, or until an operator
     /// resumes it. `nil`: all is well.
     package var safeMode: SafeMode?
+    /// `nil`: nobody writes down what is on trial, and nothing is.
+    package var trials: TrialKeeper?
+    package var trialWindow = ConfigurationTrial.window
     /// Where the token is kept that the hub gives.
     package var tokenKeeper = HubClient.TokenKeeper.none
     /// Deaths in a row before this start; `nil` when nobody counts.

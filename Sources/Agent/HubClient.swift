@@ -57,8 +57,10 @@ package final class HubClient: Sendable {
         var coding: RequestCoding
         /// Digest of the token of the latest request: whether the file has another one since.
         var shown: [UInt8]?
-        /// The hub refused the kept token: the operator's is shown, until it refuses that one too.
-        var avoidsKept = false
+        /// The hub refused the token that should be shown: the other one is, until it refuses that one too.
+        var showsOther = false
+        /// Digest of the operator's token that the hub has taken in this run.
+        var accepted: [UInt8]?
         /// Version of the hub's configuration that is in force.
         var config: Int64?
     }
@@ -98,21 +100,44 @@ package final class HubClient: Sendable {
 
     func keepToken(_ token: KeptToken) throws {
         try keeper.keep(token)
-        state.withLock { $0.avoidsKept = false }
+        state.withLock { $0.showsOther = false }
     }
 
-    /// What is shown: the kept token, else the operator's.
+    /// The token that should be shown is refused, and the other one that is there is shown instead.
+    package var showsOtherToken: Bool { state.withLock(\.showsOther) }
+
+    /// What is shown: the kept token where it goes back to the operator's, else that; after a refusal the other one.
     private func shownToken() throws -> String? {
         guard let provisioned = try token() else { return nil }
-        return state.withLock(\.avoidsKept) ? provisioned : KeptToken.choose(provisioned: provisioned, kept: keeper.read())
+        guard let kept = keeper.read() else { return provisioned }
+        let usual = KeptToken.choose(provisioned: provisioned, kept: kept)
+        guard state.withLock(\.showsOther) else { return usual }
+        return usual == kept.token ? provisioned : kept.token
     }
 
-    /// A token that the hub does not know any more may have another one behind it: a hub that was restored knows the older.
-    private func noteRefusal(_ result: Result<HTTPResponse, TransportError>) {
-        guard case .success(let response) = result, response.status == 401, let provisioned = try? token(),
-            keeper.read()?.belongs(to: provisioned) == true
-        else { return }
-        state.withLock { $0.avoidsKept.toggle() }
+    /// A token that the hub does not know may have another one behind it: a hub that was restored knows the older, and where an
+    /// operator put a wrong one in place, the last that worked is still here.
+    private func noteVerdict(_ result: Result<HTTPResponse, TransportError>) {
+        guard case .success(let response) = result, let provisioned = try? token() else { return }
+        let kept = keeper.read()
+        if response.status == 401 {
+            guard let kept, kept.token != provisioned else { return }
+            state.withLock { $0.showsOther.toggle() }
+        } else if (200...299).contains(response.status), kept.map({ !$0.belongs(to: provisioned) }) ?? true {
+            keepAccepted(provisioned)
+        }
+    }
+
+    /// The operator's token works: it is what to go back to when the next one does not.
+    private func keepAccepted(_ provisioned: String) {
+        let digest = SHA256.hash(Array(provisioned.utf8))
+        let isNews = state.withLock { state in
+            guard state.shown == digest, state.accepted != digest else { return false }
+            state.accepted = digest
+            return true
+        }
+        // A copy that is not kept is a copy less; the token itself is where the operator put it.
+        if isNews { try? keeper.keep(KeptToken(provisioned)) }
     }
 
     /// - Returns: The answer, whatever its status, or why there is none. A device that has a one-time token only gets its own
@@ -124,7 +149,7 @@ package final class HubClient: Sendable {
                 var request = try plainRequest(replica: replica)
                 request.interface = uplink?.boundInterface
                 if let failure = await enroll(token, request, &traffic) {
-                    noteRefusal(failure)
+                    noteVerdict(failure)
                     return failure
                 }
             } catch {
@@ -132,7 +157,7 @@ package final class HubClient: Sendable {
             }
         }
         let result = await carry(call, replica: replica, over: uplink)
-        noteRefusal(result)
+        noteVerdict(result)
         switch result {
         case .success(var response):
             response.traffic.add(traffic)

@@ -83,6 +83,7 @@ final class DaemonRunner {
         let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)
         crashes.write(count)
         environment.deaths = count.deaths
+        environment.trials = TrialFiles(stateFolder: state.path, log).keeper
         environment.tokenKeeper = KeptTokenFile(stateFolder: state.path).keeper
         environment.examine = { questions, answer in
             SystemExaminer.ofThisProcess.examine(credentials.completing(questions), answer)

@@ -207,6 +207,7 @@ extension Agent {
         configurationVersion += 1
         apply(change.inForce)
         environment.keepLastGood(new.configuration)
+        considerTrial(isAsked: true)
         log.notice(
             "configuration changed",
             metadata: ["keys": "\(change.changed.joined(separator: ","))", "restart": "\(change.needsRestart.joined(separator: ","))"])

@@ -117,6 +117,7 @@ extension Agent {
         var configuration = DoctorFacts.Configuration(loaded)
         configuration.error = configurationError
         configuration.isLastGood = startedFromLastGood
+        configuration.trial = trialSentence
         configuration.restartNeeded = observed.restartNeeded
         configuration.unknownEntities = view.entities.map(\.name).filter { loaded.configuration.rules.entities[$0] == nil }.map(\.text)
         facts.configuration = configuration

@@ -53,7 +53,8 @@ extension Agent {
                 hub: configuration.hub.url.text, uptime: startedAt.duration(to: now.instant)),
             database: database(facts),
             configuration: .init(
-                version: configurationVersion, source: startedFromLastGood ? "last_good" : "file", error: configurationError),
+                version: configurationVersion, source: startedFromLastGood ? "last_good" : observed.revertedKeys.isEmpty ? "file" : "reverted",
+                error: configurationError, trial: trialSentence),
             connectivity: connectivity())
         document.verdicts = TrafficClass.allCases.map { traffic in
             switch engine.verdict(on: traffic, now: now.wall) {

@@ -12,6 +12,7 @@ extension Agent {
     func refreshTokenIfDue() {
         let now = environment.time.now()
         warnOfTokenEnd(now.wall)
+        warnOfOtherToken()
         guard let refreshAt = observed.tokenRefreshAt, refreshAt <= now.wall, !observed.refreshesToken, !hasStopped,
             observed.refreshTriedAt.map({ $0.duration(to: now.instant) >= Self.refreshPause }) ?? true,
             case .allow = engine.verdict(on: .critical, now: now.wall)
@@ -36,6 +37,16 @@ extension Agent {
         case .success(let response): log.warning("the token was not refreshed", metadata: ["status": "\(response.status)"])
         case .failure(let error): log.warning("the token was not refreshed", metadata: ["error": "\(error)"])
         }
+    }
+
+    private func warnOfOtherToken() {
+        let code = "token_refused"
+        guard hub.showsOtherToken else {
+            observed.attention[code] = nil
+            return
+        }
+        guard observed.attention[code] == nil else { return }
+        raise(code, "the hub refuses the token that should be shown; the last one that it took is shown instead")
     }
 
     private func warnOfTokenEnd(_ now: Timestamp) {

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncHTTP
 
 /// What the agent has seen of itself since it started: for status and metrics, never for a decision about data.
 struct Observations {
@@ -48,6 +49,13 @@ struct Observations {
     var sendsDiagnostics = false
     /// `nil` before the first lookup.
     var isHubResolved: Bool?
+    /// The way to the hub: what of it is on trial, and what was taken back.
+    var trial = ConfigurationTrial()
+    var hasReadTrial = false
+    var trialKeys: [String] = []
+    var revertedKeys: [String] = []
+    var trialWake: LoopTimer?
+    var asksInTrial = false
     /// Keys of the files whose values wait for a restart.
     var restartNeeded: [String] = []
     /// Things that a person should look at, by code; the newest sentence of each.

@@ -19,7 +19,7 @@ extension Agent {
     }
 
     func stopWatching() {
-        for timer in [around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
+        for timer in [observed.trialWake, around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
         events.onPresence = nil
         environment.links?.stop()
         environment.power?.stop()

@@ -87,6 +87,7 @@ extension StatusDocument {
         }
         // The value that was not accepted may be a secret in the wrong place.
         document.configuration.error = configuration.error.map(Self.placeAlone)
+        document.configuration.trial = configuration.trial.map { _ in Redactor.mark }
         document.checklist?.worst = nil
         return document
     }

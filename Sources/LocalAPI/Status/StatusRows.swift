@@ -250,7 +250,9 @@ struct StatusRows {
             texts.append("the file could not be used; the last good copy is in force")
         }
         if let error = configuration.error { texts.append("not taken: " + error) }
-        return texts.isEmpty ? nil : StatusRow("CONFIG", texts, .bad, wrapsTo: 2)
+        let isBad = !texts.isEmpty || configuration.source == "reverted"
+        if let trial = configuration.trial { texts.append(trial) }
+        return texts.isEmpty ? nil : StatusRow("CONFIG", texts, isBad ? .bad : .warning, wrapsTo: 2)
     }
 
     /// `29/30 ok   ! disk: …`, the gravest of them.

@@ -73,6 +73,12 @@ package struct KeptToken: Hashable, Sendable {
         origin = SHA256.hash(Array(provisioned.utf8))
     }
 
+    /// The operator's own token, which the hub has taken.
+    package init(_ provisioned: String) {
+        token = provisioned
+        origin = SHA256.hash(Array(provisioned.utf8))
+    }
+
     /// What to show: the kept one while it goes back to the provisioned one, else that.
     package static func choose(provisioned: String, kept: KeptToken?) -> String {
         guard let kept, kept.belongs(to: provisioned) else { return provisioned }
