@@ -46,6 +46,7 @@ extension Agent {
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
         restore(remembered.server)
         handle(.started(start))
+        considerTrial(isAsked: false)
         hasBegun = true
         let waiting = whenBegun
         whenBegun = []
@@ -112,6 +113,7 @@ extension Agent {
         count(result.traffic, for: request.kind.purpose, over: uplink)
         noteContact(result)
         noteCertificateDate(result)
+        noteHub(result)
         noteOffer(result)
         handle(.answered(request.id, result, sent: sent))
     }

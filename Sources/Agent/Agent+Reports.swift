@@ -13,6 +13,7 @@ extension Agent {
             log.debug("sync begins", metadata: ["session": "\(session)"])
         case .cycleEnded(let outcome): noteEnd(outcome)
         case .reachability(let before, let after, let cause):
+            observed.diagnostics.handle(.reachability(after), now: environment.time.now().instant)
             observed.reachableSince = environment.time.now().wall
             observed.cause = after == .online ? cause : around.cause ?? cause
             around.cause = nil
@@ -75,6 +76,7 @@ extension Agent {
             // The first failure is news; its repeats are the same story.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
+            if outcome.bytesDown > 0 { noteReached() }
             observed.attention["epoch_changed"] = nil
             observed.attention["replica_regressed"] = nil
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0
@@ -89,10 +91,15 @@ extension Agent {
         }
         answerCycleWaiters(outcome)
         fetchConfigIfOffered()
+        if outcome.error == nil {
+            refreshTokenIfDue()
+            sendDiagnosticsIfDue()
+        }
     }
 
     func raise(_ code: String, _ detail: String) {
         observed.attention[code] = detail
+        observed.diagnostics.handle(.raised, now: environment.time.now().instant)
         log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
         journal(.attention, EventPayload.attention(code: code, detail: detail))
     }

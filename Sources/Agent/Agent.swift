@@ -77,7 +77,7 @@ package actor Agent {
         let configuration = parts.configuration.configuration
         hub = HubClient(
             settings: configuration.hubSettings(device: parts.device), transport: environment.transport,
-            compressor: environment.compressor, time: environment.time, token: environment.token)
+            compressor: environment.compressor, time: environment.time, token: environment.token, keeper: environment.tokenKeeper)
         var random = SeededRandom(seed: environment.seed)
         // The real one comes with the store's first answer.
         let replica = ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))

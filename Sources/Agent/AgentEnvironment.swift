@@ -25,6 +25,15 @@ package struct AgentEnvironment: Sendable {
     /// The agent died several times in a row: the apps are served, and the sync is paused for this long, or until an operator
     /// resumes it. `nil`: all is well.
     package var safeMode: SafeMode?
+    /// `nil`: nobody writes down what is on trial, and nothing is.
+    package var trials: TrialKeeper?
+    package var trialWindow = ConfigurationTrial.window
+    /// Where the token is kept that the hub gives.
+    package var tokenKeeper = HubClient.TokenKeeper.none
+    /// Deaths in a row before this start; `nil` when nobody counts.
+    package var deaths: Int?
+    /// Looks at files, disk and kernel for the doctor, and answers on any thread, with `nil` when it cannot. `nil`: nobody can.
+    package var examine: SystemReader?
     /// `nil`: nobody watches; then a link that costs nothing is taken to be there.
     package var links: (any LinkMonitor)?
     /// `nil`: nobody watches; then it is mains power.
@@ -50,6 +59,10 @@ package struct AgentEnvironment: Sendable {
             self.holds = holds
         }
     }
+
+    package typealias SystemReader = @Sendable (
+        _ questions: DoctorQuestions, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
+    ) -> Void
 
     package typealias HostResolver = @Sendable (
         _ host: String, _ answer: @escaping @Sendable (_ addresses: [String]?, _ isLiteral: Bool) -> Void

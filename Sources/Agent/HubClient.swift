@@ -25,25 +25,51 @@ package final class HubClient: Sendable {
     /// `nil` when the device has none and shows a client certificate instead.
     package typealias TokenReader = @Sendable () throws -> String?
 
-    private let transport: any HTTPTransport
+    let transport: any HTTPTransport
     private let compressor: any Compressor
-    private let time: any TimeSource
+    let time: any TimeSource
     private let token: TokenReader
+    private let keeper: TokenKeeper
     private let state: Mutex<State>
+
+    /// Where the token is kept that the hub gave, and by which it is found again after a restart.
+    package struct TokenKeeper: Sendable {
+        /// `nil` when there is none, or none that is whole.
+        package var read: @Sendable () -> KeptToken?
+        /// On flash when it returns.
+        package var keep: @Sendable (KeptToken) throws -> Void
+
+        package init(read: @escaping @Sendable () -> KeptToken?, keep: @escaping @Sendable (KeptToken) throws -> Void) {
+            self.read = read
+            self.keep = keep
+        }
+
+        /// Nothing is kept: the operator's token is all there is.
+        package static let none = TokenKeeper(read: { nil }, keep: { _ in throw NoKeeper() })
+
+        private struct NoKeeper: Error, CustomStringConvertible {
+            let description = "there is nowhere to keep it"
+        }
+    }
 
     private struct State {
         var settings: Settings
         var coding: RequestCoding
         /// Digest of the token of the latest request: whether the file has another one since.
         var shown: [UInt8]?
+        /// The hub refused the token that should be shown: the other one is, until it refuses that one too.
+        var showsOther = false
+        /// Digest of the operator's token that the hub has taken in this run.
+        var accepted: [UInt8]?
         /// Version of the hub's configuration that is in force.
         var config: Int64?
     }
 
     package init(
         settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource,
-        token: @escaping TokenReader
+        token: @escaping TokenReader, keeper: TokenKeeper = .none
     ) {
+        self.keeper = keeper
         self.transport = transport
         self.compressor = compressor
         self.time = time
@@ -63,12 +89,94 @@ package final class HubClient: Sendable {
 
     /// Whether the token is another one than in the latest request. A certificate that was replaced is not noticed.
     package func hasNewToken() -> Bool {
-        guard let token = try? token() else { return false }
+        guard let token = try? shownToken() else { return false }
         return state.withLock { $0.shown != SHA256.hash(Array(token.utf8)) }
     }
 
-    /// - Returns: The answer, whatever its status, or why there is none.
+    var baseURL: String { state.withLock { $0.settings.baseURL } }
+
+    /// What the operator gave.
+    func provisioned() throws -> String? { try token() }
+
+    func keepToken(_ token: KeptToken) throws {
+        try keeper.keep(token)
+        state.withLock { $0.showsOther = false }
+    }
+
+    /// The token that should be shown is refused, and the other one that is there is shown instead.
+    package var showsOtherToken: Bool { state.withLock(\.showsOther) }
+
+    /// What is shown: the kept token where it goes back to the operator's, else that; after a refusal the other one.
+    private func shownToken() throws -> String? {
+        guard let provisioned = try token() else { return nil }
+        guard let kept = keeper.read() else { return provisioned }
+        let usual = KeptToken.choose(provisioned: provisioned, kept: kept)
+        guard state.withLock(\.showsOther) else { return usual }
+        return usual == kept.token ? provisioned : kept.token
+    }
+
+    /// A token that the hub does not know may have another one behind it: a hub that was restored knows the older, and where an
+    /// operator put a wrong one in place, the last that worked is still here.
+    private func noteVerdict(_ result: Result<HTTPResponse, TransportError>) {
+        guard case .success(let response) = result, let provisioned = try? token() else { return }
+        let kept = keeper.read()
+        if response.status == 401 {
+            guard let kept, kept.token != provisioned else { return }
+            state.withLock { $0.showsOther.toggle() }
+        } else if (200...299).contains(response.status), kept.map({ !$0.belongs(to: provisioned) }) ?? true {
+            keepAccepted(provisioned)
+        }
+    }
+
+    /// The operator's token works: it is what to go back to when the next one does not.
+    private func keepAccepted(_ provisioned: String) {
+        let digest = SHA256.hash(Array(provisioned.utf8))
+        let isNews = state.withLock { state in
+            guard state.shown == digest, state.accepted != digest else { return false }
+            state.accepted = digest
+            return true
+        }
+        // A copy that is not kept is a copy less; the token itself is where the operator put it.
+        if isNews { try? keeper.keep(KeptToken(provisioned)) }
+    }
+
+    /// - Returns: The answer, whatever its status, or why there is none. A device that has a one-time token only gets its own
+    ///   first.
     package func send(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
+        var traffic = Traffic()
+        if let token = try? shownToken(), DeviceMessages.isEnrolment(token) {
+            do {
+                var request = try plainRequest(replica: replica)
+                request.interface = uplink?.boundInterface
+                if let failure = await enroll(token, request, &traffic) {
+                    noteVerdict(failure)
+                    return failure
+                }
+            } catch {
+                return .failure(TransportError(.credentials, doing: "enrol at the hub", detail: "\(error)"))
+            }
+        }
+        let result = await carry(call, replica: replica, over: uplink)
+        noteVerdict(result)
+        switch result {
+        case .success(var response):
+            response.traffic.add(traffic)
+            return .success(response)
+        case .failure(var error):
+            error.traffic.add(traffic)
+            return .failure(error)
+        }
+    }
+
+    /// A request as all are made, without a body of its own yet.
+    func plainRequest(replica: ReplicaID) throws -> HTTPRequest {
+        var request = try request(
+            for: HubCall(id: 0, kind: .hello, session: "", body: []), replica: replica, state.withLock(\.settings))
+        request.headers["Sync-Session"] = nil
+        return request
+    }
+
+    private func carry(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         let (settings, wantsGzip) = state.withLock { state in
             (state.settings, state.coding.compresses(call.body.count, now: time.now().instant))
         }
@@ -128,20 +236,45 @@ package final class HubClient: Sendable {
         return await transport.answer(to: request)
     }
 
+    /// `POST /v1/diagnostics`: packed lines about this agent. 202 when the hub keeps them.
+    package func report(
+        _ packed: [UInt8], replica: ReplicaID, over uplink: Uplink? = nil
+    ) async -> Result<HTTPResponse, TransportError> {
+        let settings = state.withLock(\.settings)
+        var request: HTTPRequest
+        do {
+            request = try self.request(for: HubCall(id: 0, kind: .hello, session: "", body: packed), replica: replica, settings)
+        } catch {
+            return .failure(TransportError(.credentials, doing: "send diagnostics", detail: "\(error)"))
+        }
+        request.url = settings.baseURL + "/v1/diagnostics"
+        request.headers["Content-Type"] = "application/x-ndjson"
+        request.headers["Content-Encoding"] = "gzip"
+        request.headers["Sync-Session"] = nil
+        request.interface = uplink?.boundInterface
+        request.bytesPerSecond = uplink?.bytesPerSecond
+        return await transport.answer(to: request)
+    }
+
     /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
     /// nonce that nobody answers in its place.
     package func probe(nonce: String) async -> (isGood: Bool, traffic: Traffic) {
+        switch await look(nonce: nonce) {
+        case .success(let response):
+            return (response.status == 204 && response.headers[HubHeader.probe] == nonce, response.traffic)
+        case .failure(let error): return (false, error.traffic)
+        }
+    }
+
+    /// The same with the whole answer, for whoever wants to know what it says besides.
+    package func look(nonce: String) async -> Result<HTTPResponse, TransportError> {
         let settings = state.withLock(\.settings)
         var deadlines = HTTPRequest.Deadlines()
         (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
         let request = HTTPRequest(
             .get, settings.baseURL + "/v1/probe?n=" + nonce, headers: ["User-Agent": settings.userAgent], tls: settings.tls,
             deadlines: deadlines, maxResponseBytes: 1_024)
-        switch await transport.answer(to: request) {
-        case .success(let response):
-            return (response.status == 204 && response.headers[HubHeader.probe] == nonce, response.traffic)
-        case .failure(let error): return (false, error.traffic)
-        }
+        return await transport.answer(to: request)
     }
 
     private func request(for call: HubCall, replica: ReplicaID, _ settings: Settings) throws -> HTTPRequest {
@@ -153,7 +286,8 @@ package final class HubClient: Sendable {
         if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
         if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
-        if let token = try token() {
+        // A one-time token is no bearer token, and goes into the body of one request only.
+        if let token = try shownToken(), !DeviceMessages.isEnrolment(token) {
             state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
             headers["Authorization"] = "Bearer \(token)"
         }

@@ -1,13 +1,53 @@
+#define _GNU_SOURCE
 #include "CurlShims.h"
 
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <openssl/x509_vfy.h>
+#include <stdio.h>
+#include <time.h>
 
 static int certificate_wanted(SSL *ssl, void *context) {
     (void)ssl;
     ((struct csl_tls_watch *)context)->asked_for_certificate = true;
     return 1;
+}
+
+static int64_t end_of(const X509 *certificate) {
+    struct tm end;
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return 0;
+    return (int64_t)timegm(&end);
+}
+
+// Runs for each certificate of the chain, during the handshake only, and leaves the verdict as it is.
+static int certificate_seen(int verdict, X509_STORE_CTX *store) {
+    SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct csl_tls_watch *watch = ssl ? SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)) : NULL;
+    const X509 *certificate = X509_STORE_CTX_get_current_cert(store);
+    if (watch && certificate) {
+        int64_t end = end_of(certificate);
+        if (end > 0 && (watch->ends_at == 0 || end < watch->ends_at)) watch->ends_at = end;
+    }
+    return verdict;
+}
+
+bool csl_certificates_end(const char *path, int64_t *ends_at) {
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    int64_t first = 0;
+    X509 *certificate;
+    while ((certificate = PEM_read_X509(file, NULL, NULL, NULL))) {
+        int64_t end = end_of(certificate);
+        if (end > 0 && (first == 0 || end < first)) first = end;
+        X509_free(certificate);
+    }
+    // The end of the file is an error to the reader, and of no interest to the next call.
+    ERR_clear_error();
+    fclose(file);
+    *ends_at = first;
+    return first > 0;
 }
 
 static CURLcode prepare(CURL *easy, void *ssl_context, void *context) {
@@ -30,6 +70,8 @@ static CURLcode prepare(CURL *easy, void *ssl_context, void *context) {
     // On a client this runs when the server sends a CertificateRequest, whether we have a certificate or not. Without
     // renegotiation that is only during the handshake, while the transfer that owns `watch` is alive.
     SSL_CTX_set_cert_cb(tls, certificate_wanted, watch);
+    SSL_CTX_set_app_data(tls, watch);
+    SSL_CTX_set_verify(tls, SSL_CTX_get_verify_mode(tls), certificate_seen);
     SSL_CTX_set_options(tls, SSL_OP_NO_RENEGOTIATION);
     return CURLE_OK;
 }

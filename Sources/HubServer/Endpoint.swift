@@ -10,6 +10,9 @@ enum Endpoint: String, CaseIterable {
     case known = "/v1/sync/known"
     case config = "/v1/config"
     case verify = "/v1/sync/verify"
+    case diagnostics = "/v1/diagnostics"
+    case enroll = "/v1/devices/enroll"
+    case token = "/v1/devices/token"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
@@ -19,7 +22,7 @@ enum Endpoint: String, CaseIterable {
     var methods: [String] {
         switch self {
         case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
-        case .hello, .push, .known, .verify: ["POST"]
+        case .hello, .push, .known, .verify, .diagnostics, .enroll, .token: ["POST"]
         case .pull: ["GET", "POST"]
         }
     }
@@ -27,19 +30,19 @@ enum Endpoint: String, CaseIterable {
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config: true
-        case .probe, .healthz, .readyz, .metrics: false
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .token: true
+        case .enroll, .probe, .healthz, .readyz, .metrics: false
         }
     }
 
-    var writes: Bool { self == .push || self == .hello }
+    var writes: Bool { self == .push || self == .hello || self == .diagnostics }
 
     /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
-        case .hello, .pull, .known, .config: 1
-        case .snapshot, .verify: 2
+        case .hello, .pull, .known, .config, .enroll, .token: 1
+        case .snapshot, .verify, .diagnostics: 2
         }
     }
 }

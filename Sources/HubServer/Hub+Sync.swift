@@ -115,7 +115,7 @@ extension Hub {
             let isReady = (try? store.hub()) != nil
             return isReady ? HubResponse(text: "ready\n") : HubResponse(text: "the database does not answer\n", status: 503)
         case .metrics: return HubResponse(text: traffic.text(state))
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config: return HubResponse(Hub.notFound)
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token: return HubResponse(Hub.notFound)
         }
     }
 }

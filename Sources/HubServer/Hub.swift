@@ -18,6 +18,10 @@ package final class Hub {
         package var rules: RuleBook
         /// `nil` asks for no credential at all: tests, and a hub on a loopback address.
         package var tokens: TokenBook?
+        /// Changes the tokens where they are kept, and gives back the book as it is then; `nil`: ``tokens`` are all there is.
+        package var changeTokens: TokenChange?
+        /// Of tokens that are given for an enrolment or a refresh; `nil`: they do not end.
+        package var tokenLife: Duration? = .seconds(90 * 86_400)
         /// Opens request bodies; without one, gzip is refused with 415.
         package var compressor: (any Compressor)?
         /// Told to agents: how long to spread out after the hub was away. About fleet size / capacity.
@@ -137,9 +141,11 @@ package final class Hub {
             response.headers["Allow"] = endpoint.methods.joined(separator: ", ")
             throw HubRefusal(response)
         }
+        if endpoint == .enroll { return try enroll(request, at: now) }
         guard endpoint.isForDevices else { return open(endpoint, request) }
-        let proved = try HubGate(tokens: settings.tokens).caller(request.headers, certificate: request.certificateDevice)
+        let proved = try HubGate(tokens: settings.tokens, now: now).caller(request.headers, certificate: request.certificateDevice)
         caller = proved
+        if let token = proved.token, token.replaces != nil { try confirm(token, at: now) }
         return try serve(endpoint, request, proved, at: now)
     }
 
@@ -154,7 +160,9 @@ package final class Hub {
         case .known: try known(request, caller)
         case .config: config(request)
         case .verify: try verify(request)
-        case .probe, .healthz, .readyz, .metrics: open(endpoint, request)
+        case .diagnostics: try diagnostics(request, caller, at: now)
+        case .token: try refreshToken(request, at: now)
+        case .enroll, .probe, .healthz, .readyz, .metrics: open(endpoint, request)
         }
     }
 
@@ -191,6 +199,8 @@ package final class Hub {
             headers.epoch = state.epoch
             headers.head = state.head
             headers.config = settings.config?.version
+            headers.tokenEndsAt = caller.token?.endsAt
+            headers.tokenRefreshAt = caller.token?.refreshAt
             if let replica = caller.replica {
                 // A hint beside the answer: if it cannot be read, neither could the rest.
                 headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0

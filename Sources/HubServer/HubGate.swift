@@ -6,18 +6,37 @@ package struct HubGate: Sendable {
     package struct Caller: Sendable, Hashable {
         package var device: DeviceID
         package var replica: ReplicaID?
+        /// What was shown; `nil` when it was a certificate, or nothing is asked for.
+        package var token: TokenBook.Entry?
     }
 
     /// `nil` asks for no credential.
     package var tokens: TokenBook?
 
-    package init(tokens: TokenBook?) {
+    private let now: Timestamp
+
+    package init(tokens: TokenBook?, now: Timestamp) {
         self.tokens = tokens
+        self.now = now
     }
 
     /// - Parameter certificate: The device that a verified client certificate names.
     /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
     func caller(_ headers: HTTPHeaders, certificate: DeviceID?) throws(HubRefusal) -> Caller {
+        let said = HubRequestHeaders(reading: headers)
+        try HubGate.checkVersion(headers)
+        let token = try self.token(headers, certificate)
+        guard let device = token?.device ?? certificate ?? said.device else {
+            throw HubGate.unauthenticated("Sync-Device is missing")
+        }
+        // A credential speaks for one device; the header can only repeat it.
+        if let named = headers[HubHeader.device], named != device.text {
+            throw HubGate.unauthenticated("the credential belongs to another device")
+        }
+        return Caller(device: device, replica: said.replica, token: token)
+    }
+
+    static func checkVersion(_ headers: HTTPHeaders) throws(HubRefusal) {
         let said = HubRequestHeaders(reading: headers)
         guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion else {
             throw HubRefusal(
@@ -26,40 +45,34 @@ package struct HubGate: Sendable {
                     detail: said.version == nil ? "Sync-Version is missing" : "this hub does not speak that Sync-Version",
                     members: ["supported": .array(HubHeader.supportedVersions.map { .int($0) })]))
         }
-        guard let device = try credential(headers, certificate) ?? said.device else {
-            throw HubGate.unauthenticated("Sync-Device is missing")
-        }
-        // A credential speaks for one device; the header can only repeat it.
-        if let named = headers[HubHeader.device], named != device.text {
-            throw HubGate.unauthenticated("the credential belongs to another device")
-        }
-        return Caller(device: device, replica: said.replica)
     }
 
-    /// - Returns: `nil` when no credential is asked for and none was shown.
-    private func credential(_ headers: HTTPHeaders, _ certificate: DeviceID?) throws(HubRefusal) -> DeviceID? {
-        guard let tokens else { return certificate }
+    /// - Returns: `nil` when no token is asked for, or a certificate stands in for it.
+    private func token(_ headers: HTTPHeaders, _ certificate: DeviceID?) throws(HubRefusal) -> TokenBook.Entry? {
+        guard let tokens else { return nil }
         if let certificate, tokens.isBlocked(certificate) { throw HubGate.blocked }
         guard let header = headers["Authorization"] else {
-            if let certificate { return certificate }
+            if certificate != nil { return nil }
             throw HubGate.unauthenticated("a bearer token is missing")
         }
         let parts = header.split(separator: " ")
-        guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])) else {
+        guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])),
+            entry.use == .device, !entry.isOver(at: now) || entry.revokedAt != nil
+        else {
             throw HubGate.unauthenticated("the token is not known here")
         }
         if entry.revokedAt != nil { throw HubGate.blocked }
         if let certificate, certificate != entry.device {
             throw HubGate.unauthenticated("certificate and token belong to different devices")
         }
-        return entry.device
+        return entry
     }
 
-    private static var blocked: HubRefusal {
+    static var blocked: HubRefusal {
         HubRefusal(Problem("device-blocked", status: 403, detail: "this device was shut out by an operator"))
     }
 
-    private static func unauthenticated(_ detail: String) -> HubRefusal {
+    static func unauthenticated(_ detail: String) -> HubRefusal {
         var response = HubResponse(Problem("auth", status: 401, detail: detail))
         response.headers["WWW-Authenticate"] = "Bearer"
         return HubRefusal(response)

@@ -29,6 +29,10 @@ package struct HubInspector {
         }
     }
 
+    func reading<T>(_ body: (Database) throws(DatabaseError) -> T) throws(HubError) -> T {
+        do throws(DatabaseError) { return try body(store.database) } catch { throw HubError(error) }
+    }
+
     package func stats() throws(HubError) -> HubStats {
         do throws(DatabaseError) {
             try store.database.execute("BEGIN")

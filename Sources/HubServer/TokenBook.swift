@@ -13,6 +13,27 @@ package struct TokenBook: Sendable, Hashable {
         package var createdAt: Timestamp
         /// A revoked token blocks its bearer for good, and says so.
         package var revokedAt: Timestamp?
+        /// From then on it is unknown; `nil`: it does not end.
+        package var endsAt: Timestamp?
+        /// What it is good for.
+        package var use = Use.device
+        /// Hash of the token that it was given for, as long as nobody has shown this one: until then the other one stays good,
+        /// so that an answer that is lost locks nobody out.
+        package var replaces: [UInt8]?
+
+        package enum Use: String, Sendable, Hashable {
+            /// To speak for the device.
+            case device
+            /// To get such a token, once.
+            case enrolment
+        }
+
+        /// When a device should ask for the next one: after four fifths of its life (PROTOCOL A10).
+        package var refreshAt: Timestamp? {
+            endsAt.map { createdAt.advanced(by: createdAt.duration(to: $0) * 4 / 5) }
+        }
+
+        package func isOver(at now: Timestamp) -> Bool { endsAt.map { $0 <= now } ?? false }
 
         /// Enough to tell two tokens apart, too little to be of use: the first 8 hexadecimal digits of the hash.
         package var name: String { String(hex(hash).prefix(8)) }
@@ -26,16 +47,47 @@ package struct TokenBook: Sendable, Hashable {
 
     // MARK: Changing
 
+    /// - Parameter life: `nil`: it does not end.
     /// - Returns: The token, which is nowhere else.
     package mutating func add(
-        _ device: DeviceID, at now: Timestamp, using random: inout some RandomNumberGenerator
+        _ device: DeviceID, _ use: Entry.Use = .device, life: Duration? = nil, replacing old: [UInt8]? = nil, at now: Timestamp,
+        using random: inout some RandomNumberGenerator
     ) -> String {
         var secret: [UInt8] = []
         for _ in 0..<4 { withUnsafeBytes(of: random.next()) { secret.append(contentsOf: $0) } }
-        let token = "est_" + Base64URL.encode(secret)
-        append(Entry(device: device, hash: SHA256.hash(Array(token.utf8)), createdAt: now, revokedAt: nil))
+        let token = (use == .device ? "est_" : DeviceMessages.enrolmentPrefix) + Base64URL.encode(secret)
+        append(
+            Entry(
+                device: device, hash: SHA256.hash(Array(token.utf8)), createdAt: now, revokedAt: nil,
+                endsAt: life.map { now.advanced(by: $0) }, use: use, replaces: old))
         return token
     }
+
+    /// A new token in place of one that was shown: for an enrolment, or a refresh. Of those that were given for it before and
+    /// that nobody has shown, none stays.
+    package mutating func issue(
+        for old: Entry, life: Duration?, at now: Timestamp, using random: inout some RandomNumberGenerator
+    ) -> String {
+        entries.removeAll { $0.replaces == old.hash }
+        // What ended long ago says nothing any more; what was revoked must be remembered.
+        let forgotten = now.advanced(by: .zero - Self.memory)
+        entries.removeAll { $0.revokedAt == nil && $0.isOver(at: forgotten) }
+        index()
+        return add(old.device, life: life, replacing: old.hash, at: now, using: &random)
+    }
+
+    /// A token that was given for another one is shown for the first time: its bearer has it for good. The other one ends; a
+    /// device token with a day's grace, for a device whose disk went back to it.
+    package mutating func confirm(_ entry: Entry, at now: Timestamp) {
+        guard let old = entry.replaces, let place = entries.firstIndex(where: { $0.hash == entry.hash }) else { return }
+        entries[place].replaces = nil
+        guard let before = entries.firstIndex(where: { $0.hash == old }) else { return }
+        let end = entries[before].use == .device ? now.advanced(by: Self.grace) : now
+        entries[before].endsAt = min(entries[before].endsAt ?? end, end)
+    }
+
+    package static let grace: Duration = .seconds(86_400)
+    private static let memory: Duration = .seconds(30 * 86_400)
 
     /// - Returns: How many tokens of the device were valid until now.
     package mutating func revoke(_ device: DeviceID, at now: Timestamp) -> Int {
@@ -45,6 +97,11 @@ package struct TokenBook: Sendable, Hashable {
             count += 1
         }
         return count
+    }
+
+    private mutating func index() {
+        places = [:]
+        for (place, entry) in entries.enumerated() { places[TokenBook.place(entry.hash), default: []].append(place) }
     }
 
     private mutating func append(_ entry: Entry) {
@@ -63,7 +120,7 @@ package struct TokenBook: Sendable, Hashable {
 
     /// A device all of whose tokens were revoked is shut out, also when it shows a certificate.
     package func isBlocked(_ device: DeviceID) -> Bool {
-        let its = entries.filter { $0.device == device }
+        let its = entries.filter { $0.device == device && $0.use == .device }
         return !its.isEmpty && its.allSatisfy { $0.revokedAt != nil }
     }
 
@@ -84,7 +141,15 @@ package struct TokenBook: Sendable, Hashable {
                 throw HubError(.badTokens, doing: "read the tokens", detail: "line \(number + 1) is not a token entry")
             }
             let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
-            append(Entry(device: device, hash: hash, createdAt: created, revokedAt: revoked))
+            let ends = object["ends_at"]?.text.flatMap { RFC3339.timestamp($0) }
+            let use = object["use"]?.text.map { Entry.Use(rawValue: $0) } ?? .device
+            guard let use, ends != nil || object["ends_at"] == nil else {
+                throw HubError(.badTokens, doing: "read the tokens", detail: "line \(number + 1) is not a token entry")
+            }
+            append(
+                Entry(
+                    device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
+                    replaces: object["replaces"]?.text.flatMap { TokenBook.bytes($0) }))
         }
     }
 
@@ -95,6 +160,9 @@ package struct TokenBook: Sendable, Hashable {
                 "created_at": .string(entry.createdAt.description),
             ]
             if let revoked = entry.revokedAt { object["revoked_at"] = .string(revoked.description) }
+            if let ends = entry.endsAt { object["ends_at"] = .string(ends.description) }
+            if entry.use != .device { object["use"] = .string(entry.use.rawValue) }
+            if let replaces = entry.replaces { object["replaces"] = .string(hex(replaces)) }
             return object.json + "\n"
         }.joined()
     }

@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Glibc
+import LocalAPI
 import SyncLinux
 import SyncYAML
 
@@ -21,7 +22,14 @@ struct AgentCommand: ParsableCommand {
     @Flag(help: "Read the configuration, say what is wrong with it, and exit.")
     var check = false
 
+    @Flag(help: "Look at what can be seen without a running agent, print it as JSON, and exit.")
+    var doctor = false
+
     mutating func run() throws {
+        if doctor {
+            print(String(decoding: DoctorAnswer(findings: OfflineDoctor.findings(config: config)).answer.body, as: UTF8.self))
+            return
+        }
         if check {
             do throws(ConfigurationErrors) {
                 _ = try ConfigurationLoader.load(main: config, accounts: SystemAccounts.accounts)

@@ -82,6 +82,12 @@ final class DaemonRunner {
         crashes = CrashFile(stateFolder: state.path)
         let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)
         crashes.write(count)
+        environment.deaths = count.deaths
+        environment.trials = TrialFiles(stateFolder: state.path, log).keeper
+        environment.tokenKeeper = KeptTokenFile(stateFolder: state.path).keeper
+        environment.examine = { questions, answer in
+            SystemExaminer.ofThisProcess.examine(credentials.completing(questions), answer)
+        }
         if count.isSafeMode {
             environment.safeMode = .init(deaths: count.deaths, holds: CrashCount.window)
         }

@@ -1,5 +1,6 @@
 import Agent
 import Glibc
+import SyncCore
 import SyncLinux
 
 /// The bearer token: from the configured file, else from the systemd credential `hub-token`.
@@ -13,6 +14,13 @@ struct HubCredentials: Sendable {
         path = hub.tokenFile ?? credential
         // A client certificate is a credential as well.
         isOptional = hub.clientCertificateFile != nil && hub.tokenFile == nil
+    }
+
+    /// A token that the service manager handed over is named nowhere else.
+    func completing(_ questions: DoctorQuestions) -> DoctorQuestions {
+        var questions = questions
+        questions.tokenFile = path
+        return questions
     }
 
     /// - Throws: `LinuxError` that says what is wrong with the file, without a byte of its content.

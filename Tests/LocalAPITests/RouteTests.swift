@@ -78,6 +78,7 @@ private let wwan0 = link("wwan0")
         Good("GET", "/v1/config", .config, .operate),
         Good("POST", "/v1/config/check", .checkConfig, .admin),
         Good("POST", "/v1/config/reload", .reloadConfig, .admin),
+        Good("GET", "/v1/checklist", .checklist, .operate),
         Good("GET", "/v1/links", .links, .read),
         Good("PUT", "/v1/links/wwan0", .hintLink(wwan0), .operate),
         Good("DELETE", "/v1/links/wwan0", .clearLinkHint(wwan0), .operate),

@@ -195,6 +195,7 @@ extension Agent {
         }
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         configurationError = nil
+        observed.restartNeeded = change.needsRestart
         loaded = new
         loaded.configuration = change.inForce
         // Whoever asks to read everything again also means what the kernel may have been silent about.
@@ -206,6 +207,7 @@ extension Agent {
         configurationVersion += 1
         apply(change.inForce)
         environment.keepLastGood(new.configuration)
+        considerTrial(isAsked: true)
         log.notice(
             "configuration changed",
             metadata: ["keys": "\(change.changed.joined(separator: ","))", "restart": "\(change.needsRestart.joined(separator: ","))"])

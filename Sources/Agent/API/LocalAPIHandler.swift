@@ -110,6 +110,8 @@ extension Agent {
         case .power: showPower(call)
         case .ledger(let query): showLedger(call, query)
         case .audit(let query): showAudit(call, query)
+        case .checklist: showChecklist(call)
+        case .diagnose: diagnose(call)
         case .why(let key): showWhy(call, key)
         case .plan: try showPlan(call)
         }

@@ -65,6 +65,7 @@ extension Agent {
         loaded.configuration = change.inForce
         hub.useConfig(server.version)
         apply(change.inForce)
+        considerTrial(isAsked: true)
         return change
     }
 

@@ -45,6 +45,13 @@ package enum LastGoodConfiguration {
         return title + digestMark + digest(Array(settings.utf8)) + "\n" + settings
     }
 
+    /// What a kept copy says.
+    package static func configuration(
+        _ bytes: [UInt8], file: String, accounts: Accounts
+    ) throws(ConfigurationErrors) -> AgentConfiguration {
+        try read(bytes, file: file, accounts: accounts).configuration
+    }
+
     /// - Throws: When the copy is damaged too, or names what this machine no longer has (a group).
     static func read(
         _ bytes: [UInt8], file: String, accounts: Accounts

@@ -23,6 +23,9 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         return IPv4Address(host)?.isLoopback ?? false
     }
 
+    /// The host is an address, so there is nothing to look up.
+    package var isNumeric: Bool { IPv4Address(host) != nil || IPv6Address(host) != nil }
+
     /// Why a text is not such an address, as what was expected instead.
     package struct Refusal: Error, Hashable, Sendable {
         package var expected: String

@@ -17,7 +17,7 @@ extension Agent {
         }
     }
 
-    private func metrics(_ facts: StoreFacts) -> String {
+    func metrics(_ facts: StoreFacts) -> String {
         let now = environment.time.now()
         var page = MetricsPage()
         page.family("agentd_info", .gauge, "The program; always 1.", [(["version": AgentVersion.current], 1)])

@@ -21,7 +21,7 @@ enum ServiceMode: Hashable {
             .readOnly, .mutations), (.readOnly, .mutation), (.readOnly, .record), (.readOnly, .records), (.readOnly, .query),
             (.readOnly, .entities), (.readOnly, .status), (.readOnly, .metrics), (.readOnly, .events), (.readOnly, .config),
             (.readOnly, .checkConfig), (.readOnly, .links), (.readOnly, .power), (.readOnly, .ledger), (.readOnly, .why),
-            (.readOnly, .plan):
+            (.readOnly, .plan), (.readOnly, .checklist), (.readOnly, .diagnose):
             return
         case (.readOnly(let reason), _): throw LocalProblem.readOnly.problem(reason)
         }

@@ -5,6 +5,17 @@ import SyncStore
 // `GET /v1/status`: assembled from facts at the moment it is asked for; nothing in it is remembered for its own sake.
 extension Agent {
     func showStatus(_ call: LocalCall) {
+        readForStatus { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let view): call.answer(agent.status(view).answer)
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+
+    func readForStatus(_ done: @escaping @Sendable (Result<StoreView, StoreError>) -> Void) {
         let today = around.book.clock.day
         reader.read { reads, now throws(StoreError) in
             var usage = UsageQuery()
@@ -18,13 +29,8 @@ extension Agent {
                 attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed(),
                 usage: .init(
                     up: moved.reduce(0) { $0.saturatingAdd($1.up) }, down: moved.reduce(0) { $0.saturatingAdd($1.down) }))
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let view): call.answer(agent.status(view).answer)
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        } completion: { result in
+            done(result)
         }
     }
 
@@ -47,7 +53,8 @@ extension Agent {
                 hub: configuration.hub.url.text, uptime: startedAt.duration(to: now.instant)),
             database: database(facts),
             configuration: .init(
-                version: configurationVersion, source: startedFromLastGood ? "last_good" : "file", error: configurationError),
+                version: configurationVersion, source: startedFromLastGood ? "last_good" : observed.revertedKeys.isEmpty ? "file" : "reverted",
+                error: configurationError, trial: trialSentence),
             connectivity: connectivity())
         document.verdicts = TrafficClass.allCases.map { traffic in
             switch engine.verdict(on: traffic, now: now.wall) {
@@ -71,6 +78,7 @@ extension Agent {
         }
         document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
             .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
+        document.checklist = StatusDocument.Checklist(checklist(view))
         document.apps = facts.openByApp.sorted { $0.key < $1.key }.map { app, open in
             .init(app: app.text, uid: AppUser.uid(of: app), connections: 0, open: open)
         }

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncHTTP
 
 /// What the agent has seen of itself since it started: for status and metrics, never for a decision about data.
 struct Observations {
@@ -29,6 +30,34 @@ struct Observations {
     var recovery: String?
     /// A commit failed and the store could not be opened again.
     var storeIsReadOnly = false
+    /// What files, disk and kernel said last, and when they were asked.
+    var system: DoctorFacts.System?
+    var systemSeenAt: Instant?
+    /// Of the hub, by its answers since the start.
+    var hubAnsweredAt: Instant?
+    var tlsFault: DoctorFacts.TLSFault?
+    var certificateEndsAt: Timestamp?
+    var syncVersion: Int?
+    var foreignVersions: [Int] = []
+    /// Of the token that was shown last, as the hub says.
+    var tokenEndsAt: Timestamp?
+    var tokenRefreshAt: Timestamp?
+    var refreshesToken = false
+    var refreshTriedAt: Instant?
+    /// When the hub is told what had gone wrong.
+    var diagnostics = DiagnosticsWatch()
+    var sendsDiagnostics = false
+    /// `nil` before the first lookup.
+    var isHubResolved: Bool?
+    /// The way to the hub: what of it is on trial, and what was taken back.
+    var trial = ConfigurationTrial()
+    var hasReadTrial = false
+    var trialKeys: [String] = []
+    var revertedKeys: [String] = []
+    var trialWake: LoopTimer?
+    var asksInTrial = false
+    /// Keys of the files whose values wait for a restart.
+    var restartNeeded: [String] = []
     /// Things that a person should look at, by code; the newest sentence of each.
     var attention: [String: String] = [:]
 }

@@ -13,12 +13,13 @@ extension Agent {
             executor.loop.execute { self.assumeIsolated { $0.see(table) } }
         }
         watchPower()
+        askSystem {}
         events.onPresence = { [weak self] in self?.assumeIsolated { $0.tellConditions() } }
         review()
     }
 
     func stopWatching() {
-        for timer in [around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
+        for timer in [observed.trialWake, around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
         events.onPresence = nil
         environment.links?.stop()
         environment.power?.stop()
@@ -134,6 +135,7 @@ extension Agent {
             guard let self else { return }
             executor.loop.execute {
                 self.assumeIsolated { agent in
+                    agent.observed.isHubResolved = addresses != nil
                     if let addresses { agent.environment.links?.look(for: addresses) }
                     agent.feed(.resolved(isLiteral: isLiteral))
                 }

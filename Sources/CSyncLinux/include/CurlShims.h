@@ -3,6 +3,7 @@
 
 #include <curl/curl.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 // curl's setters and getters are variadic, which Swift cannot call. One typed function per type of argument: the type
 // that each option wants is in its manual page (CURLOPT_*(3), CURLINFO_*(3)).
@@ -79,10 +80,15 @@ struct csl_tls_watch {
     bool has_begun;
     /// The peer asked for a client certificate.
     bool asked_for_certificate;
+    /// Seconds since 1970 of the first certificate of the peer's chain to end; 0 when none was looked at (a resumed session).
+    int64_t ends_at;
 };
 
 /// Makes every TLS connection of `easy` report to `watch`, check the name before the dates, and refuse renegotiation.
 CURLcode csl_easy_watch_tls(CURL *easy, struct csl_tls_watch *watch);
+
+/// When the first of the certificates in a PEM file ends, in seconds since 1970. False when there is none that reads.
+bool csl_certificates_end(const char *path, int64_t *ends_at);
 
 /// The words for an X509_V_ERR_* number of CURLINFO_SSL_VERIFYRESULT.
 const char *csl_verify_error_text(long result);

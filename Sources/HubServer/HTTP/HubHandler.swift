@@ -32,7 +32,7 @@ final class HubHandler: HTTPHandler {
         // Strangers are turned away before their body is read, and cost neither memory nor a turn of the hub.
         if endpoint?.isForDevices == true {
             do throws(HubRefusal) {
-                _ = try HubGate(tokens: environment.tokens()).caller(request.headers, certificate: request.certificateDevice)
+                _ = try HubGate(tokens: environment.tokens(), now: environment.time.now().wall).caller(request.headers, certificate: request.certificateDevice)
             } catch {
                 if let response = try? error.answer() { return .answering(Hub.finish(response, at: environment.time.now().wall)) }
             }
@@ -114,6 +114,6 @@ extension HubRequest {
 
     private static let headerNames = [
         "Authorization", "Accept-Encoding", "Content-Encoding", HubHeader.version, HubHeader.versionUnderscored,
-        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, "If-None-Match",
+        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, HubHeader.epoch, "If-None-Match",
     ]
 }

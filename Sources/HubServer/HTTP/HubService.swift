@@ -40,6 +40,8 @@ package final class HubService: Sendable {
         package var seed: UInt64
         /// The present tokens; asked at each request, so it should know without reading a file whether they changed.
         package var tokens: @Sendable () -> TokenBook?
+        /// Changes them where they are kept: enrolment and refresh. `nil`: for this run only.
+        package var changeTokens: Hub.TokenChange?
         /// Shrinks answers; `nil` sends them as they are.
         package var compressor: (any Compressor)?
         /// Told from time to time, and at the end, how far the database has come.

@@ -119,6 +119,7 @@ final class HubWorker: @unchecked Sendable {
         guard !writes.isEmpty || !reads.isEmpty else { return }
         let start = NIODeadline.now()
         hub.settings.tokens = environment.tokens()
+        hub.settings.changeTokens = environment.changeTokens
         serve(writes)
         serve(reads)
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)

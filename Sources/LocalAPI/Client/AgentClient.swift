@@ -99,6 +99,13 @@ package struct AgentClient: Sendable {
         return String(decoding: response.body, as: UTF8.self)
     }
 
+    /// A packed tar file.
+    package func diagnose() async throws(AgentError) -> [UInt8] {
+        let response = try await send(.diagnose, headers: [], body: nil, patience: .zero)
+        guard response.status == 200 else { throw AgentError.refused(Self.doing(.diagnose), Self.problem(response)) }
+        return response.body
+    }
+
     package func sync(_ body: SyncBody) async throws(AgentError) -> Reply<SyncAnswer> {
         // A cycle has a budget of its own, and blobs come on top; an hour ends a wait that nobody wants any more.
         try await call(.sync, body: body.bytes, patience: body.waits ? .seconds(3_600) : .zero) { SyncAnswer($0) }
@@ -142,6 +149,10 @@ package struct AgentClient: Sendable {
 
     package func power() async throws(AgentError) -> Reply<PowerAnswer> {
         try await call(.power) { PowerAnswer($0) }
+    }
+
+    package func checklist() async throws(AgentError) -> Reply<DoctorAnswer> {
+        try await call(.checklist) { DoctorAnswer($0) }
     }
 
     package func audit(_ query: AuditQuery) async throws(AgentError) -> Reply<AuditAnswer> {

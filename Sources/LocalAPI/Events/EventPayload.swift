@@ -106,6 +106,14 @@ package enum EventPayload {
         }
     }
 
+    /// - Parameter state: `trying`, `proven` or `reverted`.
+    package static func trial(_ state: String, _ keys: [String]) -> [UInt8] {
+        object { writer in
+            writer.member("trial", state)
+            writer.member("changed", JSON.list(keys))
+        }
+    }
+
     /// Something that a person should know of: a code for programs, a sentence for people.
     package static func attention(code: String, detail: String) -> [UInt8] {
         object { writer in

@@ -44,6 +44,10 @@ package enum Route: Hashable, Sendable {
     case plan
     /// Who decided what.
     case audit(AuditQuery)
+    /// Every check of the doctor, made now.
+    case checklist
+    /// Files about the agent, packed.
+    case diagnose
 
     /// - Parameter method: As sent; methods are case-sensitive.
     /// - Throws: 404 `not-found`, 405 `method-not-allowed` with `allow`, 400 `malformed` for the target or a parameter.
@@ -62,7 +66,7 @@ package enum Route: Hashable, Sendable {
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
         case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync: .enqueue
-        case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit: .operate
+        case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
         }
@@ -77,7 +81,7 @@ package enum Route: Hashable, Sendable {
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit:
+            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose:
             .none
         }
     }
@@ -115,6 +119,8 @@ package enum Route: Hashable, Sendable {
         case .why: "why"
         case .plan: "plan"
         case .audit: "audit"
+        case .checklist: "checklist"
+        case .diagnose: "diagnose"
         }
     }
 

@@ -62,6 +62,7 @@ enum RouteParser {
         case "power": [("GET", plain(.power))]
         case "usage", "ledger": [("GET", { p throws(Problem) in .ledger(try LedgerQuery(from: &p)) })]
         case "plan": [("POST", plain(.plan))]
+        case "checklist": [("GET", plain(.checklist))]
         case "audit": [("GET", { p throws(Problem) in .audit(try auditQuery(&p)) })]
         default: nil
         }
@@ -77,6 +78,7 @@ enum RouteParser {
         case ("records", _):
             let entity: EntityName = try identifier(second, "the entity")
             return [("GET", { p throws(Problem) in .records(try RecordListQuery(entity, from: &p)) })]
+        case ("diagnostics", "bundle"): return [("POST", plain(.diagnose))]
         case ("config", "check"): return [("POST", plain(.checkConfig))]
         case ("config", "reload"): return [("POST", plain(.reloadConfig))]
         case ("links", _):

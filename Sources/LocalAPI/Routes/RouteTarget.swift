@@ -81,6 +81,8 @@ package struct RouteTarget: Hashable, Sendable {
             (method, path) = (.get, ["audit"])
             add("after", query.after.map { String($0) })
             add("limit", String(query.limit))
+        case .checklist: (method, path) = (.get, ["checklist"])
+        case .diagnose: (method, path) = (.post, ["diagnostics", "bundle"])
         }
         target = RequestTarget.text(["v1"] + path, parameters)
     }

@@ -18,6 +18,7 @@ extension StatusDocument {
                 writer.member("version", configuration.version)
                 writer.member("source", configuration.source)
                 writer.member("error", configuration.error)
+                if let trial = configuration.trial { writer.member("trial", trial) }
             }
             writer.members("connectivity") { connectivity.write(to: &$0) }
             if let power { writer.members("power") { power.write(to: &$0) } }
@@ -53,6 +54,7 @@ extension StatusDocument {
                     }
                 }
             }
+            if let checklist { writer.members("checklist") { checklist.write(to: &$0) } }
             writer.member("schema", StatusDocument.schema)
         }
     }
@@ -80,7 +82,7 @@ extension StatusDocument {
             agent: Agent(reader.inside("agent")), database: Database(reader.inside("agent").inside("db")),
             configuration: Configuration(
                 version: configuration.int("version") ?? 0, source: configuration.text("source") ?? "file",
-                error: configuration.text("error")),
+                error: configuration.text("error"), trial: configuration.text("trial")),
             connectivity: Connectivity(reader.inside("connectivity")),
             verdicts: reader.inside("policy").inside("verdicts").object.members.map { member in
                 let verdict = AnswerReader(member.value)
@@ -107,6 +109,7 @@ extension StatusDocument {
             usage = Usage(up: today.int("up") ?? 0, down: today.int("down") ?? 0)
         }
         power = PowerState(reader.inside("power"))
+        checklist = Checklist(reader.inside("checklist"))
         alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }

@@ -24,6 +24,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var power: PowerState?
     /// What happened to the data itself, by code.
     package var alarms: [Alarm] = []
+    /// The doctor's checks in short; `nil` when none were made.
+    package var checklist: Checklist?
 
     package static let attentionMax = 5
 
@@ -83,12 +85,15 @@ package struct StatusDocument: Hashable, Sendable {
 
     package struct Configuration: Hashable, Sendable {
         package var version: Int64
-        /// `file`, or `last_good` when the file was unreadable at the start.
+        /// `file`; `last_good` when the file was unreadable at the start; `reverted` when its way to the hub was taken back.
         package var source: String
         /// Why the last reload was refused, one line with file, line and column.
         package var error: String?
+        /// What is on trial, or was taken back; `nil`: nothing.
+        package var trial: String?
 
-        package init(version: Int64, source: String = "file", error: String? = nil) {
+        package init(version: Int64, source: String = "file", error: String? = nil, trial: String? = nil) {
+            self.trial = trial
             self.version = version
             self.source = source
             self.error = error

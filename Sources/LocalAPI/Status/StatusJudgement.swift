@@ -53,7 +53,7 @@ extension StatusDocument {
         case Reachability.degraded.rawValue: degraded.append("hub_unreachable")
         default: degraded.append(connectivity.state)
         }
-        if configuration.error != nil || configuration.source == "last_good" { attention.append("config") }
+        if configuration.error != nil || ["last_good", "reverted"].contains(configuration.source) { attention.append("config") }
         attention += alarms.map(\.code).filter { !Alarm.healing.contains($0) }
         degraded += alarms.map(\.code).filter { Alarm.healing.contains($0) }
         if outbox.count(.conflicted) > 0 { attention.append("conflicts") }

@@ -15,6 +15,7 @@ struct StatusRows {
         if let mirror { rows.append(mirror) }
         rows.append(store)
         if let config { rows.append(config) }
+        if let checks { rows.append(checks) }
         return rows
     }
 
@@ -249,7 +250,20 @@ struct StatusRows {
             texts.append("the file could not be used; the last good copy is in force")
         }
         if let error = configuration.error { texts.append("not taken: " + error) }
-        return texts.isEmpty ? nil : StatusRow("CONFIG", texts, .bad, wrapsTo: 2)
+        let isBad = !texts.isEmpty || configuration.source == "reverted"
+        if let trial = configuration.trial { texts.append(trial) }
+        return texts.isEmpty ? nil : StatusRow("CONFIG", texts, isBad ? .bad : .warning, wrapsTo: 2)
+    }
+
+    /// `29/30 ok   ! disk: …`, the gravest of them.
+    private var checks: StatusRow? {
+        guard let checklist = document.checklist, checklist.total > 0 else { return nil }
+        var text = "\(checklist.ok)/\(checklist.total) ok"
+        if let worst = checklist.worst { text += "   ! \(worst.id): \(worst.detail)" }
+        switch checklist.worst?.severity {
+        case .bad?, .warn?: return StatusRow("CHECKS", [text, "-> agentctl doctor"], .warning)
+        case .note?, .ok?, .unknown?, nil: return StatusRow("CHECKS", [text])
+        }
     }
 
     // MARK: Words

@@ -10,12 +10,14 @@ package enum StatusScreen {
 
     /// - Parameters:
     ///   - width: Columns of the terminal; no line is longer.
+    ///   - most: Lines of the screen; there are no more.
     ///   - offset: Of the local time from UTC; zero shows UTC, marked `Z`.
     package static func render(
-        _ document: StatusDocument, width: Int = 80, now: Timestamp, color: Bool, offset: Duration = .zero
+        _ document: StatusDocument, width: Int = 80, now: Timestamp, color: Bool, offset: Duration = .zero,
+        lines most: Int = linesMax
     ) -> [String] {
         let room = max(1, width - labelWidth)
-        let rows = fitted(StatusRows(document: document, now: now, offset: offset).all, lines: linesMax - 1, room: room)
+        let rows = fitted(StatusRows(document: document, now: now, offset: offset).all, lines: most - 1, room: room)
         var lines = [PlainText.clip(header(document), to: width)]
         for row in rows {
             for (index, text) in row.lines(room).enumerated() {
@@ -24,7 +26,7 @@ package enum StatusScreen {
                 lines.append(paint(PlainText.clip(label, to: width), row.tone, color && index == 0) + text)
             }
         }
-        return Array(lines.prefix(linesMax))
+        return Array(lines.prefix(most))
     }
 
     /// Takes away what is missed least until the rows fit: first what is only pleasant to know, then second lines, then
@@ -32,7 +34,7 @@ package enum StatusScreen {
     private static func fitted(_ rows: [StatusRow], lines most: Int, room: Int) -> [StatusRow] {
         var rows = rows
         func isOver() -> Bool { rows.reduce(0) { $0 + $1.lines(room).count } > most }
-        for label in ["MIRROR", "STORE"] where isOver() {
+        for label in ["CHECKS", "MIRROR", "STORE"] where isOver() {
             rows.removeAll { $0.label == label && $0.tone == .plain }
         }
         for tone in StatusRow.Tone.allCases {

@@ -104,6 +104,9 @@ package struct HTTPResponse: Sendable {
     /// Decoded (gunzipped) body.
     package var body: [UInt8]
     package var traffic: Traffic
+    /// When the first certificate of the server's chain ends; `nil` without TLS, and on a connection or session that was kept
+    /// from before.
+    package var certificateEndsAt: Timestamp?
 
     package init(status: Int, headers: HTTPHeaders = [], body: [UInt8] = [], traffic: Traffic = Traffic()) {
         self.status = status

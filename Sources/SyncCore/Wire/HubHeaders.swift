@@ -14,6 +14,8 @@ package enum HubHeader {
     package static let deviceSeq = "Sync-Device-Seq"
     package static let probe = "Sync-Probe"
     package static let twins = "Sync-Twins"
+    package static let tokenEnds = "Sync-Token-Ends"
+    package static let tokenRefresh = "Sync-Token-Refresh"
     package static let retryAfter = "Retry-After"
     package static let rateLimit = "RateLimit"
 
@@ -81,6 +83,9 @@ package struct HubHeaders: Hashable, Sendable {
     package var config: Int64?
     /// Databases that speak in turns under the name of this device, when they are more than one: a cloned device.
     package var twins: Int64?
+    /// When the token that was shown ends, and when the device should ask for the next one; `nil`: it does not end.
+    package var tokenEndsAt: Timestamp?
+    package var tokenRefreshAt: Timestamp?
     /// Time to wait before the next request; never negative. The caller clamps it.
     package var retryAfter: Duration?
     package var rateLimit: RateLimit?
@@ -111,6 +116,8 @@ package struct HubHeaders: Hashable, Sendable {
         head = headers[HubHeader.head].flatMap { HubHeaders.number($0) }
         deviceSeq = headers[HubHeader.deviceSeq].flatMap { HubHeaders.number($0) }
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
+        tokenEndsAt = headers[HubHeader.tokenEnds].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
+        tokenRefreshAt = headers[HubHeader.tokenRefresh].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         twins = headers[HubHeader.twins].flatMap { HubHeaders.number($0) }
         // A date is measured against the sender's own clock where it tells it: ours may be in 1970.
         let sent = time ?? headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
@@ -131,6 +138,8 @@ package struct HubHeaders: Hashable, Sendable {
         headers[HubHeader.head] = head.map { String($0) }
         headers[HubHeader.deviceSeq] = deviceSeq.map { String($0) }
         headers[HubHeader.config] = config.map { String($0) }
+        headers[HubHeader.tokenEnds] = tokenEndsAt.map { String($0.milliseconds) }
+        headers[HubHeader.tokenRefresh] = tokenRefreshAt.map { String($0.milliseconds) }
         headers[HubHeader.twins] = twins.map { String($0) }
         headers[HubHeader.retryAfter] = retryAfter.map { String($0.milliseconds.saturatingAdd(999) / 1_000) }
     }

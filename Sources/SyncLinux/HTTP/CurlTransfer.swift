@@ -142,8 +142,9 @@ final class CurlTransfer {
             guard reader.isHeadWhole else { return fail(.broken, doing: doing, detail: "closed in the answer's head") }
             do throws(Refusal) {
                 try reader.finish()
-                let response = HTTPResponse(
+                var response = HTTPResponse(
                     status: reader.status, headers: reader.headers, body: reader.body, traffic: traffic)
+                response.certificateEndsAt = memory.certificateEndsAt
                 releaseHandle()
                 return finish(.success(response))
             } catch {

@@ -1,4 +1,5 @@
 import CSyncLinux
+import SyncCore
 
 /// What curl keeps pointers to during one transfer: it must neither move nor end before the handle does.
 final class CurlTransferMemory {
@@ -23,7 +24,7 @@ final class CurlTransferMemory {
         tlsWatch = .allocate(capacity: 1)
         tlsWatch.initialize(to: csl_tls_watch(
             host: UnsafePointer(host), host_is_address: name?.isAddress ?? false, has_begun: false,
-            asked_for_certificate: false))
+            asked_for_certificate: false, ends_at: 0))
     }
 
     deinit {
@@ -43,6 +44,12 @@ final class CurlTransferMemory {
 
     var isHandshakeBegun: Bool { tlsWatch.pointee.has_begun }
     var askedForCertificate: Bool { tlsWatch.pointee.asked_for_certificate }
+
+    /// Of the first certificate of the peer's chain to end; `nil` when no chain was looked at.
+    var certificateEndsAt: Timestamp? {
+        let seconds = tlsWatch.pointee.ends_at
+        return seconds > 0 ? Timestamp(milliseconds: seconds.saturatingMultiply(1_000)) : nil
+    }
 
     /// What curl said about the failure, if anything.
     var errorText: String? {

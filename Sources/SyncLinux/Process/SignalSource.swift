@@ -18,60 +18,21 @@ package final class SignalSource: Sendable {
         }
     }
 
-    private let thread: OwnThread
-    private let writer: Int32
+    private let listener: SignalListener
 
     /// Catches all three signals. At most one object of this type at a time: the handlers belong to the process.
     ///
     /// - Parameter onSignal: Called on the thread, one signal after another. Equal signals that come faster than they are
     ///   handled may be heard once.
     package init(_ onSignal: @escaping @Sendable (Signal) -> Void) throws(LinuxError) {
-        var ends: [Int32] = [-1, -1]
-        let result = csl_signal_pipe(&ends)
-        guard result == 0 else {
-            throw LinuxError(Errno(number: result).code, doing: "make a pipe for signals", errno: result)
-        }
-        let (reader, writer) = (ends[0], ends[1])
-        do throws(LinuxError) {
-            thread = try OwnThread(name: "signals") { Self.listen(to: reader, onSignal) }
-        } catch {
-            Glibc.close(reader)
-            Glibc.close(writer)
-            throw error
-        }
-        self.writer = writer
-        for signal in Signal.allCases {
-            let result = csl_catch_signal(signal.number, writer)
-            // Only an invalid signal number or a bad address fails, and both would be ours.
-            precondition(result == 0, "sigaction: \(Errno(number: result))")
+        listener = try SignalListener(Signal.allCases.map(\.number)) { number in
+            if let signal = Signal.allCases.first(where: { $0.number == number }) { onSignal(signal) }
         }
     }
 
     /// Puts the default actions back and waits for the thread; a call of the closure in progress ends first.
     package func close() {
-        for signal in Signal.allCases { _ = csl_release_signal(signal.number) }
-        var end: UInt8 = 0
-        _ = write(writer, &end, 1)
-        thread.join()
-        // The writing end stays open for good: a handler that is running at this moment on another thread must not write
-        // into whatever would get the number next.
-    }
-
-    private static func listen(to reader: Int32, _ onSignal: @Sendable (Signal) -> Void) {
-        // Whoever started this process may have left its signals blocked (a parent that spawns from a thread of its own): then
-        // nobody here would ever get one. This thread takes them, whatever was inherited.
-        var ours = sigset_t()
-        sigemptyset(&ours)
-        for signal in Signal.allCases { sigaddset(&ours, signal.number) }
-        pthread_sigmask(SIG_UNBLOCK, &ours, nil)
-        var byte: UInt8 = 0
-        while true {
-            let count = read(reader, &byte, 1)
-            if count < 0, errno == EINTR { continue }
-            guard count == 1, byte != 0 else { break }
-            if let signal = Signal.allCases.first(where: { $0.number == Int32(byte) }) { onSignal(signal) }
-        }
-        Glibc.close(reader)
+        listener.close()
     }
 }
 

@@ -11,21 +11,61 @@ struct StatusCommand: AgentCommand {
 
     @OptionGroup var global: GlobalOptions
     @Flag(help: "One line.") var brief = false
-    @Flag(help: "Show it again every two seconds, until interrupted.") var watch = false
+    @Flag(help: "On the whole screen, with graphs, every two seconds until q; without a terminal one after the other.") var watch = false
 
     func run(_ session: Session) async throws -> Int32 {
         guard watch else { return show(try await session.client.status()) }
+        if !global.json, !brief, let screen = try FullScreen() {
+            await fill(screen, session)
+            screen.close()
+            return 0
+        }
         while true {
             // An agent that restarts is part of what one watches.
             do throws(AgentError) {
-                let reply = try await session.client.status()
-                clear()
-                _ = show(reply)
+                _ = show(try await session.client.status())
+                if !global.json, !brief { Output.line("") }
             } catch {
-                clear()
                 Output.report(error, asJSON: global.json)
             }
             CallingThread.pause(.seconds(2))
+        }
+    }
+
+    /// Until somebody wants to quit.
+    private func fill(_ screen: FullScreen, _ session: Session) async {
+        var history = WatchHistory()
+        var document: StatusDocument?
+        var trouble: String?
+        var isSeeded = false
+        while true {
+            do throws(AgentError) {
+                let now = SystemClocks().now().wall
+                if !isSeeded {
+                    // What it cannot tell does not show; the graph grows from here then.
+                    if let from = CalendarDay(String(RFC3339.text(now.advanced(by: .seconds(-86_400 * (WatchHistory.daysShown - 1)))).prefix(10))) {
+                        history.seed(try await session.client.ledger(LedgerQuery(from: from)).value, at: now)
+                    }
+                    isSeeded = true
+                }
+                let found = try await session.client.status().value
+                history.see(found, at: now)
+                (document, trouble) = (found, nil)
+            } catch {
+                trouble = error.detail
+            }
+            var wish = FullScreen.Wish.redraw
+            while wish == .redraw {
+                let now = SystemClocks().now().wall
+                let size = screen.size
+                screen.draw(
+                    WatchScreen(
+                        width: size.width, height: size.height, color: Environment.usesColor, offset: Environment.offset(at: now),
+                        hasBlocks: Environment.isUTF8
+                    ).render(document, history, now: now, trouble: trouble))
+                wish = screen.wait(2_000)
+            }
+            if wish == .quit { return }
         }
     }
 
@@ -42,9 +82,5 @@ struct StatusCommand: AgentCommand {
             for line in lines { Output.line(line) }
         }
         return reply.value.overall.level.exitStatus
-    }
-
-    private func clear() {
-        if Environment.isTerminal(1), !global.json { Output.bytes(Array("\u{1B}[H\u{1B}[2J".utf8)) }
     }
 }

@@ -19,6 +19,13 @@ enum Environment {
         isTerminal(STDOUT_FILENO) && (value("NO_COLOR") ?? "").isEmpty && value("TERM") != "dumb"
     }
 
+    /// Whether the terminal is told to show more than ASCII (locale(7): the first of these that is set counts).
+    static var isUTF8: Bool {
+        let name = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { value($0) }.first { !$0.isEmpty } ?? ""
+        let upper = name.uppercased()
+        return upper.hasSuffix("UTF-8") || upper.hasSuffix("UTF8")
+    }
+
     /// Columns of the terminal; 80 when there is none.
     static var width: Int {
         var size = winsize()

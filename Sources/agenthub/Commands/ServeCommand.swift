@@ -29,6 +29,9 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Settings of entities, YAML, the same keys as the agents'.", valueName: "file"))
     var entities: String?
 
+    @Option(help: ArgumentHelp("Tokens that devices get by enrolment and refresh end after so many days; 0: never.", valueName: "days"))
+    var tokenDays = 90
+
     @Flag(help: "Ask for no token. Only on a loopback address.")
     var open = false
 
@@ -38,7 +41,10 @@ struct ServeCommand: ParsableCommand {
     @Flag(help: "Log every request.")
     var verbose = false
 
+    private var tokenLife: Int? { tokenDays == 0 ? nil : tokenDays }
+
     func validate() throws {
+        guard (0...3_650).contains(tokenDays) else { throw ValidationError("--token-days: expected 0 to 3650") }
         guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
         if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
         if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
@@ -74,7 +80,7 @@ struct ServeCommand: ParsableCommand {
         var options = HubService.Options(host: address.host, port: address.port)
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
-        let environment = HubService.Environment(
+        var environment = HubService.Environment(
             time: SystemClocks(), seed: systemRandomSeed(), tokens: { watch?.current() }, compressor: ZlibCompressor(),
             remember: { mark in
                 do throws(LinuxError) {
@@ -83,6 +89,20 @@ struct ServeCommand: ParsableCommand {
                     log.warning("the mark was not written", metadata: ["error": "\(error)"])
                 }
             }, log: log)
+        let tokens = TokenFile(path: folder.tokens)
+        if !open {
+            environment.changeTokens = { change in
+                do throws(Failure) {
+                    return try tokens.update { book throws(Failure) in
+                        change(&book)
+                        return book
+                    }
+                } catch {
+                    log.error("tokens", metadata: ["error": "\(error.text)"])
+                    return nil
+                }
+            }
+        }
         let notifier = try ReadinessNotifier.fromEnvironment()
         var signals: SignalSource?
         try HubService.run(hub, options, environment) { service, end in
@@ -113,6 +133,7 @@ struct ServeCommand: ParsableCommand {
         var settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
         // Agents work by the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
+        settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
         let hub = try Hub(.file(folder.database), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
         let mark = folder.readMark()
         if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {

@@ -8,7 +8,7 @@ import SyncLinux
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "Give devices a token, and take it back.",
-        subcommands: [AddToken.self, ListTokens.self, RevokeToken.self])
+        subcommands: [AddToken.self, EnrolToken.self, ListTokens.self, RevokeToken.self])
 }
 
 struct AddToken: ParsableCommand {
@@ -17,22 +17,55 @@ struct AddToken: ParsableCommand {
         discussion: "A device may have several tokens, so that a new one can be put in place before the old one is revoked.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
+    @Option(help: ArgumentHelp("It ends after so many days. Default: never.", valueName: "days")) var days: Int?
     @OptionGroup var folder: DataFolder
 
+    func validate() throws {
+        if let days, !(1...3_650).contains(days) { throw ValidationError("--days: expected 1 to 3650") }
+    }
+
     func run() throws {
+        try folder.make()
+        var random = SystemRandomNumberGenerator()
+        let token = try TokenFile(path: folder.tokens).update { book throws(Failure) in
+            book.add(device, life: days.map { .seconds(86_400) * $0 }, at: SystemClocks().now().wall, using: &random)
+        }
+        try Say.result(token)
+    }
+}
+
+struct EnrolToken: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "enrol", abstract: "Make a one-time token with which a device gets its own, and print it.",
+        discussion: "Put it where the device looks for its token. The device exchanges it at its first contact, keeps what it gets, and asks for the next one in time.")
+
+    @Argument(help: "The id of the device.") var device: DeviceID
+    @Option(help: ArgumentHelp("It can be used for so many hours.", valueName: "hours")) var hours = 168
+    @OptionGroup var folder: DataFolder
+
+    func validate() throws {
+        guard (1...8_760).contains(hours) else { throw ValidationError("--hours: expected 1 to 8760") }
+    }
+
+    func run() throws {
+        try folder.make()
+        var random = SystemRandomNumberGenerator()
+        let token = try TokenFile(path: folder.tokens).update { book throws(Failure) in
+            book.add(device, .enrolment, life: .seconds(3_600) * hours, at: SystemClocks().now().wall, using: &random)
+        }
+        try Say.result(token)
+    }
+}
+
+extension DataFolder {
+    /// The first token may come before the first start.
+    fileprivate func make() throws(Failure) {
+        guard access(data, F_OK) != 0 else { return }
         do throws(LinuxError) {
-            // The first token may come before the first start.
-            if access(folder.data, F_OK) != 0 {
-                try StateDirectory.open(folder.data, calls: LinuxFileCalls(), userID: geteuid()).close()
-            }
+            try StateDirectory.open(data, calls: LinuxFileCalls(), userID: geteuid()).close()
         } catch {
             throw Failure(error)
         }
-        var random = SystemRandomNumberGenerator()
-        let token = try TokenFile(path: folder.tokens).update { book throws(Failure) in
-            book.add(device, at: SystemClocks().now().wall, using: &random)
-        }
-        try Say.result(token)
     }
 }
 
@@ -43,18 +76,21 @@ struct ListTokens: ParsableCommand {
     @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
+        let now = SystemClocks().now().wall
         let entries = try TokenFile(path: folder.tokens).read().entries.sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
         if json {
             let list = entries.map { entry in
                 [
                     "device": .string(entry.device.text), "token": .string(entry.name), "created_at": .string(entry.createdAt.description),
                     "revoked_at": entry.revokedAt.map { .string($0.description) } ?? .null,
+                    "ends_at": entry.endsAt.map { .string($0.description) } ?? .null, "use": .string(entry.use.rawValue),
                 ] as JSON
             }
             return try Say.result(JSON.array(list).json)
         }
         for entry in entries {
-            let state = entry.revokedAt.map { "revoked \($0)" } ?? "valid"
+            let end = entry.endsAt.map { entry.isOver(at: now) ? "ended \($0)" : "valid until \($0)" } ?? "valid"
+            let state = (entry.revokedAt.map { "revoked \($0)" } ?? end) + (entry.use == .enrolment ? "  for enrolment" : "")
             try Say.result("\(entry.device)  \(entry.name)  created \(entry.createdAt)  \(state)")
         }
     }

@@ -15,7 +15,7 @@ struct CorpusReplay {
             var random = SeededRandom(seed: 4)
             for member in devices.members {
                 let device = DeviceID(trusted: member.name.text)
-                blanks.bind("{token:\(device)}", book.add(device, at: Timestamp(milliseconds: 0), using: &random))
+                blanks.bind("{token:\(device)}", book.add(device, member.value.text == "enrolment" ? .enrolment : .device, at: Timestamp(milliseconds: 0), using: &random))
                 if member.value.text == "revoked" { _ = book.revoke(device, at: Timestamp(milliseconds: 1)) }
             }
             tokens = book

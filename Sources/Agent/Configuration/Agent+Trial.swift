@@ -1,0 +1,143 @@
+import LocalAPI
+import Logging
+import NIOCore
+import SyncCore
+import SyncHTTP
+
+// A new way to the hub is on trial until the hub has answered over it (``ConfigurationTrial``).
+extension Agent {
+    /// Looks whether what was just put into force is proven.
+    ///
+    /// - Parameter isAsked: By a reload; at a start nobody may be there to see what happens.
+    func considerTrial(isAsked: Bool) {
+        guard let keeper = environment.trials else { return }
+        if !observed.hasReadTrial {
+            observed.hasReadTrial = true
+            observed.trial = ConfigurationTrial(record: keeper.record())
+        }
+        let choice = observed.trial.consider(loaded.configuration.wayToHub, isAsked: isAsked)
+        observed.trialKeys = []
+        switch choice {
+        case .settled:
+            observed.revertedKeys = []
+            observed.attention["config_reverted"] = nil
+        case .onTrial:
+            observed.revertedKeys = []
+            observed.attention["config_reverted"] = nil
+            guard let proven = keeper.proven() else { break }
+            observed.trialKeys = Self.changedKeys(from: proven, to: loaded.configuration)
+            log.notice("the way to the hub is on trial", metadata: ["keys": "\(observed.trialKeys.joined(separator: ","))"])
+            journal(.config, EventPayload.trial("trying", observed.trialKeys))
+        case .useProven: putBack(why: "they did not reach the hub before")
+        }
+        keeper.keepRecord(observed.trial.record)
+        if observed.trial.isOnTrial { lookAtTrial() }
+    }
+
+    private static func changedKeys(from proven: AgentConfiguration, to new: AgentConfiguration) -> [String] {
+        ConfigurationChange(from: new.taking(theWayOf: proven), to: new).changed
+    }
+
+    // MARK: While it lasts
+
+    private static let lookInterval: Duration = .seconds(20)
+
+    /// Lets the hub answer the smallest request that shows who asks, and counts the time.
+    func lookAtTrial() {
+        observed.trialWake?.cancel()
+        observed.trialWake = nil
+        guard observed.trial.isOnTrial, !hasStopped else { return }
+        let now = environment.time.now()
+        let (counts, tries) = trialTerms(now)
+        if case .revert = observed.trial.tick(counts: counts, now: now.instant, window: environment.trialWindow) {
+            let window = environment.trialWindow
+            putBack(why: "the hub was not reached with them within \(window.components.seconds / 60) min")
+            environment.trials?.keepRecord(observed.trial.record)
+            return
+        }
+        environment.trials?.keepRecord(observed.trial.record)
+        if tries, !observed.asksInTrial { askInTrial() }
+        observed.trialWake = executor.schedule(after: min(Self.lookInterval, environment.trialWindow)) { [weak self] in
+            self?.assumeIsolated { $0.lookAtTrial() }
+        }
+    }
+
+    /// Whether the time counts, and whether the hub may be asked. What the new rules themselves forbid (a budget) counts: they
+    /// would forbid it for ever.
+    private func trialTerms(_ now: Moment) -> (counts: Bool, tries: Bool) {
+        guard around.connectivity.uplink != nil || environment.links == nil || around.connectivity.links.contains(where: \.isUsable) else {
+            return (false, false)
+        }
+        switch engine.verdict(on: .critical, now: now.wall) {
+        case .allow: return (true, true)
+        case .defer(let wait):
+            switch wait.reason {
+            case .paused, .lowBattery, .batterySaver, .captive: return (false, false)
+            case .budget, .roaming, .metered, .window: return (true, false)
+            case .offline, .degraded, .auth, .backoff, .breaker, .order, .dependency, .conflict, .blobWait: return (true, true)
+            }
+        }
+    }
+
+    private func askInTrial() {
+        observed.asksInTrial = true
+        let way = loaded.configuration.wayToHub
+        let (hub, replica, uplink, known) = (hub, engine.replica, around.connectivity.uplink, server?.version)
+        Task(executorPreference: executor) { [weak self] in
+            let result = await hub.config(known: known, replica: replica, over: uplink)
+            await self?.answeredInTrial(result, way, over: uplink)
+        }
+    }
+
+    private func answeredInTrial(_ result: Result<HTTPResponse, TransportError>, _ way: ConfigurationTrial.Name, over uplink: Uplink?) {
+        observed.asksInTrial = false
+        count(result.traffic, for: .hello, over: uplink)
+        noteHub(result)
+        // Of another configuration than the present one it says nothing.
+        guard way == loaded.configuration.wayToHub, case .success(let response) = result,
+            response.status == 200 || response.status == 304,
+            HubHeaders(reading: response.headers, now: environment.time.now().wall).version != nil
+        else { return }
+        noteReached()
+    }
+
+    /// The hub has answered a request that showed who asks, over what is in force.
+    func noteReached() {
+        guard let keeper = environment.trials, observed.trial.reached() else { return }
+        observed.trialWake?.cancel()
+        observed.trialWake = nil
+        // First the configuration, then the word that it is proven: a death between them tries it once more.
+        keeper.keepProven(loaded.configuration)
+        keeper.keepRecord(observed.trial.record)
+        guard !observed.trialKeys.isEmpty else { return }
+        log.notice("the way to the hub is proven", metadata: ["keys": "\(observed.trialKeys.joined(separator: ","))"])
+        journal(.config, EventPayload.trial("proven", observed.trialKeys))
+        observed.trialKeys = []
+    }
+
+    // MARK: The end without an answer
+
+    private func putBack(why: String) {
+        guard let proven = environment.trials?.proven() else { return }
+        let keys = Self.changedKeys(from: proven, to: loaded.configuration)
+        observed.trialKeys = []
+        observed.revertedKeys = keys
+        loaded.configuration = loaded.configuration.taking(theWayOf: proven)
+        configurationVersion += 1
+        apply(loaded.configuration)
+        raise(
+            "config_reverted",
+            "\(keys.joined(separator: ", ")) of the files are not in force: \(why); the last ones that did are. "
+                + "Mend them, then: agentctl config reload")
+        journal(.config, EventPayload.trial("reverted", keys))
+    }
+
+    /// For the status: one sentence, while there is something to say.
+    var trialSentence: String? {
+        if !observed.revertedKeys.isEmpty { return observed.attention["config_reverted"] }
+        guard observed.trial.isOnTrial else { return nil }
+        let left = max(.zero, environment.trialWindow - observed.trial.spent)
+        let keys = observed.trialKeys.isEmpty ? "the way to the hub" : observed.trialKeys.joined(separator: ", ")
+        return "\(keys) on trial: taken back if the hub is not reached within \((left.components.seconds + 59) / 60) min"
+    }
+}

@@ -1,0 +1,196 @@
+import LocalAPI
+import Logging
+import NIOCore
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+// What had gone wrong, for whoever helps from afar: as a file for a person, and after an outage in short for the hub
+// (PROTOCOL A2, H2). Neither holds a document, a record's id or a secret.
+extension Agent {
+    /// What happened to the agent itself.
+    private static let noteTypes: Set<String> = Set(
+        [EventType.attention, .sync, .link, .connectivity, .policy, .power, .config].map(\.rawValue))
+    private static let notesOfBundle = 2_000
+    private static let notesOfReport = 500
+    /// Packed; over a metered link the policy gives less.
+    private static let reportBytesMax = 256 << 10
+
+    private struct Diary: Sendable {
+        var view: StoreView
+        var notes: [JournalEvent]
+        var newest: Int64
+        var usage: [UsageRow]
+    }
+
+    // MARK: For a person
+
+    func diagnose(_ call: LocalCall) {
+        askSystem {
+            self.assumeIsolated { agent in
+                agent.readForStatus { result in
+                    self.assumeIsolated { $0.readDiary(result, all: true) { agent, diary in agent.answer(call, diary) } }
+                }
+            }
+        }
+    }
+
+    private func readDiary(
+        _ view: Result<StoreView, StoreError>, all: Bool, _ done: @escaping @Sendable (isolated Agent, Result<Diary, StoreError>) -> Void
+    ) {
+        guard case .success(let view) = view else {
+            if case .failure(let error) = view { done(self, .failure(error)) }
+            return
+        }
+        let limit = all ? Self.notesOfBundle : Self.notesOfReport
+        reader.read { reads, _ throws(StoreError) in
+            let sent = all ? 0 : try reads.diagnosticsSent()
+            let (notes, newest) = try reads.notes(after: sent, limit: limit, types: Self.noteTypes)
+            return Diary(view: view, notes: notes, newest: newest, usage: try reads.usage(UsageQuery()))
+        } completion: { [self] result in
+            assumeIsolated { done($0, result) }
+        }
+    }
+
+    private func answer(_ call: LocalCall, _ result: Result<Diary, StoreError>) {
+        switch result {
+        case .failure(let error): refuse(call, error)
+        case .success(let diary):
+            let archive = bundle(diary).archive
+            audit("diagnose", uid: call.peer.uid)
+            let packed = environment.compressor.gzip(archive)
+            call.answer(
+                LocalAnswer(
+                    200, contentType: packed == nil ? "application/x-tar" : "application/gzip", body: packed ?? archive))
+        }
+    }
+
+    private func bundle(_ diary: Diary) -> DiagnosticsBundle {
+        let now = environment.time.now()
+        var bundle = DiagnosticsBundle(device: device, at: now.wall, redactor: redactor)
+        bundle.add("summary.json", json: summary(diary, now.wall))
+        if let status = try? JSONReader.read(status(diary.view).withoutParticulars.answer.body) { bundle.add("status.json", json: status) }
+        let findings = Doctor.examine(doctorFacts(diary.view)).map(\.withoutParticulars)
+        if let checklist = try? JSONReader.read(DoctorAnswer(findings: findings).answer.body) { bundle.add("checklist.json", json: checklist) }
+        bundle.add(
+            "config.txt",
+            text: loaded.settings.map { setting in
+                // Paths of secrets are no secrets, but nobody needs them.
+                let value = setting.key.hasSuffix("token_file") || setting.key.hasSuffix("key_file") ? Redactor.mark : setting.value.json
+                return "\(setting.key): \(value)"
+            }.joined(separator: "\n"))
+        bundle.add("metrics.txt", text: metrics(diary.view.facts))
+        bundle.add("events.ndjson", lines: diary.notes.compactMap(Self.line))
+        bundle.add("ledger.ndjson", lines: diary.usage.map(Self.line))
+        return bundle
+    }
+
+    private var redactor: Redactor {
+        // A token that cannot be read is in nobody's words either.
+        let token = (try? environment.token()) ?? nil
+        return Redactor(secrets: [token, around.connectivity.portalURL].compactMap { $0 })
+    }
+
+    private func summary(_ diary: Diary, _ now: Timestamp) -> JSON {
+        let overall = status(diary.view).overall
+        let checks = DoctorSummary(Doctor.examine(doctorFacts(diary.view)))
+        return [
+            "type": "summary", "schema": "diagnostics/1", "at": .string(now.description), "device": .string(device.text),
+            "agent": .string(AgentVersion.current), "platform": .string(AgentVersion.platform),
+            "uptime_s": .int(startedAt.duration(to: environment.time.now().instant).components.seconds),
+            "level": .string(overall.level.rawValue), "reasons": .list(overall.reasons),
+            "checks_failed": .list(checks.failed.map(\.id)), "open": .int(diary.view.facts.open),
+            "enqueued": .int(diary.view.facts.enqueued), "cycles": .int(observed.cycles), "failed_cycles": .int(observed.failedCycles),
+        ]
+    }
+
+    private static func line(_ event: JournalEvent) -> JSON? {
+        guard case .note(let type, let json) = event.body, var data = try? JSONReader.read(json) else { return nil }
+        // A value of the configuration that was not accepted may be a secret in the wrong place.
+        if type == EventType.attention.rawValue, data.object?["code"]?.text?.hasPrefix("config_") == true, var object = data.object {
+            object["detail"] = .string(Redactor.mark)
+            data = .object(object)
+        }
+        return ["type": .string(type), "n": .int(event.id), "at": .string(event.at.description), "data": data]
+    }
+
+    private static func line(_ row: UsageRow) -> JSON {
+        [
+            "link": .string(row.link), "day": .string(row.day.text), "class": .string(row.purpose.rawValue), "up": .int(row.up),
+            "down": .int(row.down), "requests": .int(row.requests),
+        ]
+    }
+
+    // MARK: For the hub
+
+    /// - Precondition: No cycle is under way, and the last one went well.
+    func sendDiagnosticsIfDue() {
+        let now = environment.time.now()
+        guard observed.diagnostics.isDue(at: now.instant), !observed.sendsDiagnostics, !hasStopped,
+            case .allow = Policy.decide(.diagnostics, in: engine.situation, now: now.wall)
+        else { return }
+        observed.sendsDiagnostics = true
+        readForStatus { result in
+            self.assumeIsolated { $0.readDiary(result, all: false) { agent, diary in agent.send(diary) } }
+        }
+    }
+
+    private func send(_ result: Result<Diary, StoreError>) {
+        guard case .success(let diary) = result, !hasStopped else {
+            observed.sendsDiagnostics = false
+            return
+        }
+        let now = environment.time.now()
+        var situation = engine.situation
+        let today = UTCDay(now.wall)
+        situation.diagnosticsSentToday = diary.usage.filter { $0.day == today && $0.purpose == .diagnostics }
+            .reduce(0) { $0.saturatingAdd(Int(clamping: $1.up.saturatingAdd($1.down))) }
+        let room = min(Self.reportBytesMax, Policy.largestRequest(.diagnostics, in: situation) ?? .max) - Self.overheadBytes
+        guard let body = report(diary, now.wall, room: room),
+            case .allow = Policy.decide(.diagnostics, in: situation, now: now.wall, bytes: body.count + Self.overheadBytes)
+        else {
+            observed.sendsDiagnostics = false
+            return
+        }
+        let (hub, replica, uplink, newest) = (hub, engine.replica, around.connectivity.uplink, diary.newest)
+        Task(executorPreference: executor) { [weak self] in
+            let result = await hub.report(body, replica: replica, over: uplink)
+            await self?.reported(result, upTo: newest, over: uplink)
+        }
+    }
+
+    /// Heads of request and answer, TLS and TCP, on a connection that is there.
+    private static let overheadBytes = 2_048
+
+    /// Packed lines, the newest events that fit.
+    private func report(_ diary: Diary, _ now: Timestamp, room: Int) -> [UInt8]? {
+        let redactor = redactor
+        let head = redactor.json(summary(diary, now)).json
+        var lines = diary.notes.compactMap(Self.line).map { redactor.json($0).json }
+        while true {
+            let text = ([head] + lines).joined(separator: "\n") + "\n"
+            let bytes = Array(text.utf8)
+            if let packed = environment.compressor.gzip(bytes), packed.count <= room { return packed }
+            guard !lines.isEmpty else { return nil }
+            lines.removeFirst((lines.count + 1) / 2)
+        }
+    }
+
+    private func reported(_ result: Result<HTTPResponse, TransportError>, upTo newest: Int64, over uplink: Uplink?) {
+        observed.sendsDiagnostics = false
+        count(result.traffic, for: .diagnostics, over: uplink)
+        let now = environment.time.now()
+        guard case .success(let response) = result, response.status == 202,
+            HubHeaders(reading: response.headers, now: now.wall).version != nil
+        else {
+            observed.diagnostics.handle(.failed, now: now.instant)
+            log.info("the hub did not take the diagnostics")
+            return
+        }
+        observed.diagnostics.handle(.sent, now: now.instant)
+        log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])
+        store.run { store, now throws(StoreError) in
+            try store.noteDiagnosticsSent(upTo: newest, at: now)
+        } completion: { _ in }
+    }
+}

@@ -1,0 +1,219 @@
+import LocalAPI
+import Logging
+import NIOCore
+package import SyncCore
+import SyncHTTP
+package import SyncStore
+import SyncYAML
+
+// `GET /v1/checklist`, and the short form of it in the status.
+extension Agent {
+    /// What files, disk and kernel say is asked anew for the status after this long; it answers with what was found last.
+    private static let systemAge: Duration = .seconds(600)
+    /// An answer of the hub that is younger than this says all that asking again would.
+    private static let contactAge: Duration = .seconds(60)
+
+    func showChecklist(_ call: LocalCall) {
+        askHub {
+            self.assumeIsolated { agent in
+                agent.askSystem {
+                    self.assumeIsolated { agent in
+                        agent.readForStatus { result in
+                            self.assumeIsolated { $0.answerChecklist(call, result) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private func answerChecklist(_ call: LocalCall, _ result: Result<StoreView, StoreError>) {
+        switch result {
+        case .success(let view): call.answer(DoctorAnswer(findings: Doctor.examine(doctorFacts(view))).answer)
+        case .failure(let error): refuse(call, error)
+        }
+    }
+
+    /// For the status: from what is known, without waiting for anything.
+    func checklist(_ view: StoreView) -> DoctorSummary {
+        let now = environment.time.now().instant
+        if observed.systemSeenAt.map({ $0.duration(to: now) > Self.systemAge }) ?? true { askSystem {} }
+        return DoctorSummary(Doctor.examine(doctorFacts(view)))
+    }
+
+    // MARK: Asking
+
+    /// Lets the hub answer the smallest request that there is, so that name, route, TLS and clock are looked at now. Only where
+    /// the policy lets the most urgent work go, and not when something was heard just now.
+    private func askHub(_ done: @escaping @Sendable () -> Void) {
+        let now = environment.time.now()
+        let isFresh = observed.hubAnsweredAt.map { $0.duration(to: now.instant) < Self.contactAge } ?? false
+        guard !isFresh, !hasStopped, case .allow = engine.verdict(on: .critical, now: now.wall) else { return done() }
+        let (hub, uplink) = (hub, around.connectivity.uplink)
+        let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
+        Task(executorPreference: executor) { [weak self] in
+            let result = await hub.look(nonce: nonce)
+            await self?.lookedAtHub(result, over: uplink)
+            done()
+        }
+    }
+
+    private func lookedAtHub(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {
+        count(result.traffic, for: .probe, over: uplink)
+        noteHub(result)
+    }
+
+    func askSystem(_ done: @escaping @Sendable () -> Void) {
+        guard let examine = environment.examine else { return done() }
+        observed.systemSeenAt = environment.time.now().instant
+        examine(doctorQuestions) { [self] system in
+            executor.loop.execute {
+                self.assumeIsolated { agent in if let system { agent.observed.system = system } }
+                done()
+            }
+        }
+    }
+
+    private var doctorQuestions: DoctorQuestions {
+        var questions = DoctorQuestions(loaded)
+        questions.interfaces = around.connectivity.links.filter(\.isUsable).map(\.name)
+        return questions
+    }
+
+    /// What an answer of the hub, or its absence, tells besides what it was asked for.
+    func noteHub(_ result: Result<HTTPResponse, TransportError>) {
+        switch result {
+        case .failure(let error):
+            switch error.code {
+            case .untrusted, .untrustedDate, .clientCertificate:
+                observed.tlsFault = .init(code: error.code, detail: Printable.text(error.description, max: 200))
+            case .unresolved, .unreachable, .timedOut, .broken, .tooLarge, .malformed, .credentials, .cancelled: break
+            }
+        case .success(let response):
+            observed.tlsFault = nil
+            observed.hubAnsweredAt = environment.time.now().instant
+            if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
+            let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
+            if facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
+            guard let version = facts.version else { return }
+            let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
+            observed.foreignVersions = isCommon ? [] : facts.supportedVersions
+            observed.syncVersion = isCommon ? version : nil
+        }
+    }
+
+    // MARK: Facts
+
+    func doctorFacts(_ view: StoreView) -> DoctorFacts {
+        let now = environment.time.now()
+        var facts = DoctorFacts(now: now.wall)
+        var agent = DoctorFacts.Agent(isRunning: true)
+        agent.deaths = environment.deaths
+        agent.isSafeMode = environment.safeMode != nil && engine.memory.pause != nil
+        // The token and the configuration have checks of their own.
+        agent.alarms = observed.attention.filter { !["config_rejected", "config_damaged", "config_reverted"].contains($0.key) }
+        agent.refusals = observed.refusals
+        facts.agent = agent
+        var configuration = DoctorFacts.Configuration(loaded)
+        configuration.error = configurationError
+        configuration.isLastGood = startedFromLastGood
+        configuration.trial = trialSentence
+        configuration.restartNeeded = observed.restartNeeded
+        configuration.unknownEntities = view.entities.map(\.name).filter { loaded.configuration.rules.entities[$0] == nil }.map(\.text)
+        facts.configuration = configuration
+        facts.system = observed.system
+        facts.hub = hubFacts(now)
+        if environment.links != nil {
+            let connectivity = around.connectivity
+            facts.links = .init(
+                all: connectivity.links.map { .init(name: $0.name, kind: $0.kind, cost: $0.cost, isUsable: $0.isUsable) },
+                uplink: connectivity.uplink?.name)
+            facts.links?.budgets = conditions(at: now).budgets
+        }
+        if environment.power != nil {
+            facts.power = .init(state: around.power.state, level: around.power.level, supplies: around.supplies?.count)
+        }
+        facts.store = storeFacts(view.facts)
+        facts.work = workFacts(view.facts, now)
+        return facts
+    }
+
+    private func hubFacts(_ now: Moment) -> DoctorFacts.Hub {
+        let url = loaded.configuration.hub.url
+        var hub = DoctorFacts.Hub(reachability: engine.reachability)
+        hub.cause = observed.cause
+        hub.isAddress = url.isNumeric
+        hub.isResolved = observed.isHubResolved
+        hub.usesTLS = url.isSecure
+        hub.tlsFault = observed.tlsFault
+        hub.certificateEndsAt = observed.certificateEndsAt
+        hub.syncVersion = observed.syncVersion
+        hub.foreignVersions = observed.foreignVersions
+        hub.tokenEndsAt = observed.tokenEndsAt
+        hub.isTokenRefused = engine.reachability == .auth
+        hub.clockOffset = engine.clock.offset(at: now)?.offset
+        return hub
+    }
+
+    private func storeFacts(_ facts: StoreFacts) -> DoctorFacts.Store {
+        let capacity = loaded.configuration.store
+        var store = DoctorFacts.Store(
+            integrity: observed.integrity, bytes: facts.bytes, maxBytes: Int64(capacity.maxSizeBytes), walBytes: facts.walBytes,
+            minFreeBytes: Int64(capacity.minFreeBytes), sqlite: facts.sqlite)
+        store.synchronous = "full"
+        store.isReadOnly = observed.storeIsReadOnly
+        store.recovery = observed.recovery
+        return store
+    }
+
+    private func workFacts(_ facts: StoreFacts, _ now: Moment) -> DoctorFacts.Work {
+        let memory = engine.memory
+        var work = DoctorFacts.Work(facts, limit: Int64(loaded.configuration.store.maxMutations), loaded.configuration.sync, now: now.wall)
+        work.lastSuccess = memory.lastSuccess
+        work.failures = memory.failures
+        work.lastError = memory.lastError
+        work.pause = memory.pause
+        return work
+    }
+}
+
+extension DoctorFacts.Work {
+    package init(_ facts: StoreFacts, limit: Int64, _ sync: AgentConfiguration.Sync, now: Timestamp) {
+        self.init(
+            open: facts.open, limit: limit, since: facts.createdAt,
+            pullInterval: max(sync.pullInterval, sync.meteredPullInterval))
+        isBalanced = facts.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) } == facts.enqueued
+        oldest = facts.oldestWaiting.map { max(.zero, $0.duration(to: now)) }
+        rejected = facts.count(.rejected)
+        parked = facts.count(.failed) + facts.count(.held)
+        conflicted = facts.count(.conflicted)
+    }
+}
+
+extension DoctorFacts.Configuration {
+    package init(_ loaded: LoadedConfiguration) {
+        let configuration = loaded.configuration
+        self.init(file: loaded.files.first ?? "")
+        hubURL = configuration.hub.url.text
+        isHubPlain = !configuration.hub.url.isSecure
+        hasDevice = configuration.hub.device != nil
+        let written = Set(loaded.settings.filter { $0.origin != .standard }.map(\.key))
+        undocumented = configuration.rules.entities.filter { name, rules in
+            // What a person writes down is the strategy itself, or the rules of fields that are not the standard one.
+            rules.kind == .record && rules.fields.isEmpty && !written.contains("entities.\(keyText(name.text)).strategy")
+        }.keys.map(\.text).sorted()
+    }
+}
+
+extension DoctorQuestions {
+    package init(_ loaded: LoadedConfiguration) {
+        let configuration = loaded.configuration
+        self.init(stateFolder: configuration.store.path, configurationFiles: loaded.files)
+        tokenFile = configuration.hub.tokenFile
+        isTokenOptional = configuration.hub.clientCertificateFile != nil
+        clientCertificateFile = configuration.hub.clientCertificateFile
+        clientKeyFile = configuration.hub.clientKeyFile
+        authoritiesFile = configuration.hub.caFile
+        socketPath = configuration.socket.path
+    }
+}

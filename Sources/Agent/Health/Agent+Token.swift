@@ -1,0 +1,61 @@
+import Logging
+import NIOCore
+import SyncCore
+import SyncHTTP
+
+// The token's own end: the next one is asked for in time, and an operator is told before it is too late.
+extension Agent {
+    /// After a failure it is tried again with a later cycle, not with each.
+    private static let refreshPause: Duration = .seconds(3_600)
+
+    /// - Precondition: No cycle is under way, and the last one went well.
+    func refreshTokenIfDue() {
+        let now = environment.time.now()
+        warnOfTokenEnd(now.wall)
+        warnOfOtherToken()
+        guard let refreshAt = observed.tokenRefreshAt, refreshAt <= now.wall, !observed.refreshesToken, !hasStopped,
+            observed.refreshTriedAt.map({ $0.duration(to: now.instant) >= Self.refreshPause }) ?? true,
+            case .allow = engine.verdict(on: .critical, now: now.wall)
+        else { return }
+        observed.refreshesToken = true
+        observed.refreshTriedAt = now.instant
+        let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
+        Task(executorPreference: executor) { [weak self] in
+            let result = await hub.refreshToken(replica: replica, over: uplink)
+            await self?.refreshed(result, over: uplink)
+        }
+    }
+
+    private func refreshed(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {
+        observed.refreshesToken = false
+        count(result.traffic, for: .hello, over: uplink)
+        switch result {
+        case .success(let response) where response.status == 200:
+            // It is shown with the next request, which ends the old one.
+            (observed.tokenRefreshAt, observed.refreshTriedAt) = (nil, nil)
+            log.notice("the token was refreshed")
+        case .success(let response): log.warning("the token was not refreshed", metadata: ["status": "\(response.status)"])
+        case .failure(let error): log.warning("the token was not refreshed", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func warnOfOtherToken() {
+        let code = "token_refused"
+        guard hub.showsOtherToken else {
+            observed.attention[code] = nil
+            return
+        }
+        guard observed.attention[code] == nil else { return }
+        raise(code, "the hub refuses the token that should be shown; the last one that it took is shown instead")
+    }
+
+    private func warnOfTokenEnd(_ now: Timestamp) {
+        let code = "token_ends"
+        guard let ends = observed.tokenEndsAt, now.duration(to: ends) < Doctor.endsSoon else {
+            observed.attention[code] = nil
+            return
+        }
+        guard observed.attention[code] == nil else { return }
+        raise(code, "the token of this device ends at \(ends), and it was not refreshed so far")
+    }
+}

@@ -1,0 +1,59 @@
+import SyncCore
+
+// Enrolment and token refresh (PROTOCOL A10).
+extension Hub {
+    /// Changes the book where it is kept, and returns it as it is then; `nil` when that failed, and nothing changed.
+    package typealias TokenChange = @Sendable (_ change: (inout TokenBook) -> Void) -> TokenBook?
+
+    /// A one-time token against a device's own. It may be asked again until that one is shown for the first time.
+    func enroll(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
+        try HubGate.checkVersion(request.headers)
+        let body = try body(of: request)
+        let token = try reading { () throws(Problem) in try DeviceMessages.readEnrolment(body) }
+        guard let entry = settings.tokens?.find(token), entry.use == .enrolment else {
+            throw HubGate.unauthenticated("the enrolment token is not known here")
+        }
+        if entry.revokedAt != nil { throw HubGate.blocked }
+        guard !entry.isOver(at: now) else { throw HubGate.unauthenticated("the enrolment token was used, or has ended") }
+        return try issue(for: entry, status: 201, at: now)
+    }
+
+    /// The next token for a device that shows a good one.
+    func refreshToken(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
+        guard let header = request.headers["Authorization"], let token = header.split(separator: " ").last.map(String.init),
+            let entry = settings.tokens?.find(token)
+        else {
+            throw HubRefusal(Problem("malformed", status: 400, detail: "there is no token to be refreshed: none was shown"))
+        }
+        return try issue(for: entry, status: 200, at: now)
+    }
+
+    private func issue(for entry: TokenBook.Entry, status: Int, at now: Timestamp) throws(HubRefusal) -> HubResponse {
+        // Not from the hub's own generator, whose seed has 64 bits.
+        var random = SystemRandomNumberGenerator()
+        var token = ""
+        let life = settings.tokenLife
+        try change { token = $0.issue(for: entry, life: life, at: now, using: &random) }
+        var response = HubResponse(
+            json: DeviceMessages.grant(TokenGrant(device: entry.device, token: token, endsAt: life.map { now.advanced(by: $0) })))
+        response.status = status
+        response.headers["Cache-Control"] = "no-store"
+        return response
+    }
+
+    func confirm(_ token: TokenBook.Entry, at now: Timestamp) throws(HubRefusal) {
+        try change { $0.confirm(token, at: now) }
+    }
+
+    private func change(_ change: (inout TokenBook) -> Void) throws(HubRefusal) {
+        if let keep = settings.changeTokens {
+            guard let book = keep(change) else {
+                throw HubRefusal(Problem("overloaded", status: 503, detail: "the tokens cannot be written at the moment", retryAfter: 30))
+            }
+            settings.tokens = book
+        } else if var book = settings.tokens {
+            change(&book)
+            settings.tokens = book
+        }
+    }
+}

@@ -1,0 +1,199 @@
+// The way to the hub, and what it costs.
+extension Doctor {
+    /// How long before its end a certificate or token is spoken of.
+    package static let endsSoon: Duration = .seconds(21 * 86_400)
+    static let endsVerySoon: Duration = .seconds(5 * 86_400)
+
+    /// - Parameter fix: What renews it.
+    private static func end(_ what: String, _ end: Timestamp, _ now: Timestamp, fix: String) -> DoctorVerdict {
+        let left = now.duration(to: end)
+        if left <= .zero { return .bad("\(what) ended \(DoctorWords.span(.zero - left)) ago (\(end))", fix: fix) }
+        if left < endsVerySoon { return .bad("\(what) ends in \(DoctorWords.span(left)) (\(end))", fix: fix) }
+        if left < endsSoon { return .warn("\(what) ends in \(DoctorWords.span(left)) (\(end))", fix: fix) }
+        return .ok("\(what) is good for \(DoctorWords.span(left))")
+    }
+
+    static let networkChecks: [DoctorCheck] = [
+        DoctorCheck("link", why: "without a link with an address and a route nothing can be sent") { facts in
+            guard let links = facts.links else { return .unknown(noAgent) }
+            if let uplink = links.uplink { return .ok("the sync goes over \(uplink)") }
+            let names = links.all.filter { $0.kind != .loopback }.map(\.name)
+            let found = names.isEmpty ? "there is no network interface" : "none of \(names.joined(separator: ", ")) has carrier, an address and a route to the hub"
+            return .bad(found, fix: "ip -brief address; ip route; agentctl links")
+        },
+        DoctorCheck("dns", why: "the hub is found by its name") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            if hub.isAddress { return .ok("hub.url is an address; there is no name to look up") }
+            switch hub.isResolved {
+            case true?: return .ok("the hub's name has an address")
+            case false?: return .bad("the hub's name has no address now", fix: "resolvectl query HOST, or: getent hosts HOST; then look at /etc/resolv.conf")
+            case nil: return .unknown("nobody has asked for it yet")
+            }
+        },
+        DoctorCheck("tls", why: "a hub that cannot prove who it is gets neither data nor token") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            guard hub.usesTLS else { return .ok("not used: the hub is on this machine") }
+            guard let fault = hub.tlsFault else {
+                return hub.syncVersion == nil ? .unknown("no handshake yet") : .ok("the hub's certificate is trusted")
+            }
+            switch fault.code {
+            case .untrustedDate:
+                return .bad(fault.detail, fix: "date; timedatectl set-ntp true; if the clock is right, renew the hub's certificate")
+            case .clientCertificate:
+                return .bad(fault.detail, fix: "look at hub.client_cert_file and hub.client_key_file; ask the hub's operator for a new certificate")
+            default:
+                return .bad(fault.detail, fix: "openssl s_client -connect HOST:443 -servername HOST </dev/null; then look at hub.ca_file and hub.pin")
+            }
+        },
+        DoctorCheck("tls_expiry", why: "when the hub's certificate ends, the whole fleet stops at the same moment") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            guard hub.usesTLS else { return .ok("not used: the hub is on this machine") }
+            guard let ends = hub.certificateEndsAt else { return .unknown("no handshake yet") }
+            return end("the hub's certificate", ends, facts.now, fix: "ask the hub's operator to renew it; with hub.pin, keep the key")
+        },
+        DoctorCheck("client_certificate", why: "this device shows it to the hub") { facts in
+            guard let system = facts.system else { return .unknown("not looked at") }
+            guard let certificate = system.clientCertificate else { return .ok("not used") }
+            let fix = "put a new certificate and key into the place of hub.client_cert_file and hub.client_key_file"
+            if let fault = certificate.fault ?? system.clientKey?.fault { return .bad(fault, fix: fix) }
+            guard let ends = certificate.endsAt else { return .unknown("\(certificate.path) does not say when it ends") }
+            return end("the client certificate", ends, facts.now, fix: fix)
+        },
+        DoctorCheck("authorities", why: "the hub is trusted because one of these vouches for it") { facts in
+            guard let system = facts.system else { return .unknown("not looked at") }
+            guard let file = system.authorities else { return .ok("those of the system") }
+            let fix = "put the authorities' present certificates into \(file.path)"
+            if let fault = file.fault { return .bad(fault, fix: fix) }
+            guard let ends = file.endsAt else { return .unknown("\(file.path) does not say when it ends") }
+            return end("the first of hub.ca_file", ends, facts.now, fix: fix)
+        },
+        DoctorCheck("hub", why: "nothing that waits here is at the hub before it answers") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            let cause = hub.cause.map { ": \($0)" } ?? ""
+            switch hub.reachability {
+            case .online: return .ok("it answers")
+            case .connecting: return .unknown("being tried\(cause)")
+            case .offline: return .bad("offline\(cause)", fix: "agentctl links; ip -brief address")
+            case .captive: return .bad("a portal stands in front of the network\(cause)", fix: "agentctl status shows the address to log in at")
+            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "curl -v HUB_URL/v1/probe; ask the hub's operator")
+            case .auth: return .bad("it does not know this device\(cause)", fix: "put a new token into hub.token_file (agenthub token add DEVICE), then: agentctl sync")
+            }
+        },
+        DoctorCheck("hub_version", why: "hub and agent must speak a version of the protocol that both know") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            if !hub.foreignVersions.isEmpty {
+                let theirs = hub.foreignVersions.map(String.init).joined(separator: ", ")
+                return .bad("the hub speaks version \(theirs), this agent \(HubHeader.supportedVersions.map(String.init).joined(separator: ", "))", fix: "update agentd, or the hub")
+            }
+            return hub.syncVersion.map { .ok("sync version \($0)") } ?? .unknown("it has not answered since the start")
+        },
+        DoctorCheck("token", why: "the hub lets nobody in without it, and whoever reads it is this device") { facts in
+            guard let system = facts.system else { return .unknown("not looked at") }
+            if let fault = system.token.fault {
+                return .bad(fault, fix: "install -o agentd -m 600 TOKEN_FILE \(system.token.path ?? "/etc/credstore/hub-token")")
+            }
+            if facts.hub?.isTokenRefused == true {
+                return .bad("the hub refuses it", fix: "agenthub token add DEVICE at the hub; put what it prints into \(system.token.path ?? "hub.token_file")")
+            }
+            guard let path = system.token.path else { return .ok("none: the client certificate is shown instead") }
+            return .ok("\(path) is ours alone")
+        },
+        DoctorCheck("token_expiry", why: "a token that ends before it was refreshed locks the device out") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            guard let ends = hub.tokenEndsAt else { return .ok("it does not end") }
+            return end("the token", ends, facts.now, fix: "agentctl sync --force: it is refreshed with the first answer; else agenthub token add DEVICE")
+        },
+        DoctorCheck("metered", why: "a link that costs money and is taken for free runs up a bill; the other way round, work waits") { facts in
+            guard let links = facts.links else { return .unknown(noAgent) }
+            guard let uplink = links.uplink, let link = links.all.first(where: { $0.name == uplink }) else {
+                return .unknown("no uplink")
+            }
+            let text = "\(uplink) is \(link.cost.isMetered ? "metered" : "not metered")"
+            // What a cable is, is hardly ever wrong.
+            let isSure = link.kind == .ethernet || link.kind == .loopback
+            guard !isSure, link.cost.evidence == .kind || link.cost.evidence == .tunnel else {
+                return .ok("\(text), by \(link.cost.evidence.rawValue)")
+            }
+            return .note("\(text); that is a guess from what kind of link it is", fix: "say it: links: [{ match: \"\(uplink)\", metered: true }], or agentctl links hint \(uplink)")
+        },
+        DoctorCheck("rp_filter", why: "with strict reverse path filtering, answers over a second link are thrown away by the kernel") { facts in
+            guard let system = facts.system, let links = facts.links else { return .unknown(noAgent) }
+            let usable = links.all.filter { $0.isUsable && $0.kind != .loopback }.map(\.name)
+            guard usable.count > 1 else { return .ok("one link is in use; it does not matter") }
+            let strict = usable.filter { system.reversePathFilters[$0] == 1 }
+            guard let first = strict.first else { return .ok("loose or off on \(usable.joined(separator: ", "))") }
+            return .warn("strict on \(strict.joined(separator: ", ")) with \(usable.count) links in use", fix: "sysctl -w net.ipv4.conf.\(first).rp_filter=2, and the same in /etc/sysctl.d")
+        },
+        DoctorCheck("power", why: "on a low battery the sync waits") { facts in
+            guard let power = facts.power else { return .unknown(noAgent) }
+            if let warning = power.state.warning { return .warn(warning, fix: "agentctl power; look at the gauge's driver: dmesg | grep -i power_supply") }
+            let percent = power.state.percent.map { " at \($0) %" } ?? ""
+            switch power.level {
+            case .ample: return .ok(power.state.source == .battery ? "on battery\(percent)" : "on mains\(percent.isEmpty ? "" : ", battery\(percent)")")
+            case .saver: return .note("on battery\(percent): large files wait", fix: "charge it, or lower power.saver")
+            case .low, .exhausted: return .warn("on battery\(percent): the sync waits", fix: "charge it; power.allow_critical lets critical work through")
+            }
+        },
+        DoctorCheck("budget", why: "when the data budget is used up, work waits until it begins anew") { facts in
+            guard let links = facts.links else { return .unknown(noAgent) }
+            guard let tightest = links.budgets.max(by: { $0.percentUsed < $1.percentUsed }) else { return .ok("this link has none") }
+            let again = tightest.resetsAt.map { ", begins again \($0)" } ?? ""
+            let text = "\(tightest.percentUsed) % of \(DoctorWords.bytes(Int64(tightest.limit))) used\(again)"
+            let fix = "agentctl ledger shows what took it; raise links[].budget, or wait"
+            switch tightest.level {
+            case .open: return .ok(text)
+            case .soft: return .note(text, fix: fix)
+            case .reserve, .spent: return .warn(text, fix: fix)
+            }
+        },
+    ]
+}
+
+// The work itself.
+extension Doctor {
+    static let workChecks: [DoctorCheck] = [
+        DoctorCheck("counters", why: "accepted must be open plus final at every moment, or something was lost") { facts in
+            guard let work = facts.work else { return .unknown(noAgent) }
+            return work.isBalanced ? .ok("they add up") : .bad("the counters do not add up", fix: "agentctl diagnose, and send the file to the address in the README")
+        },
+        DoctorCheck("queue", why: "at store.max_mutations new work is refused") { facts in
+            guard let work = facts.work else { return .unknown("not looked at") }
+            let used = DoctorWords.percent(work.open, of: work.limit)
+            let text = "\(work.open) of \(work.limit) open"
+            let fix = "agentctl status says what holds it back; or raise store.max_mutations"
+            if used >= 100 { return .bad(text, fix: fix) }
+            return used >= 80 ? .warn(text, fix: fix) : .ok(text)
+        },
+        DoctorCheck("backlog", why: "what waits here exists nowhere else") { facts in
+            guard let work = facts.work else { return .unknown("not looked at") }
+            guard let oldest = work.oldest else { return .ok("nothing waits") }
+            let text = "the oldest has waited for \(DoctorWords.span(oldest))"
+            let fix = "agentctl mutations list --limit 1, then: agentctl why ID"
+            if oldest > .seconds(7 * 86_400) { return .bad(text, fix: fix) }
+            return oldest > .seconds(86_400) ? .warn(text, fix: fix) : .ok(text)
+        },
+        DoctorCheck("last_sync", why: "a device that says nothing for long looks like one that is gone") { facts in
+            guard let work = facts.work else { return .unknown(noAgent) }
+            let since = work.lastSuccess ?? work.since
+            let age = since.duration(to: facts.now)
+            let limit = max(.seconds(86_400), work.pullInterval * 3)
+            let text = work.lastSuccess == nil ? "never yet" : "\(DoctorWords.span(age)) ago"
+            let error = work.failures > 0 ? work.lastError.map { "; \(work.failures) failed in a row: \($0)" } ?? "" : ""
+            if age > limit { return .warn(text + error, fix: "agentctl sync --wait says what is in the way") }
+            return .ok(text + error)
+        },
+        DoctorCheck("pause", why: "while the sync is paused nothing leaves this machine") { facts in
+            guard let work = facts.work else { return .unknown(noAgent) }
+            guard let pause = work.pause, pause.until.map({ $0 > facts.now }) ?? true else { return .ok("not paused") }
+            let until = pause.until.map { "until \($0)" } ?? "until somebody resumes it"
+            return .warn("paused \(until)" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"), fix: "agentctl resume")
+        },
+        DoctorCheck("decisions", why: "what was refused or contested keeps its record apart until a person has decided") { facts in
+            guard let work = facts.work else { return .unknown("not looked at") }
+            let found = [(work.conflicted, "in conflict"), (work.rejected, "rejected"), (work.parked, "set aside")].filter { $0.0 > 0 }
+            guard !found.isEmpty else { return .ok("nothing waits for a person") }
+            let text = found.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+            return .warn(text, fix: "agentctl conflicts list; agentctl rejected list")
+        },
+    ]
+}

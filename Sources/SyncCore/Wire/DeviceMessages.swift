@@ -1,0 +1,110 @@
+/// Enrolment and token refresh (PROTOCOL A10): how a device gets the token that it shows with every request, and the next one
+/// before that one ends.
+///
+/// No step can lock a device out. What it has stays good until it shows what it got: an answer that is lost, or a device that
+/// dies before the new token is on its disk, leaves everything as it was, and the same request is made again.
+package enum DeviceMessages {
+    /// Begins a token that is only good for getting another one, once. It is never shown as a bearer token.
+    package static let enrolmentPrefix = "ese_"
+
+    package static func isEnrolment(_ token: String) -> Bool { token.hasPrefix(enrolmentPrefix) }
+
+    /// `{"token":"ese_…"}`
+    package static func enrolment(_ token: String) -> [UInt8] {
+        JSON.object(["token": .string(token)]).bytes
+    }
+
+    package static func readEnrolment(_ body: [UInt8]) throws(Problem) -> String {
+        guard let object = (try? JSONReader.read(body))?.object, let token = object["token"]?.text else {
+            throw Problem("malformed", status: 400, detail: "expected an object with the member token")
+        }
+        return token
+    }
+
+    /// `{"device_id":"gw-17","token":"est_…","expires_at":"…"}`
+    package static func grant(_ grant: TokenGrant) -> [UInt8] {
+        var object: JSONObject = ["device_id": .string(grant.device.text), "token": .string(grant.token)]
+        object["expires_at"] = grant.endsAt.map { .string($0.description) } ?? .null
+        return JSON.object(object).bytes
+    }
+
+    /// Strict where it matters: a token that could not be sent as one is none.
+    package static func readGrant(_ body: [UInt8]) throws(ReplyError) -> TokenGrant {
+        let object = try ReplyReader.object(body)
+        guard let device = object["device_id"]?.text.flatMap({ DeviceID($0) }) else { throw ReplyError("/device_id", "a device id") }
+        guard let token = object["token"]?.text, isToken(token), !isEnrolment(token) else {
+            throw ReplyError("/token", "a token of visible ASCII, at most 512 bytes")
+        }
+        return TokenGrant(device: device, token: token, endsAt: object["expires_at"]?.text.flatMap { RFC3339.timestamp($0) })
+    }
+
+    /// RFC 6750, 2.1: it goes into a header field.
+    package static func isToken(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= 512 && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+}
+
+package struct TokenGrant: Hashable, Sendable {
+    package var device: DeviceID
+    package var token: String
+    /// `nil`: it does not end.
+    package var endsAt: Timestamp?
+
+    package init(device: DeviceID, token: String, endsAt: Timestamp?) {
+        self.device = device
+        self.token = token
+        self.endsAt = endsAt
+    }
+}
+
+/// The token that a device got from its hub, as it is kept beside the database; and which token counts.
+///
+/// It belongs to the token that an operator put in place: a new one of those outranks it, so that an operator can always
+/// mend what a device has.
+package struct KeptToken: Hashable, Sendable {
+    package var token: String
+    package var endsAt: Timestamp?
+    /// SHA-256 of the token that an operator gave and that this one goes back to.
+    package var origin: [UInt8]
+
+    package init(_ grant: TokenGrant, from provisioned: String) {
+        token = grant.token
+        endsAt = grant.endsAt
+        origin = SHA256.hash(Array(provisioned.utf8))
+    }
+
+    /// The operator's own token, which the hub has taken.
+    package init(_ provisioned: String) {
+        token = provisioned
+        origin = SHA256.hash(Array(provisioned.utf8))
+    }
+
+    /// What to show: the kept one while it goes back to the provisioned one, else that.
+    package static func choose(provisioned: String, kept: KeptToken?) -> String {
+        guard let kept, kept.belongs(to: provisioned) else { return provisioned }
+        return kept.token
+    }
+
+    package func belongs(to provisioned: String) -> Bool { origin == SHA256.hash(Array(provisioned.utf8)) }
+
+    // MARK: File
+
+    /// - Returns: `nil` for what is not whole: then the provisioned one is shown.
+    package init?(reading bytes: [UInt8]) {
+        guard let object = (try? JSONReader.read(bytes))?.object, let token = object["token"]?.text, DeviceMessages.isToken(token),
+            let origin = object["origin"]?.text, origin.utf8.count == 64
+        else { return nil }
+        let digits = origin.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+        guard digits.count == 64 else { return nil }
+        self.token = token
+        self.origin = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        endsAt = object["expires_at"]?.text.flatMap { RFC3339.timestamp($0) }
+    }
+
+    package var bytes: [UInt8] {
+        var object: JSONObject = ["token": .string(token)]
+        object["origin"] = .string(origin.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
+        object["expires_at"] = endsAt.map { .string($0.description) } ?? .null
+        return JSON.object(object).bytes + [UInt8(ascii: "\n")]
+    }
+}

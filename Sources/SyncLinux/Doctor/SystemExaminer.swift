@@ -1,0 +1,218 @@
+import CSyncLinux
+import Glibc
+package import SyncCore
+
+/// Collects what the doctor wants to know of this machine. Reads only, and never a byte of a secret into its answer.
+///
+/// It asks the disk, so it may be slow on a bad one: never on a thread that others wait for.
+package struct SystemExaminer: Sendable {
+    private let proc: String
+    private let sys: String
+    private let userID: UInt32
+    private let secrets: SecretFiles
+    private let files = DurableFiles(calls: LinuxFileCalls())
+
+    /// - Parameter userID: Whose state and secrets they must be.
+    package init(proc: String = "/proc", sys: String = "/sys", userID: UInt32, secrets: SecretFiles) {
+        self.proc = proc
+        self.sys = sys
+        self.userID = userID
+        self.secrets = secrets
+    }
+
+    package func examine(_ questions: DoctorQuestions) -> DoctorFacts.System {
+        var system = DoctorFacts.System(stateFolder: questions.stateFolder)
+        system.space = space(questions.stateFolder)
+        system.stateFault = stateFault(questions.stateFolder)
+        system.unfitFileSystem = unfitFileSystem(questions.stateFolder)
+        system.flash = flash(under: questions.stateFolder)
+        system.configurationFaults = questions.configurationFiles.flatMap(configurationFaults)
+        system.token = token(questions)
+        system.clientKey = questions.clientKeyFile.map(secret)
+        system.clientCertificate = questions.clientCertificateFile.map(certificate)
+        system.authorities = questions.authoritiesFile.map(certificate)
+        for name in questions.interfaces { system.reversePathFilters[name] = reversePathFilter(name) }
+        system.isClockSynchronised = SystemClocks.isSynchronised
+        system.quarantined = children(questions.stateFolder + "/quarantine")
+        system.socketFault = questions.socketPath.flatMap(socketFault)
+        return system
+    }
+
+    /// What is true of this very process; a program that looks at an agent from outside has nothing to say about it.
+    package static func addProcess(to system: inout DoctorFacts.System) {
+        system.isSupervised = getenv("NOTIFY_SOCKET") != nil || getenv("INVOCATION_ID") != nil
+        system.hasWatchdog = getenv("WATCHDOG_USEC") != nil
+        var limit = rlimit()
+        if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 { system.openFilesMax = Int64(clamping: limit.rlim_cur) }
+    }
+
+    // MARK: Disk
+
+    private func space(_ path: String) -> DoctorFacts.Space? {
+        var facts = statvfs()
+        guard statvfs(path, &facts) == 0 else { return nil }
+        let unit = Int64(clamping: facts.f_frsize)
+        return DoctorFacts.Space(
+            freeBytes: Int64(clamping: facts.f_bavail).saturatingMultiply(unit),
+            totalBytes: Int64(clamping: facts.f_blocks).saturatingMultiply(unit), freeInodes: Int64(clamping: facts.f_favail),
+            totalInodes: Int64(clamping: facts.f_files), isReadOnly: facts.f_flag & UInt(ST_RDONLY) != 0)
+    }
+
+    private func unfitFileSystem(_ path: String) -> String? {
+        var magic: UInt32 = 0
+        guard csl_file_system_magic(path, &magic) == 0 else { return nil }
+        switch FileSystemVerdict(magic: magic) {
+        case .fit: return nil
+        case .volatile(let name), .unfit(let name): return name
+        }
+    }
+
+    private func stateFault(_ path: String) -> String? {
+        switch facts(path) {
+        case .failure(let error): return "\(path): \(error)"
+        case .success(let facts):
+            guard facts.st_mode & S_IFMT == S_IFDIR else { return "\(path) is no folder" }
+            // Whoever looks from outside as root has no opinion on who owns it.
+            if userID != 0, facts.st_uid != userID { return "\(path) belongs to user \(facts.st_uid), the agent is \(userID)" }
+            guard facts.st_mode & 0o077 == 0 else { return "\(path) is open to others (mode \(octal(facts.st_mode)))" }
+            return nil
+        }
+    }
+
+    private func children(_ folder: String) -> Int {
+        let names = try? LinuxFileCalls().names(in: folder, for: .listDirectory)
+        return names?.filter { !$0.hasPrefix(".") }.count ?? 0
+    }
+
+    // MARK: Flash
+
+    private func flash(under path: String) -> DoctorFacts.Flash {
+        var flash = DoctorFacts.Flash()
+        guard case .success(let facts) = facts(path), let disk = disk(of: facts.st_dev) else { return flash }
+        flash.device = disk.split(separator: "/").last.map(String.init)
+        // `0x01 0x02`: the two kinds of cells (JEDEC 84-B50, EXT_CSD 268 and 269).
+        flash.lifeUsed = numbers(disk + "/device/life_time").filter { (1...11).contains($0) }.max()
+        flash.preEndOfLife = numbers(disk + "/device/pre_eol_info").first.flatMap { (1...3).contains($0) ? $0 : nil }
+        // Documentation/admin-guide/iostats.rst: the seventh field is sectors of 512 bytes written.
+        let counts = text(disk + "/stat")?.split(whereSeparator: { $0 == " " || $0 == "\n" }) ?? []
+        if counts.count >= 7, let sectors = Int64(counts[6]) { flash.writtenBytes = sectors.saturatingMultiply(512) }
+        flash.machineUptime = Instant(nanoseconds: 0).duration(to: SystemClocks.instant())
+        return flash
+    }
+
+    /// The folder in sysfs of the whole disk that a device number is, or is a part of.
+    private func disk(of device: dev_t) -> String? {
+        // How the kernel's numbers are packed: gnu_dev_major(3).
+        let major = (device >> 8) & 0xfff | (device >> 32) & ~0xfff, minor = device & 0xff | (device >> 12) & ~0xff
+        guard let real = realpath("\(sys)/dev/block/\(major):\(minor)", nil) else { return nil }
+        defer { free(real) }
+        let path = String(cString: real)
+        guard access(path + "/partition", F_OK) == 0, let slash = path.lastIndex(of: "/") else { return path }
+        return String(path[..<slash])
+    }
+
+    /// Hexadecimal numbers with `0x`.
+    private func numbers(_ path: String) -> [Int] {
+        (text(path) ?? "").split(whereSeparator: { $0 == " " || $0 == "\n" })
+            .compactMap { $0.hasPrefix("0x") ? Int($0.dropFirst(2), radix: 16) : nil }
+    }
+
+    private func text(_ path: String) -> String? {
+        (try? files.read(path, maxBytes: 4_096)).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    // MARK: Files
+
+    private func configurationFaults(_ path: String) -> [String] {
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        return [path, folder.isEmpty ? "/" : folder].compactMap { place in
+            guard case .success(let facts) = facts(place) else { return nil }
+            // In a folder like /tmp only the owner of a file can replace it.
+            let isSticky = facts.st_mode & S_IFMT == S_IFDIR && facts.st_mode & 0o1000 != 0
+            if facts.st_mode & 0o022 != 0, !isSticky { return "\(place) can be written by others (mode \(octal(facts.st_mode)))" }
+            if facts.st_uid != 0, facts.st_uid != userID, userID != 0 {
+                return "\(place) belongs to user \(facts.st_uid), neither root nor the agent"
+            }
+            return nil
+        }
+    }
+
+    private func token(_ questions: DoctorQuestions) -> DoctorFacts.Secret {
+        guard let path = questions.tokenFile else {
+            return DoctorFacts.Secret(fault: questions.isTokenOptional ? nil : "no token: neither hub.token_file nor the credential hub-token is there")
+        }
+        do throws(LinuxError) {
+            _ = try secrets.readToken(path)
+            return DoctorFacts.Secret(path: path)
+        } catch {
+            return DoctorFacts.Secret(path: path, fault: error.description)
+        }
+    }
+
+    private func secret(_ path: String) -> DoctorFacts.Secret {
+        do throws(LinuxError) {
+            _ = try secrets.read(path)
+            return DoctorFacts.Secret(path: path)
+        } catch {
+            return DoctorFacts.Secret(path: path, fault: error.description)
+        }
+    }
+
+    private func certificate(_ path: String) -> DoctorFacts.Certificate {
+        var seconds: Int64 = 0
+        if csl_certificates_end(path, &seconds) {
+            return DoctorFacts.Certificate(path: path, endsAt: Timestamp(milliseconds: seconds.saturatingMultiply(1_000)))
+        }
+        switch facts(path) {
+        case .failure(let error): return DoctorFacts.Certificate(path: path, fault: "\(path): \(error)")
+        case .success: return DoctorFacts.Certificate(path: path, fault: "\(path) holds no certificate in PEM")
+        }
+    }
+
+    private func socketFault(_ path: String) -> String? {
+        switch facts(path) {
+        case .failure(let error): return "\(path): \(error)"
+        case .success(let facts):
+            guard facts.st_mode & S_IFMT == S_IFSOCK else { return "\(path) is no socket" }
+            return facts.st_mode & 0o007 == 0 ? nil : "every user of this machine may use \(path) (mode \(octal(facts.st_mode)))"
+        }
+    }
+
+    // MARK: Network
+
+    private func reversePathFilter(_ name: String) -> Int? {
+        // A name with a slash in it would be another file.
+        guard !name.utf8.contains(47), name != "..", name != "." else { return nil }
+        func value(_ name: String) -> Int? {
+            text("\(proc)/sys/net/ipv4/conf/\(name)/rp_filter").flatMap { Int($0.filter { $0 != "\n" }) }
+        }
+        let found = [value("all"), value(name)].compactMap { $0 }
+        return found.max()
+    }
+
+    // MARK: System calls
+
+    private func facts(_ path: String) -> Result<stat, Errno> {
+        var facts = stat()
+        return stat(path, &facts) == 0 ? .success(facts) : .failure(.current)
+    }
+
+    private func octal(_ mode: mode_t) -> String { "0" + String(mode & 0o7777, radix: 8) }
+}
+
+extension SystemExaminer {
+    package static var ofThisProcess: SystemExaminer { SystemExaminer(userID: geteuid(), secrets: .ofThisProcess()) }
+
+    /// On a thread of its own, which ends with the answer.
+    package func examine(_ questions: DoctorQuestions, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void) {
+        do throws(LinuxError) {
+            _ = try OwnThread(name: "doctor") {
+                var system = examine(questions)
+                Self.addProcess(to: &system)
+                answer(system)
+            }
+        } catch {
+            answer(nil)
+        }
+    }
+}

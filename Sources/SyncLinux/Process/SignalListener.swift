@@ -1,0 +1,100 @@
+import CSyncLinux
+import Glibc
+
+/// Hears some signals on a thread of its own. One object at a time in a process: all handlers write to one pipe.
+final class SignalListener: Sendable {
+    private let numbers: [Int32]
+    private let thread: OwnThread
+    private let writer: Int32
+
+    /// - Parameter onSignal: Called on the thread with the signal's number, one after another. Equal signals that come faster
+    ///   than they are handled may be heard once.
+    init(_ numbers: [Int32], _ onSignal: @escaping @Sendable (Int32) -> Void) throws(LinuxError) {
+        var ends: [Int32] = [-1, -1]
+        let result = csl_signal_pipe(&ends)
+        guard result == 0 else {
+            throw LinuxError(Errno(number: result).code, doing: "make a pipe for signals", errno: result)
+        }
+        let (reader, writer) = (ends[0], ends[1])
+        do throws(LinuxError) {
+            thread = try OwnThread(name: "signals") { Self.listen(to: reader, numbers, onSignal) }
+        } catch {
+            Glibc.close(reader)
+            Glibc.close(writer)
+            throw error
+        }
+        self.numbers = numbers
+        self.writer = writer
+        for number in numbers {
+            let result = csl_catch_signal(number, writer)
+            // Only an invalid signal number or a bad address fails, and both would be ours.
+            precondition(result == 0, "sigaction: \(Errno(number: result))")
+        }
+    }
+
+    /// Puts the default actions back and waits for the thread; a call of the closure in progress ends first.
+    func close() {
+        for number in numbers { _ = csl_release_signal(number) }
+        var end: UInt8 = 0
+        _ = write(writer, &end, 1)
+        thread.join()
+        // The writing end stays open for good: a handler that is running at this moment on another thread must not write
+        // into whatever would get the number next.
+    }
+
+    private static func listen(to reader: Int32, _ numbers: [Int32], _ onSignal: @Sendable (Int32) -> Void) {
+        // Whoever started this process may have left its signals blocked (a parent that spawns from a thread of its own): then
+        // nobody here would ever get one. This thread takes them, whatever was inherited.
+        var ours = sigset_t()
+        sigemptyset(&ours)
+        for number in numbers { sigaddset(&ours, number) }
+        pthread_sigmask(SIG_UNBLOCK, &ours, nil)
+        var byte: UInt8 = 0
+        while true {
+            let count = read(reader, &byte, 1)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1, byte != 0 else { break }
+            onSignal(Int32(byte))
+        }
+        Glibc.close(reader)
+    }
+}
+
+/// What a program that draws on the whole terminal must hear.
+package final class TerminalSignals: Sendable {
+    package enum Signal: Sendable, Hashable {
+        /// To end now; the number is what the shell is told.
+        case end(Int32)
+        case resized
+        /// To give the terminal back for a while (Ctrl-Z), and to take it again.
+        case suspended, resumed
+    }
+
+    private let listener: SignalListener
+
+    package init(_ onSignal: @escaping @Sendable (Signal) -> Void) throws(LinuxError) {
+        listener = try SignalListener([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT]) { number in
+            switch number {
+            case SIGWINCH: onSignal(.resized)
+            case SIGTSTP: onSignal(.suspended)
+            case SIGCONT: onSignal(.resumed)
+            default: onSignal(.end(number))
+            }
+        }
+    }
+
+    package func close() {
+        listener.close()
+    }
+
+    /// Ends the process by that signal, as if nobody had caught it.
+    package static func die(by number: Int32) -> Never {
+        signal(number, SIG_DFL)
+        var one = sigset_t()
+        sigemptyset(&one)
+        sigaddset(&one, number)
+        pthread_sigmask(SIG_UNBLOCK, &one, nil)
+        kill(getpid(), number)
+        _exit(128 + number)
+    }
+}

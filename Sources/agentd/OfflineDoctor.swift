@@ -1,0 +1,109 @@
+import Agent
+import Glibc
+import LocalAPI
+import SyncCore
+import SyncLinux
+import SyncStore
+import SyncYAML
+import Synchronization
+
+/// The checks that can be made without a running agent: configuration, files, disk, and the database, which is only read.
+///
+/// `agentctl doctor` starts this when no agent answers: it opens neither the configuration nor the database itself.
+enum OfflineDoctor {
+    static func findings(config: String) -> [DoctorFinding] {
+        let now = SystemClocks().now()
+        var facts = DoctorFacts(now: now.wall)
+        let loaded = read(config, &facts)
+        var agent = DoctorFacts.Agent(isRunning: false)
+        if let loaded {
+            let holder = holder(of: loaded.configuration.store.path)
+            agent.holder = holder
+            facts.system = system(loaded)
+            // What another process writes is for that process to judge.
+            if holder == nil { readDatabase(loaded, now, &facts) }
+        }
+        facts.agent = agent
+        return Doctor.examine(facts)
+    }
+
+    private static func read(_ config: String, _ facts: inout DoctorFacts) -> LoadedConfiguration? {
+        let kept = LastGoodFile(beside: LastGoodFile.usualFolder)
+        let start = ConfigurationStart.decide(
+            files: ConfigurationLoader.files(main: config), lastGood: kept.file, accounts: SystemAccounts.accounts)
+        switch start {
+        case .loaded(let loaded):
+            facts.configuration = DoctorFacts.Configuration(loaded)
+            return loaded
+        case .lastGood(let loaded, let damage):
+            var configuration = DoctorFacts.Configuration(loaded)
+            configuration.isLastGood = true
+            configuration.error = damage.errors.first?.description
+            facts.configuration = configuration
+            return loaded
+        case .refused(let errors):
+            var configuration = DoctorFacts.Configuration(file: config)
+            configuration.error = errors.errors.first?.description
+            facts.configuration = configuration
+            return nil
+        }
+    }
+
+    private static func system(_ loaded: LoadedConfiguration) -> DoctorFacts.System {
+        var questions = HubCredentials(loaded.configuration.hub).completing(DoctorQuestions(loaded))
+        questions.socketPath = nil
+        return SystemExaminer.ofThisProcess.examine(questions)
+    }
+
+    /// Who has locked the state folder; `nil`: nobody, or there is none.
+    private static func holder(of folder: String) -> String? {
+        let descriptor = open(folder + "/lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        // A shared lock is refused as long as an agent holds its exclusive one, and stands in nobody's way but for this moment.
+        guard flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return nil }
+        var bytes = [UInt8](repeating: 0, count: 16)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        let digits = bytes.prefix(max(0, count)).prefix { (48...57).contains($0) }
+        return digits.isEmpty ? "another process" : "process " + String(decoding: digits, as: UTF8.self)
+    }
+
+    private static func readDatabase(_ loaded: LoadedConfiguration, _ now: Moment, _ facts: inout DoctorFacts) {
+        let capacity = loaded.configuration.store
+        let path = capacity.path + "/agent.db"
+        guard access(path, F_OK) == 0 else { return }
+        let reader = StoreReader(path: path, time: SystemClocks()) { calls in for call in calls { call() } }
+        defer { reader.close() }
+        let found = wait { done in
+            reader.read { reads, now throws(StoreError) in try reads.facts(at: now) } completion: { done($0) }
+        }
+        var store = DoctorFacts.Store(
+            bytes: 0, maxBytes: Int64(capacity.maxSizeBytes), walBytes: 0, minFreeBytes: Int64(capacity.minFreeBytes),
+            sqlite: "")
+        switch found {
+        case .failure(let error):
+            store.fault = error.description
+        case .success(let read):
+            (store.bytes, store.walBytes, store.sqlite) = (read.bytes, read.walBytes, read.sqlite)
+            facts.work = DoctorFacts.Work(
+                read, limit: Int64(capacity.maxMutations), loaded.configuration.sync, now: now.wall)
+            switch wait({ done in reader.check { done($0) } }) {
+            case .success(let complaints): store.integrity = complaints.first ?? "ok"
+            case .failure(let error): store.fault = error.description
+            }
+        }
+        facts.store = store
+    }
+
+    private static func wait<Value: Sendable>(_ ask: (@escaping @Sendable (Value) -> Void) -> Void) -> Value {
+        let answer = Mutex<Value?>(nil)
+        let done = EndSignal()
+        ask { value in
+            answer.withLock { $0 = value }
+            done.fire()
+        }
+        done.wait()
+        guard let value = answer.withLock({ $0 }) else { preconditionFailure("the question ended without an answer") }
+        return value
+    }
+}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import HubServer
+import SyncCore
+
+/// `agenthub diagnostics list|show`: what devices told after an outage; also beside a server that is running.
+struct DiagnosticsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diagnostics", abstract: "What devices told about themselves after an outage.",
+        subcommands: [ListReports.self, ShowReports.self])
+}
+
+struct ListReports: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "One line a report: when, who, how it was.")
+
+    @OptionGroup var folder: DataFolder
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() throws {
+        let reports = try folder.reports()
+        if json {
+            return try Say.result(JSON.array(reports.map { report in
+                ["n": .int(report.number), "device": .string(report.device.text), "at": .string(report.at.description), "summary": report.summary ?? .null]
+            }).json)
+        }
+        for report in reports {
+            let summary = report.summary?.object
+            let reasons = summary?["reasons"]?.array?.compactMap(\.text).joined(separator: ", ") ?? ""
+            let level = summary?["level"]?.text ?? "unknown"
+            try Say.result("\(report.number)  \(report.at)  \(report.device)  \(level)\(reasons.isEmpty ? "" : ": " + reasons)  \(report.lines.utf8.count) bytes")
+        }
+    }
+}
+
+struct ShowReports: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "show", abstract: "The lines of a device's latest report, as it sent them.")
+
+    @Argument(help: "The id of the device.") var device: DeviceID
+    @Option(help: "Another report than the latest, by its number.") var number: Int64?
+    @OptionGroup var folder: DataFolder
+
+    func run() throws {
+        let reports = try folder.reports(of: device)
+        guard let report = number.map({ wanted in reports.first { $0.number == wanted } }) ?? reports.last else {
+            throw Failure(66, "\(device) has told nothing\(number.map { " under the number \($0)" } ?? "")")
+        }
+        // Every line is JSON, which has no control characters in it.
+        var lines = report.lines[...]
+        while lines.last == "\n" { lines.removeLast() }
+        try Say.result(String(lines))
+    }
+}
+
+extension DataFolder {
+    fileprivate func reports(of device: DeviceID? = nil) throws(Failure) -> [HubReport] {
+        let inspector = try inspector()
+        do throws(HubError) {
+            return try inspector.reports(of: device)
+        } catch {
+            throw Failure(error)
+        }
+    }
+}
+
+extension HubReport {
+    fileprivate var summary: JSON? {
+        lines.split(separator: "\n").first.flatMap { try? JSONReader.read(String($0)) }
+    }
+}
