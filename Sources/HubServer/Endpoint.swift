@@ -10,36 +10,57 @@ enum Endpoint: String, CaseIterable {
     case known = "/v1/sync/known"
     case config = "/v1/config"
     case verify = "/v1/sync/verify"
+    case files = "/v1/files"
+    case file = "/v1/files/{id}"
+    case blob = "/v1/blobs/{digest}"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
 
-    static func find(_ path: String) -> Endpoint? { Endpoint(rawValue: path) }
+    static let filePrefix = "/v1/files/"
+    static let blobPrefix = "/v1/blobs/"
+
+    static func find(_ path: String) -> Endpoint? {
+        // One name more, and nothing below it.
+        func isBelow(_ prefix: String) -> Bool {
+            path.hasPrefix(prefix) && path.utf8.count > prefix.utf8.count
+                && !path.utf8.dropFirst(prefix.utf8.count).contains(UInt8(ascii: "/"))
+        }
+        if isBelow(filePrefix) { return .file }
+        if isBelow(blobPrefix) { return .blob }
+        return Endpoint(rawValue: path)
+    }
+
+    /// tus 1.0.0, which clients speak that know nothing of the sync: they need not say its version.
+    var isTus: Bool { self == .files || self == .file }
 
     var methods: [String] {
         switch self {
         case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
         case .hello, .push, .known, .verify: ["POST"]
         case .pull: ["GET", "POST"]
+        case .files: ["OPTIONS", "POST"]
+        case .file: ["HEAD", "PATCH", "DELETE"]
+        case .blob: ["HEAD", "GET"]
         }
     }
 
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config: true
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .files, .file, .blob: true
         case .probe, .healthz, .readyz, .metrics: false
         }
     }
 
-    var writes: Bool { self == .push || self == .hello }
+    var writes: Bool { self == .push || self == .hello || isTus }
 
     /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
         case .hello, .pull, .known, .config: 1
-        case .snapshot, .verify: 2
+        case .snapshot, .verify, .files, .file, .blob: 2
         }
     }
 }

@@ -25,6 +25,8 @@ package final class Hub {
         /// Told to agents. What this hub itself refuses is larger and fixed (``Limits``).
         package var limits = HelloResponse.Announced()
         package var ablations: Ablations = .none
+        /// Where files are kept; `nil`: this hub takes none.
+        package var uploads: HubUploads?
         /// What agents are told to work by; `nil`: nothing, and they have their own.
         package var config: HubConfiguration?
 
@@ -138,7 +140,7 @@ package final class Hub {
             throw HubRefusal(response)
         }
         guard endpoint.isForDevices else { return open(endpoint, request) }
-        let proved = try HubGate(tokens: settings.tokens).caller(request.headers, certificate: request.certificateDevice)
+        let proved = try HubGate(tokens: settings.tokens).caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
         caller = proved
         return try serve(endpoint, request, proved, at: now)
     }
@@ -154,6 +156,7 @@ package final class Hub {
         case .known: try known(request, caller)
         case .config: config(request)
         case .verify: try verify(request)
+        case .files, .file, .blob: try files(endpoint, request, caller, at: now)
         case .probe, .healthz, .readyz, .metrics: open(endpoint, request)
         }
     }
@@ -280,6 +283,12 @@ package final class Hub {
         let row = HubStore.HubRow(epoch: makeEpoch(&random), secret: secret, head: 0, counters: HubCounters())
         try store.create(row)
         return row
+    }
+
+    func drawUploadID() -> String {
+        var bytes: [UInt8] = []
+        for _ in 0..<2 { withUnsafeBytes(of: random.next().bigEndian) { bytes.append(contentsOf: $0) } }
+        return hex(bytes)
     }
 
     private static func makeEpoch(_ random: inout SeededRandom) -> String {

@@ -15,11 +15,13 @@ package struct HubGate: Sendable {
         self.tokens = tokens
     }
 
-    /// - Parameter certificate: The device that a verified client certificate names.
+    /// - Parameters:
+    ///   - certificate: The device that a verified client certificate names.
+    ///   - isTus: Another protocol, which has its own version.
     /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
-    func caller(_ headers: HTTPHeaders, certificate: DeviceID?) throws(HubRefusal) -> Caller {
+    func caller(_ headers: HTTPHeaders, certificate: DeviceID?, isTus: Bool = false) throws(HubRefusal) -> Caller {
         let said = HubRequestHeaders(reading: headers)
-        guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion else {
+        guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion || (isTus && said.version == nil) else {
             throw HubRefusal(
                 Problem(
                     "unsupported-sync-version", status: 400,

@@ -76,7 +76,8 @@ enum HubSchema {
           PRIMARY KEY(device, key)
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
-        """
+        """,
+        files,
     ]
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.

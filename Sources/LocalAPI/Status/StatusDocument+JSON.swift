@@ -24,6 +24,7 @@ extension StatusDocument {
             writer.members("policy") { writer in writer.members("verdicts") { writeVerdicts(to: &$0) } }
             writer.members("sync") { sync.write(to: &$0) }
             writer.members("outbox") { outbox.write(to: &$0) }
+            if let blobs { writer.members("blobs") { blobs.write(to: &$0) } }
             if !alarms.isEmpty {
                 writer.elements("alarms", alarms) { writer, alarm in writer.object { alarm.write(to: &$0) } }
             }
@@ -107,6 +108,7 @@ extension StatusDocument {
             usage = Usage(up: today.int("up") ?? 0, down: today.int("down") ?? 0)
         }
         power = PowerState(reader.inside("power"))
+        if reader.has("blobs") { blobs = Blobs(reader.inside("blobs")) }
         alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }

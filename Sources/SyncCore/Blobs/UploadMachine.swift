@@ -145,6 +145,8 @@ package struct UploadMachine: Hashable, Sendable {
 
     /// No answer came.
     package mutating func failed(_ request: Request, _ error: TransportError) -> Outcome {
+        // Any part of it may have arrived.
+        if case .send(let offset, let count) = request { sentTo = max(sentTo, offset + Int64(count)) }
         unsure()
         wantsSmallerPiece = false
         progress.error = error.description
