@@ -89,6 +89,7 @@ extension Agent {
         }
         answerCycleWaiters(outcome)
         fetchConfigIfOffered()
+        tidyBlobs()
     }
 
     func raise(_ code: String, _ detail: String) {

@@ -34,8 +34,8 @@ struct DescriptorPeek: RecvByteBufferAllocator, @unchecked Sendable {
     }
 
     private func look() {
-        // One look a read: a second would install the same descriptor again.
-        guard box.mayLook() else { return }
+        // Found once a read: a second look would install the same descriptor again.
+        guard !box.hasFound else { return }
         let descriptor = sync_peek_descriptor(socket)
         if descriptor >= 0 { box.put(descriptor) }
     }
@@ -46,19 +46,16 @@ final class DescriptorBox: @unchecked Sendable {
     private var held: Int32?
     /// It came with bytes that no request has begun with yet.
     private var isNew = false
-    private var hasLooked = false
+    /// The bytes that it came with are still to be read.
+    private(set) var hasFound = false
 
-    func mayLook() -> Bool {
-        defer { hasLooked = true }
-        return !hasLooked
-    }
-
-    func wasRead() { hasLooked = false }
+    func wasRead() { hasFound = false }
 
     func put(_ descriptor: Int32) {
         clear()
         held = descriptor
         isNew = true
+        hasFound = true
     }
 
     func beginRequest() {

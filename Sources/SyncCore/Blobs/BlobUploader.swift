@@ -112,6 +112,8 @@ package struct BlobUploader: Sendable {
     private var hasMore = false
     private var armed: Instant?
     private var hasLoaded = false
+    /// Sizes of the files that the last event ended.
+    private var ended: [BlobID: Int64] = [:]
 
     private struct File: Sendable {
         var job: UploadJob
@@ -142,6 +144,7 @@ package struct BlobUploader: Sendable {
 
     package mutating func handle(_ event: Event, _ terms: Terms, at moment: Moment) -> [Effect] {
         var effects: [Effect] = []
+        ended = [:]
         look(at: terms, moment, &effects)
         switch event {
         case .loaded(let jobs):
@@ -205,6 +208,10 @@ package struct BlobUploader: Sendable {
     }
 
     package var isIdle: Bool { calls.isEmpty }
+
+    package func isAwaiting(_ call: UInt64) -> Bool { calls[call] != nil }
+    /// Of a file that waits; kept for as long as its end is being told.
+    package func size(of id: BlobID) -> Int64? { files[id]?.job.size ?? ended[id] }
 
     // MARK: The surroundings
 
@@ -387,6 +394,7 @@ package struct BlobUploader: Sendable {
     }
 
     private mutating func end(_ id: BlobID, _ ending: Ending, _ effects: inout [Effect]) {
+        ended[id] = files[id]?.job.size
         effects.append(.end(id, ending))
         effects.append(.report(.ended(id, ending)))
         remove(id, &effects)

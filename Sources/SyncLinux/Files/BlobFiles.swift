@@ -165,7 +165,7 @@ package final class BlobFiles: BlobFolder {
 }
 
 /// SHA-256 of what goes through, by libcrypto.
-package final class FileHash {
+package final class FileHash: RunningDigest {
     private let hash: OpaquePointer
 
     package init() {
@@ -179,7 +179,9 @@ package final class FileHash {
         guard csl_sha256_update(hash, bytes.baseAddress, bytes.count) else { preconditionFailure("libcrypto refuses to hash") }
     }
 
-    package var digest: BlobDigest {
+    package func update(_ bytes: [UInt8]) { bytes.withUnsafeBytes { update($0) } }
+
+    package var blobDigest: BlobDigest {
         var bytes = [UInt8](repeating: 0, count: 32)
         guard csl_sha256_digest(hash, &bytes), let digest = BlobDigest(bytes: bytes) else {
             preconditionFailure("libcrypto refuses to hash")
@@ -276,7 +278,7 @@ private final class IncomingFile: IncomingBlob {
         synced = offset
     }
 
-    func digest() -> BlobDigest { hash.digest }
+    func digest() -> BlobDigest { hash.blobDigest }
 
     func keep(as digest: BlobDigest) throws(BlobError) {
         guard fsync(descriptor) == 0 else { throw BlobError.system("sync \(path)") }
