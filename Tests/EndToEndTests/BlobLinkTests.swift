@@ -134,7 +134,8 @@ extension Namespaces {
     /// What keeps links from being made slow here, in a word.
     static let shapingObstacle: String? = {
         if let obstacle { return obstacle }
-        guard let tc = ["/usr/sbin/tc", "/sbin/tc"].first(where: { access($0, X_OK) == 0 }) else { return "tc is missing" }
+        let places: [String] = ["/usr/sbin/tc", "/sbin/tc"]
+        guard let tc = places.first(where: { access($0, X_OK) == 0 }) else { return "tc is missing" }
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
         process.arguments = ["-Urn", tc, "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms"]

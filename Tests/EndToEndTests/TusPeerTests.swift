@@ -9,10 +9,8 @@ extension EndToEnd {
     /// Programs of others at the other end: tuspyserver takes what our agent sends, tuspy sends to our hub.
     ///
     /// `EDGE_SYNC_PYTHON` names a Python that has both (`deploy/test` makes one with pip).
-    @Suite("Other people's tus", .disabled(if: python == nil, "EDGE_SYNC_PYTHON names no Python with tuspyserver and tuspy"))
+    @Suite("Other people's tus", .disabled(if: TusPeers.python == nil, "EDGE_SYNC_PYTHON names no Python with tuspyserver and tuspy"))
     struct TusPeerTests {
-        static let python = ProcessInfo.processInfo.environment["EDGE_SYNC_PYTHON"].flatMap { access($0, X_OK) == 0 ? $0 : nil }
-
         private static let entities = "      audits: { kind: record }"
 
         @Test("Our agent uploads to tuspyserver, fetches the file back to compare it, and then replaces the placeholder itself")
@@ -75,7 +73,7 @@ extension EndToEnd {
                     print(again.get_offset() if False else "done")
                     """
                 let output = try await Child.run(
-                    [try #require(Self.python), "-c", script, path, "\(await stand.hubURL)/v1/files", token], in: stand.folder)
+                    [try #require(TusPeers.python), "-c", script, path, "\(await stand.hubURL)/v1/files", token], in: stand.folder)
                 #expect(output.status == 0, "\(output.talk)")
                 #expect(try stand.hubBytes(digest).map { SHA256.hash($0) } == digest.bytes)
             }
@@ -90,6 +88,11 @@ extension Stand {
         uploadURL = url
         try await startAgent()
     }
+}
+
+enum TusPeers {
+    /// A Python with tuspyserver and tuspy.
+    static let python = ProcessInfo.processInfo.environment["EDGE_SYNC_PYTHON"].flatMap { access($0, X_OK) == 0 ? $0 : nil }
 }
 
 /// A tuspyserver on this machine, with a way to fetch files back beside it.
@@ -134,7 +137,7 @@ private final class TusServer {
 
     private func start() async throws {
         let pipe = try LinePipe()
-        guard let python = EndToEnd.TusPeerTests.python else { throw StandError("no python") }
+        guard let python = TusPeers.python else { throw StandError("no python") }
         let child = try Child(
             [python, "-c", Self.script, folder, String(port)], log: "\(stand.folder)/tus.log", output: pipe.writingEnd)
         guard await pipe.line() == "ready" else {

@@ -27,9 +27,11 @@ struct BlobsCommand: ParsableCommand {
         @Option(help: "Media type, such as image/jpeg. Default: by the name's ending.") var type: String?
         @Option(help: "Name of the file as others see it. Default: its own.") var name: String?
         @Option(help: "critical, normal or bulk, of the change to the record. Default: the entity's.") var priority: Priority?
+        @Option(help: "Idempotency key of the change to the record, so that it can be asked for again.") var key: String?
         @Flag(help: "Wait until it is uploaded, with a bar.") var watch = false
 
         func validate() throws {
+            if key != nil, record == nil { throw ValidationError("--key goes with --for.") }
             if (record == nil) != (field == nil) { throw ValidationError("--for and --field belong together.") }
             if let record, Self.read(record) == nil { throw ValidationError("--for: expected ENTITY/ID, such as audits/a-17.") }
             if let type, !BlobAddQuery.isType(type) { throw ValidationError("--type: expected a media type such as image/jpeg.") }
@@ -47,7 +49,7 @@ struct BlobsCommand: ParsableCommand {
                 link["field"] = .string(field)
                 link["blob"] = .string(added.value.id)
                 mutation = try await session.client.enqueue(
-                    NewMutation(.upsert, name.entity, name.id, priority: priority, blobs: [.object(link)]))
+                    NewMutation(.upsert, name.entity, name.id, priority: priority, blobs: [.object(link)]), key: key)
             }
             if !session.isJSON {
                 Output.line(
