@@ -52,6 +52,7 @@ extension Agent {
         whenBegun = []
         for action in waiting { action() }
         startWatching()
+        startBlobs()
     }
 
     /// What the agent syncs may be what kills it. A pause that an operator made stays as it is.
@@ -68,6 +69,7 @@ extension Agent {
         let effects = engine.handle(event, at: environment.time.now())
         tellAnchor()
         perform(effects)
+        noteBlobTerms()
     }
 
     /// Effects are performed in the order decided. Those of a store command or a call come back as events later; the engine
@@ -86,6 +88,7 @@ extension Agent {
 
     func stopEngine() {
         hasStopped = true
+        stopBlobs()
         wake?.cancel()
         call?.cancel()
     }

@@ -95,6 +95,7 @@ extension Agent {
             refreshTokenIfDue()
             sendDiagnosticsIfDue()
         }
+        tidyBlobs()
     }
 
     func raise(_ code: String, _ detail: String) {

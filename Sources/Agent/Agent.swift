@@ -42,6 +42,8 @@ package actor Agent {
 
     /// Links, power and the bytes that went.
     var around: Surroundings
+    /// Files on their way.
+    var blobs: BlobDesk
 
     // Observers.
     var gate: AccessGate
@@ -86,6 +88,9 @@ package actor Agent {
         engine = SyncEngine(settings: settings, replica: replica, random: random)
         around = Surroundings(
             configuration, hasLinks: environment.links != nil, random: SeededRandom(seed: nonces.next()), at: now)
+        blobs = BlobDesk(
+            configuration.uploadSettings(spread: environment.spread), folder: environment.blobs,
+            random: SeededRandom(seed: nonces.next()))
         gate = AccessGate(rules: configuration.access)
         events = EventStreams(reader: parts.reader, executor: executor)
     }

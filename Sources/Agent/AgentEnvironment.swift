@@ -7,6 +7,10 @@ package struct AgentEnvironment: Sendable {
     package var transport: any HTTPTransport
     package var compressor: any Compressor
     package var time: any TimeSource
+    /// Where files are kept; `nil`: none are taken.
+    package var blobs: (any BlobFolder)?
+    /// Begins to hash.
+    package var hash: @Sendable () -> any RunningDigest = { SlowDigest() }
     /// Changes with every boot of the machine.
     package var bootID: String
     package var seed: UInt64

@@ -256,6 +256,35 @@ package final class HubClient: Sendable {
         return await transport.answer(to: request)
     }
 
+    /// A request about a file, to the hub itself: with credentials, and without a body of its own.
+    package func fileRequest(
+        _ method: HTTPRequest.Method, _ url: String, replica: ReplicaID, over uplink: Uplink? = nil
+    ) throws(TransportError) -> HTTPRequest {
+        let settings = state.withLock(\.settings)
+        do {
+            var request = try self.request(for: HubCall(id: 0, kind: .hello, session: "", body: []), replica: replica, settings)
+            request.method = method
+            request.url = url
+            request.body = .none
+            for name in ["Content-Type", "Accept", "Sync-Session"] { request.headers[name] = nil }
+            request.acceptsGzip = false
+            request.interface = uplink?.boundInterface
+            return request
+        } catch {
+            throw TransportError(.credentials, doing: "send a file", detail: "\(error)")
+        }
+    }
+
+    /// A request to another server for files, which gets none of the hub's credentials.
+    package func foreignFileRequest(_ method: HTTPRequest.Method, _ url: String, over uplink: Uplink? = nil) -> HTTPRequest {
+        let settings = state.withLock(\.settings)
+        var tls = TLSIdentity()
+        tls.caFile = settings.tls.caFile
+        var request = HTTPRequest(method, url, headers: ["User-Agent": settings.userAgent], tls: tls)
+        request.interface = uplink?.boundInterface
+        return request
+    }
+
     /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
     /// nonce that nobody answers in its place.
     package func probe(nonce: String) async -> (isGood: Bool, traffic: Traffic) {

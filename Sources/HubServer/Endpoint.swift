@@ -13,36 +13,57 @@ enum Endpoint: String, CaseIterable {
     case diagnostics = "/v1/diagnostics"
     case enroll = "/v1/devices/enroll"
     case token = "/v1/devices/token"
+    case files = "/v1/files"
+    case file = "/v1/files/{id}"
+    case blob = "/v1/blobs/{digest}"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
 
-    static func find(_ path: String) -> Endpoint? { Endpoint(rawValue: path) }
+    static let filePrefix = "/v1/files/"
+    static let blobPrefix = "/v1/blobs/"
+
+    static func find(_ path: String) -> Endpoint? {
+        // One name more, and nothing below it.
+        func isBelow(_ prefix: String) -> Bool {
+            path.hasPrefix(prefix) && path.utf8.count > prefix.utf8.count
+                && !path.utf8.dropFirst(prefix.utf8.count).contains(UInt8(ascii: "/"))
+        }
+        if isBelow(filePrefix) { return .file }
+        if isBelow(blobPrefix) { return .blob }
+        return Endpoint(rawValue: path)
+    }
+
+    /// tus 1.0.0, which clients speak that know nothing of the sync: they need not say its version.
+    var isTus: Bool { self == .files || self == .file }
 
     var methods: [String] {
         switch self {
         case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
         case .hello, .push, .known, .verify, .diagnostics, .enroll, .token: ["POST"]
         case .pull: ["GET", "POST"]
+        case .files: ["OPTIONS", "POST"]
+        case .file: ["HEAD", "PATCH", "DELETE"]
+        case .blob: ["HEAD", "GET"]
         }
     }
 
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .token: true
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .token, .files, .file, .blob: true
         case .enroll, .probe, .healthz, .readyz, .metrics: false
         }
     }
 
-    var writes: Bool { self == .push || self == .hello || self == .diagnostics }
+    var writes: Bool { self == .push || self == .hello || self == .diagnostics || isTus }
 
     /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
         case .hello, .pull, .known, .config, .enroll, .token: 1
-        case .snapshot, .verify, .diagnostics: 2
+        case .snapshot, .verify, .diagnostics, .files, .file, .blob: 2
         }
     }
 }

@@ -27,6 +27,7 @@ extension Hub {
         _ = try transact { () throws(DatabaseError) in
             try store.prunePayloads(before: now.advanced(by: .zero - Hub.payloadRetention))
         }
+        try tidyFiles(at: now)
     }
 
     /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list

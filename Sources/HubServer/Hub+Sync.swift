@@ -14,7 +14,7 @@ extension Hub {
         let response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
             config: settings.config?.version,
-            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + ["groups", VerifyMessages.capability],
+            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + ["groups", VerifyMessages.capability] + (settings.uploads == nil ? [] : ["tus"]),
             limits: settings.limits,
             spread: settings.spread)
         return HubResponse(json: HelloMessages.response(response))
@@ -43,10 +43,11 @@ extension Hub {
             let results = try batch.decide(push.items)
             try batch.write()
             try advance(to: batch.head, adding: batch.counters)
+            if settings.uploads != nil { try look(at: batch.written, at: now) }
             try store.note(
                 device, replica, maxSeq: push.items.compactMap(\.seq).max() ?? 0, ackedSeq: push.ackedSeq,
                 config: push.config, adding: batch.counters)
-            return HubResponse(json: PushMessages.response(head: batch.head, results: results))
+            return HubResponse(json: PushMessages.response(head: state.head, results: results))
         }
     }
 
@@ -115,7 +116,8 @@ extension Hub {
             let isReady = (try? store.hub()) != nil
             return isReady ? HubResponse(text: "ready\n") : HubResponse(text: "the database does not answer\n", status: 503)
         case .metrics: return HubResponse(text: traffic.text(state))
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token: return HubResponse(Hub.notFound)
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token, .files, .file, .blob:
+            return HubResponse(Hub.notFound)
         }
     }
 }

@@ -29,6 +29,8 @@ package final class Hub {
         /// Told to agents. What this hub itself refuses is larger and fixed (``Limits``).
         package var limits = HelloResponse.Announced()
         package var ablations: Ablations = .none
+        /// Where files are kept; `nil`: this hub takes none.
+        package var uploads: HubUploads?
         /// What agents are told to work by; `nil`: nothing, and they have their own.
         package var config: HubConfiguration?
 
@@ -143,7 +145,8 @@ package final class Hub {
         }
         if endpoint == .enroll { return try enroll(request, at: now) }
         guard endpoint.isForDevices else { return open(endpoint, request) }
-        let proved = try HubGate(tokens: settings.tokens, now: now).caller(request.headers, certificate: request.certificateDevice)
+        let gate = HubGate(tokens: settings.tokens, now: now)
+        let proved = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
         caller = proved
         if let token = proved.token, token.replaces != nil { try confirm(token, at: now) }
         return try serve(endpoint, request, proved, at: now)
@@ -162,6 +165,7 @@ package final class Hub {
         case .verify: try verify(request)
         case .diagnostics: try diagnostics(request, caller, at: now)
         case .token: try refreshToken(request, at: now)
+        case .files, .file, .blob: try files(endpoint, request, caller, at: now)
         case .enroll, .probe, .healthz, .readyz, .metrics: open(endpoint, request)
         }
     }
@@ -290,6 +294,12 @@ package final class Hub {
         let row = HubStore.HubRow(epoch: makeEpoch(&random), secret: secret, head: 0, counters: HubCounters())
         try store.create(row)
         return row
+    }
+
+    func drawUploadID() -> String {
+        var bytes: [UInt8] = []
+        for _ in 0..<2 { withUnsafeBytes(of: random.next().bigEndian) { bytes.append(contentsOf: $0) } }
+        return hex(bytes)
     }
 
     private static func makeEpoch(_ random: inout SeededRandom) -> String {

@@ -20,11 +20,13 @@ package struct HubGate: Sendable {
         self.now = now
     }
 
-    /// - Parameter certificate: The device that a verified client certificate names.
+    /// - Parameters:
+    ///   - certificate: The device that a verified client certificate names.
+    ///   - isTus: Another protocol, which has its own version.
     /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
-    func caller(_ headers: HTTPHeaders, certificate: DeviceID?) throws(HubRefusal) -> Caller {
+    func caller(_ headers: HTTPHeaders, certificate: DeviceID?, isTus: Bool = false) throws(HubRefusal) -> Caller {
         let said = HubRequestHeaders(reading: headers)
-        try HubGate.checkVersion(headers)
+        try HubGate.checkVersion(headers, isTus: isTus)
         let token = try self.token(headers, certificate)
         guard let device = token?.device ?? certificate ?? said.device else {
             throw HubGate.unauthenticated("Sync-Device is missing")
@@ -36,9 +38,9 @@ package struct HubGate: Sendable {
         return Caller(device: device, replica: said.replica, token: token)
     }
 
-    static func checkVersion(_ headers: HTTPHeaders) throws(HubRefusal) {
+    static func checkVersion(_ headers: HTTPHeaders, isTus: Bool = false) throws(HubRefusal) {
         let said = HubRequestHeaders(reading: headers)
-        guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion else {
+        guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion || (isTus && said.version == nil) else {
             throw HubRefusal(
                 Problem(
                     "unsupported-sync-version", status: 400,

@@ -11,6 +11,13 @@ package struct HubRequest: Sendable {
     package var body: [UInt8]
     /// The device that a verified client certificate names.
     package var certificateDevice: DeviceID?
+    /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
+    var fileStep: FileStep?
+
+    enum FileStep: Sendable {
+        case begin
+        case end(UploadGrant, UploadEnd)
+    }
 
     /// - Parameter target: Path and query as on the request line. One that cannot be decoded becomes a path that exists
     ///   nowhere, and is answered so.
@@ -66,6 +73,10 @@ package struct HubResponse: Sendable {
     package var status: Int
     package var headers: HTTPHeaders
     package var body: [UInt8]
+    /// Leave to write the bytes that come with the request; the answer is another one then.
+    var grant: UploadGrant?
+    /// The body is this file.
+    var file: BlobDigest?
 
     package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         self.status = status

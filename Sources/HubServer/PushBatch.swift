@@ -265,6 +265,14 @@ struct PushBatch {
         return working
     }
 
+    /// Documents that this batch wrote.
+    var written: [(name: RecordName, data: JSONObject)] {
+        touched.compactMap { name in
+            guard let working = records[name], working.isChanged, let data = working.record?.data else { return nil }
+            return (name, data)
+        }
+    }
+
     /// Writes what was decided. The caller commits.
     func write() throws(DatabaseError) {
         for name in touched {

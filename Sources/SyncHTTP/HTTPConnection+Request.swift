@@ -86,6 +86,8 @@ extension HTTPConnection {
 
     private func beginRequest(_ head: HTTPRequestHead) {
         number += 1
+        // One that came with an earlier request and was not asked for is nobody's.
+        descriptors.beginRequest()
         let facts: RequestFacts
         do {
             facts = try RequestRules.check(head)

@@ -114,6 +114,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     var deadlines = Deadlines()
 
+    /// What came with the bytes (``DescriptorPeek``).
+    let descriptors = DescriptorBox()
+
     init(server: ServerContext, loop: any EventLoop, peer: HTTPPeer, refusal: HTTPProblem?) {
         self.server = server
         self.loop = loop
@@ -312,6 +315,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         out = ByteBuffer()
         endExchange(bodyFailure: .closed)
         bytesInChannel.store(0, ordering: .relaxed)
+        descriptors.clear()
         context = nil
     }
 }

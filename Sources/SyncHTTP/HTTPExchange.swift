@@ -130,6 +130,15 @@ package final class HTTPExchange: Sendable {
         connection.onLoop { [number] in $0.readBody(number, deliver) }
     }
 
+    // MARK: A descriptor
+
+    /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`), once; the caller closes it. On the
+    /// loop only.
+    package func takeDescriptor() -> Int32? {
+        guard isOpen else { return nil }
+        return connection.descriptors.take()
+    }
+
     private func complete() {
         precondition(!isCompleted.exchange(true, ordering: .relaxed), "an exchange was completed twice")
     }

@@ -178,6 +178,7 @@ final class ServerContext: Sendable {
         guard let connection = admitted else { throw ChannelError.ioOnClosedChannel }
         do {
             let pipeline = channel.pipeline.syncOperations
+            if case .local = peer { try connection.takesDescriptors(of: channel) }
             try configureTLS?(channel)
             try pipeline.addHandlers([
                 connection,

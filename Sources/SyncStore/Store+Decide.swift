@@ -54,6 +54,8 @@ extension Store {
         guard let rules = rules[mutation.entity] else {
             throw Refusal.validation("/entity", "the entity \(mutation.entity) is not configured")
         }
+        var mutation = mutation
+        let files = mutation.blobs.isEmpty ? [] : try showBlobs(in: &mutation)
         let eid = names.entities[mutation.entity]
         guard eid != nil || names.hasRoomForEntity else {
             throw Refusal.validation("/entity", "there are \(Names.limit) entities already")
@@ -92,6 +94,8 @@ extension Store {
             intent.ties = try findTies(of: mutation, rules)
             if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
         }
+        // A file that must be there first is waited for like a mutation: its number counts below zero.
+        for file in files { intent.ties.on.insert(-file.number) }
         intent.dropped = try makeRoom(for: intent, eid: eid)
         return intent
     }

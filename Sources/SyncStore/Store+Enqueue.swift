@@ -83,7 +83,9 @@ extension Store {
         let intent = try decide(mutation, by: requester, in: group)
         intent.payload.appKey = appKey?.key
         intent.payload.supersedes = supersedes
-        return intent.isPlainEvent ? try takeIn(intent) : try write(intent)
+        let made = intent.isPlainEvent ? try takeIn(intent) : try write(intent)
+        if !mutation.blobs.isEmpty { try linkBlobs(mutation, made.recordName, seq: made.seq, priority: intent.priority) }
+        return made
     }
 }
 

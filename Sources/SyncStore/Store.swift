@@ -18,6 +18,8 @@ package final class Store {
     }
     /// Free bytes of the file system, as last measured; `nil` means unknown.
     package var freeBytes: Int64?
+    /// Mutations wait for the files that they show (`blobs.gate: before`).
+    package var gatesBlobs = false
     /// When everything is compared with the hub; may change at any time.
     package var fullSync: FullSyncTerms
     /// Whether the wall clock is known to be right (`synced`) or not. Counts as long as there is no anchor.

@@ -6,6 +6,8 @@ package enum Obstacle: Hashable, Sendable {
     case order(MutationKey, MutationState)
     /// What it depends on, or the creation of a parent, is not at the hub yet.
     case dependency(MutationKey, MutationState)
+    /// A file that it shows must be at the server first.
+    case blob(BlobID)
     /// It failed and is tried again then.
     case retry(Timestamp?)
 }
@@ -37,6 +39,7 @@ extension StoreReads {
             """, .int(row.rid), .int(mutation.seq)
         ) { row throws(StoreError) in (key: MutationKey(row.text(0)), state: MutationState(rawValue: Int(row.int(1)))) }
         if let key = earlier?.key, let state = earlier?.state { return .order(key, state) }
+        if let blob = try blobWait(of: key) { return .blob(blob) }
         return try database.first(
             """
             SELECT p.key, coalesce(m.state, 0) FROM tie t JOIN payload p ON p.seq = t.on_seq LEFT JOIN mutation m ON m.seq = p.seq

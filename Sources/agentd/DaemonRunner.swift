@@ -78,6 +78,12 @@ final class DaemonRunner {
                     log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
                 }
             }, log: log)
+        do throws(BlobError) {
+            environment.blobs = try BlobFiles(state.path + "/blobs")
+        } catch {
+            log.error("no files are taken", metadata: ["error": "\(error)"])
+        }
+        environment.hash = { FileHash() }
         let transport = transport
         crashes = CrashFile(stateFolder: state.path)
         let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)

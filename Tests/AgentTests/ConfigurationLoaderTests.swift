@@ -208,6 +208,11 @@ struct ConfigurationLoaderTests {
         expected.blobs.attempts = 1
         expected.blobs.maxSizeBytes = 2_147_483_648
         expected.blobs.uploadURL = try ServiceURL("https://files.example.com/tus")
+        expected.blobs.verify = .download
+        expected.blobs.gate = .before
+        expected.blobs.quotaBytes = 1_000_000
+        expected.blobs.keptFor = .seconds(60)
+        expected.blobs.importDirectories = ["/srv/photos"]
         expected.log.level = .trace
         expected.log.format = .json
         expected.locked = ["sync.pull_interval"]

@@ -188,6 +188,14 @@ enum ConfigurationMistakes {
             "blobs: { upload_url: http://files.example.com }",
             "2:22: blobs.upload_url: http://files.example.com is not accepted, expected https://, because http:// is only for a loopback address"
         ),
+        ("blobs: { verify: maybe }", "2:18: blobs.verify: maybe is not accepted, expected digest, download or none"),
+        ("blobs: { gate: after }", "2:16: blobs.gate: after is not accepted, expected none or before"),
+        ("blobs: { quota: 1KB }", "2:17: blobs.quota: 1KB is not accepted, expected a size from 1MB to 1TB" + size),
+        ("blobs: { keep: 1s }", "2:16: blobs.keep: 1s is not accepted, expected a duration from 60s to 400d" + duration),
+        (
+            "blobs: { import_dirs: [photos] }",
+            "2:24: blobs.import_dirs[0]: photos is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
         (
             "power: { sysfs_root: sys }",
             "2:22: power.sysfs_root: sys is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
@@ -431,7 +439,8 @@ enum ConfigurationMistakes {
           - { match: "wwan*", metered: true, budget: { day: 20MB, month: 500MB, anchor_day: 28 }, rate: 256KB, prefer: 10 }
         power: { low: 10%, saver: 20%, margin: 10%, allow_critical: true, sysfs_root: /tmp/sys }
         metered: { max_age: 1m }
-        blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus }
+        blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus,
+          verify: download, gate: before, quota: 1MB, keep: 60s, import_dirs: [/srv/photos] }
         log: { level: trace, format: json }
         locked: [sync.pull_interval]
 

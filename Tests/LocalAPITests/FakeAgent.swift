@@ -52,7 +52,7 @@ final class FakeAgent: HTTPTransport {
         switch request.body {
         case .none: break
         case .bytes(let bytes): body = bytes
-        case .pieces(let source):
+        case .pieces(let source), .sized(_, let source):
             while let piece = source(16) {
                 precondition(!piece.isEmpty && piece.count <= 16, "a source gives 1 to 16 bytes, or nothing more")
                 body += piece

@@ -39,6 +39,7 @@ extension Agent {
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))
+        if body.request.isForced, body.request.scope == .all || body.request.scope == .full { feed(blob: .forced) }
         // Credentials do not get better by waiting.
         if engine.reachability == .auth { answerHeldWaiters() }
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
@@ -228,9 +229,12 @@ extension Agent {
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
         let fullSync = configuration.sync.fullSync
+        let gatesBlobs = configuration.blobs.gate == .before
+        feed(blob: .settings(configuration.uploadSettings(spread: environment.spread)))
         store.run { store, _ throws(StoreError) in
             store.rules = rules
             store.capacity = capacity
+            store.gatesBlobs = gatesBlobs
             store.fullSync.interval = fullSync
         } completion: { _ in }
     }

@@ -60,6 +60,9 @@ extension Agent {
             case .json(let maxBytes, _):
                 return .collect(limit: maxBytes) { [self] exchange, body in serve(exchange, route, access, body) }
             case .lines: return .stream(limit: nil) { [self] exchange in serve(exchange, route, access, []) }
+            case .file:
+                let limit = loaded.configuration.blobs.maxSizeBytes
+                return .stream(limit: limit) { [self] exchange in serve(exchange, route, access, []) }
             }
         } catch {
             observed.refusals[error.code, default: 0] += 1
@@ -112,7 +115,14 @@ extension Agent {
         case .audit(let query): showAudit(call, query)
         case .checklist: showChecklist(call)
         case .diagnose: diagnose(call)
-        case .why(let key): showWhy(call, key)
+        case .why(let key):
+            if let id = BlobID(key.text) { showWhyBlob(call, id) } else { showWhy(call, key) }
+        case .addBlob(let query): try addBlob(call, query)
+        case .blobs(let query): listBlobs(call, query)
+        case .blob(let id): showBlob(call, id)
+        case .blobContent(let id): sendBlob(call, id)
+        case .retryBlob(let id): retryBlob(call, id)
+        case .removeBlob(let id): removeBlob(call, id)
         case .plan: try showPlan(call)
         }
     }

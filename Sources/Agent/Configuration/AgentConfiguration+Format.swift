@@ -202,6 +202,11 @@ extension AgentConfiguration.Blobs {
                 // The hub takes 2 GiB.
                 .key("max_size", \.maxSizeBytes, .size(1_000...(2 << 30))),
                 .key("upload_url", \.uploadURL, .serviceURLOrEmpty(plain: .loopbackOnly)),
+                .key("verify", \.verify, .word),
+                .key("gate", \.gate, .word),
+                .key("quota", \.quotaBytes, .size(1_000_000...1_000_000_000_000)),
+                .key("keep", \.keptFor, .duration(.seconds(60)...(.days(400)))),
+                .key("import_dirs", \.importDirectories, .list(.path(), upTo: 16)),
             ])
     }
 }

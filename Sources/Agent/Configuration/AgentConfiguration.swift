@@ -127,6 +127,19 @@ package struct AgentConfiguration: Hashable, Sendable {
         package var maxSizeBytes = 2_000_000_000
         /// Any tus 1.0.0 server; `nil`: the hub.
         package var uploadURL: ServiceURL?
+        /// How it is found out that such a server has what was sent. The hub always says it.
+        package var verify: Verify = .digest
+        /// Whether a mutation waits for the files that it shows.
+        package var gate: Gate = .none
+        /// All files together, bytes.
+        package var quotaBytes = 4_000_000_000
+        /// What is uploaded stays for this long.
+        package var keptFor: Duration = .seconds(7 * 86_400)
+        /// Folders below which a client may name a file.
+        package var importDirectories: [String] = []
+
+        package enum Verify: String, Hashable, Sendable, CaseIterable { case digest, download, none }
+        package enum Gate: String, Hashable, Sendable, CaseIterable { case none, before }
     }
 
     package struct Log: Hashable, Sendable {

@@ -25,7 +25,8 @@ extension Agent {
             attention.states = [.rejected, .failed, .held, .conflicted]
             attention.limit = 1_000
             return StoreView(
-                facts: try reads.facts(at: now), entities: try reads.entities(),
+                facts: try reads.facts(at: now), blobs: try reads.blobCounts(), nextBlob: try reads.waitingBlobs(limit: 1).first,
+                entities: try reads.entities(),
                 attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed(),
                 usage: .init(
                     up: moved.reduce(0) { $0.saturatingAdd($1.up) }, down: moved.reduce(0) { $0.saturatingAdd($1.down) }))
@@ -37,6 +38,8 @@ extension Agent {
     /// What the store contributes.
     struct StoreView: Sendable {
         var facts: StoreFacts
+        var blobs: BlobCounts
+        var nextBlob: UploadJob?
         var entities: [EntityOverview]
         var attention: [MutationSnapshot]
         /// Bytes of today over all links, but for those of the last seconds.
@@ -67,6 +70,7 @@ extension Agent {
         document.usage = view.usage
         if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, now)
+        document.blobs = blobStatus(view, now)
         document.attention = view.attention.map { mutation in
             .init(state: mutation.state, id: mutation.key.text, record: mutation.record, problem: mutation.problem)
         }

@@ -87,6 +87,7 @@ extension Agent {
                 "metered": "\(uplink.map { "\($0.isMetered)" } ?? "-")",
             ])
         journal(.link, EventPayload.link(name: name, state: state, cause: cause))
+        if uplink != nil, before?.name != uplink?.name { rearmBlobs() }
         // What was connected leads over the old link, and what is under way there may hang for as long as its deadlines.
         guard before != nil, before?.name != uplink?.name else { return }
         countLeftover(over: before)

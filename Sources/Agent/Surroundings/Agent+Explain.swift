@@ -23,12 +23,18 @@ extension Agent {
         let body = try PlanBody.read(call.body)
         let (situation, power) = hypothesis(body)
         let note = situationNote(situation, percent: power)
+        let large = loaded.configuration.blobs.largeBytes
         read(call) { reads, now throws(StoreError) in
             var items = [PlanItem(id: "pull", traffic: .pull, bytes: 0)]
             for waiting in try reads.waiting(limit: Self.planMax) {
                 items.append(PlanItem(
                     id: waiting.key.text, traffic: TrafficClass(waiting.priority), bytes: waiting.bytes,
                     since: waiting.createdAt, blockedBy: waiting.isReady ? nil : .order))
+            }
+            for job in try reads.waitingBlobs(limit: 10_000) {
+                items.append(PlanItem(
+                    id: job.id.description, traffic: job.traffic(large: large), bytes: Int(clamping: job.remaining),
+                    since: job.createdAt))
             }
             let plan = Plan(items, in: situation, now: now.wall)
             return PlanAnswer(plan, situation: note)
@@ -122,6 +128,11 @@ extension WhyAnswer {
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.dependency.rawValue,
                 sentence: "it waits because it depends on \(other), which must go first and is \(otherState.name)",
                 wouldChange: ["when that one is settled: agentctl why \(other)"], situation: note)
+        case .blob(let blob)?:
+            self.init(
+                id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.blobWait.rawValue,
+                sentence: "it waits because the file \(blob), which it shows, must be at the server first",
+                wouldChange: ["when that is uploaded: agentctl why \(blob)"], situation: note)
         case .retry(let until)?:
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.backoff.rawValue,

@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 #include <zlib.h>
 
+#include "BlobShims.h"
 #include "CSyncLinuxPeer.h"
 #include "ClockShims.h"
 #include "CurlShims.h"

@@ -90,6 +90,65 @@ static inline int sync_unix_probe(const char *path) {
     return result;
 }
 
+// Looks at the next byte of a Unix stream without taking it, and picks up a descriptor that travels with it (SCM_RIGHTS,
+// unix(7)): a peek installs it as reading does, and a read(2) would lose it. Returns a new descriptor with FD_CLOEXEC, or -1
+// when none comes next. The kernel closes what there was no room for.
+static inline int sync_peek_descriptor(int socket) {
+    char byte;
+    struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    if (recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0) return -1;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+        int descriptor;
+        if (part->cmsg_len < CMSG_LEN(sizeof descriptor)) continue;
+        memcpy(&descriptor, CMSG_DATA(part), sizeof descriptor);
+        return descriptor;
+    }
+    return -1;
+}
+
+// Sends `bytes`, all of them, with `descriptor` attached to the first. Returns 0 or -1 with errno set.
+static inline int sync_send_descriptor(int socket, const void *bytes, size_t count, int descriptor) {
+    struct iovec piece = {.iov_base = (void *)bytes, .iov_len = count};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
+    ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    while (sent >= 0 && (size_t)sent < count) {
+        bytes = (const char *)bytes + sent;
+        count -= (size_t)sent;
+        sent = send(socket, bytes, count, MSG_NOSIGNAL);
+    }
+    return sent < 0 ? -1 : 0;
+}
+
+// A connected Unix stream, or -1 with errno set.
+static inline int sync_unix_connect(const char *path) {
+    struct sockaddr_un address;
+    if (sync_unix_address(path, &address) != 0) return -1;
+    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return -1;
+    if (connect(descriptor, (struct sockaddr *)&address, sizeof address) == 0) return descriptor;
+    int problem = errno;
+    close(descriptor);
+    errno = problem;
+    return -1;
+}
+
 // 1: a listening stream socket, 0: anything else.
 static inline int sync_is_listening(int descriptor) {
     int type = 0, listening = 0;

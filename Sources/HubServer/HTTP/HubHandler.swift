@@ -32,10 +32,15 @@ final class HubHandler: HTTPHandler {
         // Strangers are turned away before their body is read, and cost neither memory nor a turn of the hub.
         if endpoint?.isForDevices == true {
             do throws(HubRefusal) {
-                _ = try HubGate(tokens: environment.tokens(), now: environment.time.now().wall).caller(request.headers, certificate: request.certificateDevice)
+                let gate = HubGate(tokens: environment.tokens(), now: environment.time.now().wall)
+                _ = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint?.isTus ?? false)
             } catch {
                 if let response = try? error.answer() { return .answering(Hub.finish(response, at: environment.time.now().wall)) }
             }
+        }
+        // A body of any size goes to the disk and not through memory.
+        if let uploads = worker.uploads, endpoint?.isTus == true, request.method == "PATCH" || request.method == "POST" {
+            return takeFile(request, uploads)
         }
         let declared = head.contentLength ?? Limits.hubRequestBytes
         switch worker.place(rank: endpoint?.rank ?? 2, bytes: min(declared, Limits.hubRequestBytes)) {
@@ -55,6 +60,22 @@ final class HubHandler: HTTPHandler {
         }
     }
 
+    private func takeFile(_ head: HubRequest, _ uploads: HubUploads) -> HTTPAdmission {
+        guard case .slot(let slot) = worker.place(rank: 2, bytes: 64 << 10) else { return .answering(overloaded(2)) }
+        return .stream(limit: nil) { [self] exchange in
+            var first = head
+            first.fileStep = .begin
+            worker.submit(HubWorker.Job(request: first, slot: slot) { [self] response in
+                guard let grant = response.grant else { return send(response, to: head, exchange) }
+                FileIntake(exchange, grant, uploads, on: worker.filesLoop) { [self] end in
+                    var last = head
+                    last.fileStep = .end(grant, end)
+                    worker.submit(HubWorker.Job(request: last, slot: slot) { [self] response in send(response, to: head, exchange) })
+                }.begin()
+            })
+        }
+    }
+
     private func send(_ response: HubResponse, to request: HubRequest, _ exchange: HTTPExchange) {
         var response = response
         environment.log.debug(
@@ -63,6 +84,10 @@ final class HubHandler: HTTPHandler {
                 "method": "\(request.method)", "path": "\(request.path)", "status": "\(response.status)",
                 "device": "\(request.headers[HubHeader.device] ?? "")", "session": "\(request.headers[HubHeader.session] ?? "")",
             ])
+        if let digest = response.file, let uploads = worker.uploads {
+            guard let reader = try? uploads.folder.read(digest) else { return exchange.abort() }
+            return FileOutput(exchange, reader, on: worker.filesLoop).begin(response)
+        }
         if response.body.count > HubHandler.compressOver, ContentCoding.acceptsGzip(request.headers["Accept-Encoding"]),
             let smaller = environment.compressor?.gzip(response.body)
         {
@@ -115,5 +140,6 @@ extension HubRequest {
     private static let headerNames = [
         "Authorization", "Accept-Encoding", "Content-Encoding", HubHeader.version, HubHeader.versionUnderscored,
         HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, HubHeader.epoch, "If-None-Match",
+        "Content-Type", Tus.resumable, Tus.offset, Tus.length, Tus.metadata, Tus.checksum,
     ]
 }

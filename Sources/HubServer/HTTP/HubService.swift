@@ -79,8 +79,9 @@ package final class HubService: Sendable {
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
-        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let worker = HubWorker(hub, on: ownGroup.next(), environment)
+        // The second one writes files: the database must not wait for them.
+        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: hub.settings.uploads == nil ? 1 : 2)
+        let worker = HubWorker(hub, on: ownGroup.next(), files: ownGroup.next(), environment)
         let handler = HubHandler(worker: worker, options: options, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)

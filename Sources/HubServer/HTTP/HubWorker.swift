@@ -11,6 +11,9 @@ final class HubWorker: @unchecked Sendable {
     // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
     let loop: any EventLoop
     private let hub: Hub
+    /// Where files are written.
+    let filesLoop: any EventLoop
+    let uploads: HubUploads?
     private let environment: HubService.Environment
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
@@ -39,7 +42,11 @@ final class HubWorker: @unchecked Sendable {
     /// Quiet time after which the log of the database is written back.
     private static let quietTime = TimeAmount.seconds(10)
 
-    init(_ hub: sending Hub, on loop: any EventLoop, _ environment: HubService.Environment) {
+    init(
+        _ hub: sending Hub, on loop: any EventLoop, files filesLoop: any EventLoop, _ environment: HubService.Environment
+    ) {
+        uploads = hub.settings.uploads
+        self.filesLoop = filesLoop
         self.hub = hub
         self.loop = loop
         self.environment = environment

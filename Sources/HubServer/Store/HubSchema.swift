@@ -78,6 +78,7 @@ enum HubSchema {
         CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
         """,
         diagnostics,
+        files,
     ]
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.

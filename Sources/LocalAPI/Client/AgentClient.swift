@@ -174,7 +174,7 @@ package struct AgentClient: Sendable {
 
     // MARK: One request
 
-    private func call<Value>(
+    func call<Value>(
         _ route: Route, headers: HTTPHeaders = [], body: [UInt8]? = nil, patience: Duration = .zero,
         _ read: (JSON) -> Value?
     ) async throws(AgentError) -> Reply<Value> {

@@ -7,6 +7,8 @@ package enum BodyRule: Hashable, Sendable {
     case json(maxBytes: Int, isRequired: Bool)
     /// Any number of JSON texts, one a line, each of at most `maxBytes`.
     case lines(maxBytes: Int)
+    /// The bytes of a file, of any type and length; how many are too many, the configuration says.
+    case file
 
     /// - Parameters:
     ///   - contentLength: As declared; `nil` when absent.
@@ -26,6 +28,10 @@ package enum BodyRule: Hashable, Sendable {
             }
             try BodyRule.check(contentType, is: LocalAnswer.json, contentEncoding)
             if let contentLength, contentLength > maxBytes { throw BodyRule.tooLarge(maxBytes) }
+        case .file:
+            if let contentEncoding, !asciiCaseEqual(contentEncoding, "identity") {
+                throw LocalProblem.unsupportedMediaType.problem("files are taken without a Content-Encoding")
+            }
         case .lines:
             // A stream without a line is an answer without a line: nothing to refuse.
             guard hasBody else { return }

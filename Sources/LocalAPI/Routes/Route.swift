@@ -20,6 +20,14 @@ package enum Route: Hashable, Sendable {
     case query
     case entities
 
+    // Files
+    case addBlob(BlobAddQuery)
+    case blobs(BlobListQuery)
+    case blob(BlobID)
+    case blobContent(BlobID)
+    case retryBlob(BlobID)
+    case removeBlob(BlobID)
+
     // Control and observation
     case status
     case health
@@ -62,10 +70,12 @@ package enum Route: Hashable, Sendable {
         switch self {
         case .health, .ready: nil
         case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
-            .ledger, .why, .plan:
+            .ledger, .why, .plan, .blobs, .blob, .blobContent:
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
-        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync: .enqueue
+        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync, .addBlob, .retryBlob,
+            .removeBlob:
+            .enqueue
         case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
@@ -80,8 +90,10 @@ package enum Route: Hashable, Sendable {
             .json(maxBytes: Limits.lineBytes, isRequired: false)
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
+        case .addBlob: .file
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose:
+            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose, .blobs,
+            .blob, .blobContent, .retryBlob, .removeBlob:
             .none
         }
     }
@@ -121,6 +133,12 @@ package enum Route: Hashable, Sendable {
         case .audit: "audit"
         case .checklist: "checklist"
         case .diagnose: "diagnose"
+        case .addBlob: "blobs_add"
+        case .blobs: "blobs"
+        case .blob: "blob"
+        case .blobContent: "blob_content"
+        case .retryBlob: "blobs_retry"
+        case .removeBlob: "blobs_remove"
         }
     }
 

@@ -48,6 +48,11 @@ enum RouteParser {
                 )
             ]
         case "query": [("POST", plain(.query))]
+        case "blobs":
+            [
+                ("GET", { p throws(Problem) in .blobs(try BlobListQuery(from: &p)) }),
+                ("POST", { p throws(Problem) in .addBlob(try BlobAddQuery(from: &p)) }),
+            ]
         case "entities": [("GET", plain(.entities))]
         case "status": [("GET", plain(.status))]
         case "healthz": [("GET", plain(.health))]
@@ -79,6 +84,9 @@ enum RouteParser {
             let entity: EntityName = try identifier(second, "the entity")
             return [("GET", { p throws(Problem) in .records(try RecordListQuery(entity, from: &p)) })]
         case ("diagnostics", "bundle"): return [("POST", plain(.diagnose))]
+        case ("blobs", _):
+            let id = try blobID(second)
+            return [("GET", plain(.blob(id))), ("DELETE", plain(.removeBlob(id)))]
         case ("config", "check"): return [("POST", plain(.checkConfig))]
         case ("config", "reload"): return [("POST", plain(.reloadConfig))]
         case ("links", _):
@@ -98,6 +106,8 @@ enum RouteParser {
         case ("records", _):
             let name = RecordName(try identifier(second, "the entity"), try identifier(third, "the record id"))
             return [("GET", { p throws(Problem) in .record(name, view: try view(&p)) })]
+        case ("blobs", "content"): return [("GET", plain(.blobContent(try blobID(second))))]
+        case ("blobs", "retry"): return [("POST", plain(.retryBlob(try blobID(second))))]
         case ("mutations", "retry"): return [("POST", plain(.retryMutation(try identifier(second, "the mutation id"))))]
         case ("mutations", "discard"):
             return [("POST", plain(.discardMutation(try identifier(second, "the mutation id"))))]
@@ -145,6 +155,11 @@ enum RouteParser {
             EventQuery(
                 types: try p.words("types", EventType.allCases.map { ($0.rawValue, $0) }),
                 entity: try p.identifier("entity", as: EntityName.self)))
+    }
+
+    private static func blobID(_ text: String) throws(Problem) -> BlobID {
+        guard let id = BlobID(text) else { throw LocalProblem.malformed.problem("the blob id must be such as b-31") }
+        return id
     }
 
     private static func identifier<Kind>(_ text: String, _ what: String) throws(Problem) -> Identifier<Kind> {

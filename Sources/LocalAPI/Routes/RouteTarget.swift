@@ -50,6 +50,19 @@ package struct RouteTarget: Hashable, Sendable {
                 add("sync_status", query.statuses.map(\.name).sorted().joined(separator: ","))
             }
         case .query: (method, path) = (.post, ["query"])
+        case .addBlob(let query):
+            (method, path) = (.post, ["blobs"])
+            add("filename", query.filename.isEmpty ? nil : query.filename)
+            add("type", query.type)
+        case .blobs(let query):
+            (method, path) = (.get, ["blobs"])
+            add("state", query.states?.map(\.rawValue).joined(separator: ","))
+            add("after", query.after > 0 ? String(query.after) : nil)
+            add("limit", String(query.limit))
+        case .blob(let id): (method, path) = (.get, ["blobs", id.description])
+        case .blobContent(let id): (method, path) = (.get, ["blobs", id.description, "content"])
+        case .retryBlob(let id): (method, path) = (.post, ["blobs", id.description, "retry"])
+        case .removeBlob(let id): (method, path) = (.delete, ["blobs", id.description])
         case .entities: (method, path) = (.get, ["entities"])
         case .status: (method, path) = (.get, ["status"])
         case .health: (method, path) = (.get, ["healthz"])

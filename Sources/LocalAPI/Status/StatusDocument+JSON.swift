@@ -25,6 +25,7 @@ extension StatusDocument {
             writer.members("policy") { writer in writer.members("verdicts") { writeVerdicts(to: &$0) } }
             writer.members("sync") { sync.write(to: &$0) }
             writer.members("outbox") { outbox.write(to: &$0) }
+            if let blobs { writer.members("blobs") { blobs.write(to: &$0) } }
             if !alarms.isEmpty {
                 writer.elements("alarms", alarms) { writer, alarm in writer.object { alarm.write(to: &$0) } }
             }
@@ -110,6 +111,7 @@ extension StatusDocument {
         }
         power = PowerState(reader.inside("power"))
         checklist = Checklist(reader.inside("checklist"))
+        if reader.has("blobs") { blobs = Blobs(reader.inside("blobs")) }
         alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }

@@ -22,6 +22,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var usage: Usage?
     /// `nil` when nothing watches the power supply.
     package var power: PowerState?
+    /// `nil` where no files are taken.
+    package var blobs: Blobs?
     /// What happened to the data itself, by code.
     package var alarms: [Alarm] = []
     /// The doctor's checks in short; `nil` when none were made.

@@ -60,6 +60,8 @@ extension StatusDocument {
         if sync.clock?.state == "suspect" { attention.append("clock") }
         if outbox.count(.rejected) > 0 { degraded.append("rejected") }
         if outbox.count(.failed) + outbox.count(.held) > 0 { degraded.append("parked") }
+        if let blobs, blobs.missing > 0 { attention.append("blobs_missing") }
+        if let blobs, blobs.failed > 0 { degraded.append("blobs_failed") }
         if database.recovery != nil { degraded.append("recovered") }
         if sync.pause != nil { degraded.append("paused") }
         if power?.isLow == true { degraded.append("low_battery") }

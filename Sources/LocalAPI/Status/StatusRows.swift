@@ -10,6 +10,7 @@ struct StatusRows {
         var rows = [overall, work, state]
         rows += [power, links, policy].compactMap { $0 }
         rows += [sync, outbox]
+        rows += [blobs].compactMap { $0 }
         rows += waitingForPeople
         rows.append(cost)
         if let mirror { rows.append(mirror) }

@@ -23,6 +23,8 @@ package struct HTTPRequest: Sendable {
         /// Sent chunked; called on the transport's thread for the next piece (at most the given count of bytes), `nil` at
         /// the end, an empty array never.
         case pieces(@Sendable (_ upTo: Int) -> [UInt8]?)
+        /// As `pieces`, announced with its length, which is not 0. An end before that breaks the transfer.
+        case sized(Int, @Sendable (_ upTo: Int) -> [UInt8]?)
     }
 
     package var method: Method

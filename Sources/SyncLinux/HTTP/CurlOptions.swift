@@ -114,6 +114,10 @@ private struct CurlOptions {
             set(CURLOPT_UPLOAD, to: 1)
             note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, -1))
             natural = .put
+        case .sized(let count, _):
+            set(CURLOPT_UPLOAD, to: 1)
+            note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(count)))
+            natural = .put
         case .bytes(let bytes):
             setPost(size: bytes.count, memory)
             natural = .post

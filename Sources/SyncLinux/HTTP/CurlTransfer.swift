@@ -33,6 +33,8 @@ final class CurlTransfer {
         /// Handed to curl and not yet taken: a source may give more than it was asked for.
         var piece: ArraySlice<UInt8> = []
         var isSourceEmpty = false
+        /// Bytes that the source has given.
+        var given = 0
         var sent: Int64 = 0
     }
 
@@ -68,6 +70,9 @@ final class CurlTransfer {
             memory = CurlTransferMemory(body: bytes, host: place.certificateName)
         case .pieces:
             upload = Upload(size: nil)
+            memory = CurlTransferMemory(body: [], host: place.certificateName)
+        case .sized(let count, _):
+            upload = Upload(size: count)
             memory = CurlTransferMemory(body: [], host: place.certificateName)
         }
 
@@ -202,7 +207,8 @@ final class CurlTransfer {
         } else {
             // No TCP (a Unix socket): what HTTP itself sent. curl sends a body that it has in memory together with the head
             // when it is below 64 KiB, and counts it into the request then (libcurl 7.88, Curl_buffer_send).
-            let isOneWrite = upload.size.map { $0 < 64 << 10 } ?? false
+            var isOneWrite = upload.size.map { $0 < 64 << 10 } ?? false
+            if case .sized = self.request.body { isOneWrite = false }
             let request = Int64(long(CURLINFO_REQUEST_SIZE))
             traffic.up = Int(clamping: isOneWrite ? request : request + offset(CURLINFO_SIZE_UPLOAD_T))
             traffic.down = Int(clamping: Int64(long(CURLINFO_HEADER_SIZE)) + offset(CURLINFO_SIZE_DOWNLOAD_T))
@@ -280,12 +286,22 @@ final class CurlTransfer {
 
     /// - Returns: How many bytes were put into `room`; 0 at the end; `nil` to give up.
     fileprivate func nextBytes(into room: UnsafeMutableRawBufferPointer) -> Int? {
-        guard case .pieces(let source) = request.body, !upload.isSourceEmpty else { return 0 }
+        let source: @Sendable (Int) -> [UInt8]?
+        switch request.body {
+        case .pieces(let next), .sized(_, let next): source = next
+        case .none, .bytes: return 0
+        }
+        guard !upload.isSourceEmpty else { return 0 }
         if upload.piece.isEmpty {
             guard let piece = source(room.count) else {
                 upload.isSourceEmpty = true
+                guard upload.given >= upload.size ?? 0 else {
+                    _ = refuse(.broken, "the source of the body ended after \(upload.given) bytes")
+                    return nil
+                }
                 return 0
             }
+            upload.given += piece.count
             // An empty piece would read as the end of the body and make half of one look whole.
             guard !piece.isEmpty else {
                 _ = refuse(.broken, "the source of the body gave an empty piece")
@@ -348,6 +364,9 @@ enum CurlCallbacks {
 
     static let closeSocket: @convention(c) (UnsafeMutableRawPointer?, curl_socket_t) -> Int32 = { context, socket in
         if let context { Unmanaged<SocketLedger>.fromOpaque(context).takeUnretainedValue().closing(socket) }
+        // We close when an answer is complete, or when a transfer was given up: then what waits in the kernel would only be
+        // paid for once more when the link is back.
+        csl_close_without_rest(socket)
         return close(socket)
     }
 }

@@ -3,37 +3,39 @@ import LocalAPI
 
 /// A file, or standard input for `-`, read in pieces.
 final class InputFile: Sendable {
-    private let descriptor: Int32
+    private let file: Int32
+    /// Of a regular file, to be handed on.
+    var descriptor: Int32? { size == nil ? nil : file }
     /// Bytes; `nil` for what is no regular file.
     let size: Int64?
 
     init(_ path: String) throws(CommandFailure) {
         if path == "-" {
-            descriptor = STDIN_FILENO
+            file = STDIN_FILENO
         } else {
-            descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            if descriptor < 0 { throw InputFile.failure("open", path) }
+            file = open(path, O_RDONLY | O_CLOEXEC)
+            if file < 0 { throw InputFile.failure("open", path) }
         }
         var facts = stat()
-        let isRegular = fstat(descriptor, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG
+        let isRegular = fstat(file, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG
         size = isRegular ? Int64(facts.st_size) : nil
     }
 
     deinit {
-        if descriptor != STDIN_FILENO { close(descriptor) }
+        if file != STDIN_FILENO { close(file) }
     }
 
     /// - Parameter patience: A pipe or terminal that has nothing to say for this long gives `nothingYet`.
     func read(upTo count: Int, patience: Duration? = nil) -> ImportPiece {
         if let patience, size == nil {
-            var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            var poller = pollfd(fd: file, events: Int16(POLLIN), revents: 0)
             let milliseconds =
                 patience.components.seconds * 1_000 + patience.components.attoseconds / 1_000_000_000_000_000
             if poll(&poller, 1, Int32(clamping: milliseconds)) == 0 { return .nothingYet }
         }
         while true {
             var buffer = [UInt8](repeating: 0, count: count)
-            let got = buffer.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
+            let got = buffer.withUnsafeMutableBytes { Glibc.read(file, $0.baseAddress, $0.count) }
             if got > 0 { return .bytes(Array(buffer.prefix(got))) }
             if got == 0 { return .end }
             if errno != EINTR { return .failed(String(cString: strerror(errno))) }

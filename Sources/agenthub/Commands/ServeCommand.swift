@@ -77,6 +77,12 @@ struct ServeCommand: ParsableCommand {
             log.warning("no device has a token yet", metadata: ["hint": "agenthub token add DEVICE --data \(folder.data)"])
         }
         let hub = try openHub(rules, log)
+        // What a crash left behind; the hub goes on without it being gone.
+        do throws(HubError) {
+            try hub.tidyFiles(at: SystemClocks().now().wall)
+        } catch {
+            log.warning("files were not looked through", metadata: ["error": "\(error)"])
+        }
         var options = HubService.Options(host: address.host, port: address.port)
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
@@ -135,6 +141,11 @@ struct ServeCommand: ParsableCommand {
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
         let hub = try Hub(.file(folder.database), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
+        do throws(BlobError) {
+            hub.settings.uploads = HubUploads(try BlobFiles(folder.data + "/blobs"))
+        } catch {
+            log.error("no files are taken", metadata: ["error": "\(error)"])
+        }
         let mark = folder.readMark()
         if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {
             let before = hub.epoch

@@ -63,7 +63,7 @@ actor Namespaces {
         return process.terminationStatus == 0
     }
 
-    private let folder: String
+    let folder: String
     private let keeper: Child
     /// Its end ends the keepers.
     private let life: Int32

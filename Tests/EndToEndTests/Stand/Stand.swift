@@ -17,6 +17,8 @@ actor Stand {
     private var port: UInt16 = 0
     /// Where the agent looks for the hub, if not at the hub itself.
     private var hubURLForAgent: String?
+    /// Where the agent brings its files, if not to the hub.
+    var uploadURL: String?
     private var waitingForAgent: [CheckedContinuation<Void, Never>] = []
 
     static let device = "stand"
@@ -57,6 +59,8 @@ actor Stand {
     nonisolated var socketPath: String { "\(folder)/agent.sock" }
     var hubURL: String { "http://127.0.0.1:\(port)" }
     var hubPort: UInt16 { port }
+    var agentProcess: pid_t? { agent?.pid }
+    var hubProcess: pid_t? { hub?.pid }
 
     // MARK: The hub
 
@@ -222,6 +226,7 @@ actor Stand {
         entities:
         \(entities)
         sync: { debounce: 0s, max_backoff: 1s }
+        \(uploadURL.map { "blobs: { upload_url: \"\($0)\", verify: download }" } ?? "")
 
         """
     }

@@ -1,0 +1,378 @@
+import Glibc
+import LocalAPI
+import Logging
+import NIOCore
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+// Files over the local API (PROTOCOL B4): by stream, by descriptor, by path; listed, shown, sent back, tried again, removed.
+extension Agent {
+    func addBlob(_ call: LocalCall, _ query: BlobAddQuery) throws(Problem) {
+        guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no place for files") }
+        guard blobs.isSwept else { throw LocalProblem.starting.problem("the files are being looked through", retryAfter: 1) }
+        let request = call.exchange.request
+        let said = request.header(BlobSourceKind.header) ?? BlobSourceKind.stream.rawValue
+        guard let kind = BlobSourceKind(rawValue: said) else {
+            throw LocalProblem.malformed.problem("\(BlobSourceKind.header) must be stream, fd or path")
+        }
+        var expected: BlobDigest?
+        if let field = request.header(Tus.reprDigest) {
+            expected = BlobDigest(field: field)
+            guard expected != nil else { throw LocalProblem.malformed.problem("Repr-Digest must be sha-256=:base64:") }
+        }
+        blobs.lastIntake += 1
+        // The time keeps it apart from what an earlier run may have left.
+        let name = "in-\(environment.time.now().wall.milliseconds)-\(blobs.lastIntake)"
+        let intake = BlobIntake(
+            call, self, folder, name: name, limit: Int64(loaded.configuration.blobs.maxSizeBytes), expected: expected)
+        switch kind {
+        case .stream: begin(intake) { $0.stream() }
+        case .fd:
+            guard let descriptor = call.exchange.takeDescriptor() else {
+                throw LocalProblem.malformed.problem("no descriptor came with the head of the request")
+            }
+            let source = BlobSource(descriptor: descriptor) { Glibc.close($0) }
+            begin(intake) { $0.copy { () throws(BlobError) in source } }
+        case .path: readPath(call, intake, folder, [])
+        }
+    }
+
+    private func readPath(_ call: LocalCall, _ intake: BlobIntake, _ folder: any BlobFolder, _ before: [UInt8]) {
+        call.exchange.readBody { [self] part in
+            switch part {
+            case .bytes(let bytes):
+                guard before.count + bytes.count <= BlobPathBody.bytesMax else { return call.refuse(BodyRule.tooLarge(BlobPathBody.bytesMax)) }
+                assumeIsolated { $0.readPath(call, intake, folder, before + bytes) }
+            case .end:
+                assumeIsolated { agent in
+                    do throws(Problem) {
+                        let (path, uid) = (try BlobPathBody.read(before).path, call.peer.uid)
+                        let folders = agent.loaded.configuration.blobs.importDirectories
+                        agent.begin(intake) {
+                            $0.copy { () throws(BlobError) in try folder.source(path: path, below: folders, ownedBy: uid) }
+                        }
+                    } catch {
+                        call.refuse(error)
+                    }
+                }
+            case .failed: break
+            }
+        }
+    }
+
+    /// Asks for room before the first byte is taken.
+    private func begin(_ intake: BlobIntake, _ go: @escaping @Sendable (BlobIntake) -> Void) {
+        measureSpace()
+        let capacity = loaded.configuration.blobCapacity
+        blobs.reserved += intake.announced
+        let wanted = blobs.reserved
+        store.run { store, _ throws(StoreError) in
+            try store.checkRoom(forBlob: wanted, capacity)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                if case .failure(let error) = result {
+                    agent.ended(intake)
+                    return agent.refuse(intake.request, error)
+                }
+                go(intake)
+            }
+        }
+    }
+
+    /// Nothing more comes of it.
+    func ended(_ intake: BlobIntake) { blobs.reserved = max(0, blobs.reserved - intake.announced) }
+
+    /// The bytes are on disk under their final name; now the row.
+    func arrived(_ digest: BlobDigest, _ size: Int64, _ intake: BlobIntake) {
+        let call = intake.request
+        ended(intake)
+        guard case .addBlob(let query) = call.route else { preconditionFailure("bytes came in by \(call.route.name)") }
+        let header = call.exchange.request.header("Content-Type").map { String($0.prefix { $0 != ";" }) }
+        let isPath = call.exchange.request.header(BlobSourceKind.header) == BlobSourceKind.path.rawValue
+        let type = query.type ?? (isPath ? nil : header).flatMap { BlobAddQuery.isType($0) ? $0 : nil } ?? "application/octet-stream"
+        let (requester, capacity) = (call.peer.requester, loaded.configuration.blobCapacity)
+        store.run { store, now throws(StoreError) in
+            try store.addBlob(
+                digest, size: size, type: type, filename: query.filename, by: requester, capacity: capacity, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                agent.blobs.arriving[digest] = agent.blobs.arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }
+                switch result {
+                case .success(let (row, isNew)):
+                    call.answer(agent.item(row).answer(isNew: isNew))
+                    guard row.state == .pending else { return }
+                    if isNew { agent.log.info("a file came in", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"]) }
+                    agent.blobs.isInUse = true
+                    agent.feed(blob: .added(row.job))
+                case .failure(let error):
+                    agent.refuse(call, error)
+                    agent.removeUnknown(digest)
+                }
+            }
+        }
+    }
+
+    /// There was no room for its row.
+    private func removeUnknown(_ digest: BlobDigest) {
+        guard let folder = blobs.folder else { return }
+        reader.read { reads, _ throws(StoreError) in
+            try reads.blob(digest) != nil
+        } completion: { [self] result in
+            guard case .success(false) = result else { return }
+            assumeIsolated { $0.removeFiles([digest], in: folder) }
+        }
+    }
+
+    // MARK: Showing
+
+    func listBlobs(_ call: LocalCall, _ query: BlobListQuery) {
+        let wanted = query.states.map { Set($0.map(\.stored)) }
+        let active = query.states.map { states in states.allSatisfy { $0 == .uploading || $0 == .verifying } } ?? false
+        let entities = call.peer.entities
+        readBlobs(call) { reads throws(StoreError) in
+            try reads.blobs(wanted, entities: entities, after: query.after, limit: query.limit)
+        } answer: { agent, rows in
+            var items = rows.map { agent.item($0) }
+            if active { items.removeAll { $0.state == BlobState.pending.rawValue } }
+            return BlobListAnswer(items: items, next: rows.count == query.limit ? rows.last?.id.number : nil).answer
+        }
+    }
+
+    func showBlob(_ call: LocalCall, _ id: BlobID) {
+        readBlobs(call) { reads throws(StoreError) in
+            try reads.blob(id).map { [$0] } ?? []
+        } answer: { agent, rows in
+            guard let row = rows.first, agent.maySee(row, call) else { return Self.noBlob(id) }
+            return agent.item(row).answer()
+        }
+    }
+
+    func showWhyBlob(_ call: LocalCall, _ id: BlobID) {
+        readBlobs(call) { reads throws(StoreError) in
+            try reads.blob(id).map { [$0] } ?? []
+        } answer: { agent, rows in
+            guard let row = rows.first, agent.maySee(row, call) else { return Self.noBlob(id) }
+            return agent.why(row).answer
+        }
+    }
+
+    private func readBlobs(
+        _ call: LocalCall, _ work: @escaping @Sendable (StoreReads) throws(StoreError) -> [BlobRow],
+        answer: @escaping @Sendable (isolated Agent, [BlobRow]) -> LocalAnswer
+    ) {
+        reader.read { reads, _ throws(StoreError) in
+            try work(reads)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success(let rows): call.answer(answer(agent, rows))
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+
+    /// What no record shows belongs to whoever brought it; the rest to those who may see the record.
+    private func maySee(_ row: BlobRow, _ call: LocalCall) -> Bool {
+        call.peer.allows(.operate) || row.app == call.peer.app || row.links.contains { call.peer.allows($0.record.entity) }
+    }
+
+    private static func noBlob(_ id: BlobID) -> LocalAnswer {
+        LocalProblem.notFound.problem("there is no blob \(id)").localAnswer
+    }
+
+    private func item(_ row: BlobRow) -> BlobItem {
+        let now = environment.time.now()
+        let active = blobs.uploader.active[row.id]
+        var item = BlobItem(
+            id: row.id.description, digest: row.digest.description, size: row.size, type: row.type, filename: row.filename,
+            state: (row.state == .pending ? active ?? .pending : row.state).rawValue, offset: row.progress.offset,
+            attempts: Int64(row.progress.attempts), links: row.links, isVerified: row.isVerified, isKept: row.hasFile,
+            createdAt: row.createdAt, doneAt: row.doneAt, error: row.progress.error.map { Printable.text($0) }, deferral: nil)
+        guard row.state == .pending, active == nil else { return item }
+        let why = blobs.uploader.explanation(of: row.job, .init(situation: engine.situation, isBusy: false), now: now.wall)
+        if let deferral = why.deferral {
+            item.deferral = .init(reason: deferral.reason.rawValue, until: deferral.until)
+        } else if let hold = blobs.uploader.hold(of: row.id, at: now) {
+            item.deferral = .init(reason: Deferral.Reason.backoff.rawValue, until: hold.until)
+        }
+        return item
+    }
+
+    private func why(_ row: BlobRow) -> WhyAnswer {
+        let now = environment.time.now()
+        let note = SituationNote(engine.situation, batteryPercent: around.power.state.percent.map(Int64.init), now: now.wall)
+        let name = row.links.first?.record ?? RecordName(EntityName(trusted: "blob"), RecordID(trusted: row.id.description))
+        func answer(
+            _ verdict: WhyAnswer.Verdict, _ sentence: String, reason: String? = nil, until: Timestamp? = nil, rule: String? = nil,
+            change: [String] = []
+        ) -> WhyAnswer {
+            WhyAnswer(
+                id: row.id.description, record: name, state: item(row).state, verdict: verdict, reason: reason, until: until,
+                sentence: sentence, rule: rule, wouldChange: change, situation: note)
+        }
+        switch row.state {
+        case .uploaded: return answer(.settled, row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; nobody has compared its digest")
+        case .failed:
+            return answer(
+                .parked, "it was set aside: " + (row.progress.error ?? "the server did not take it"),
+                change: ["on a new link, when the hub is found again, after a day, or with agentctl blobs retry \(row.id)"])
+        case .missing: return answer(.parked, "its bytes are gone: " + (row.progress.error ?? ""), change: ["when somebody adds the same file again"])
+        case .pending, .uploading, .verifying: break
+        }
+        if blobs.uploader.active[row.id] != nil { return answer(.allow, "it is on its way: \(row.progress.offset) of \(row.size) bytes are at the server") }
+        let why = blobs.uploader.explanation(of: row.job, .init(situation: engine.situation, isBusy: false), now: now.wall)
+        if let deferral = why.deferral {
+            return answer(
+                .defer, why.sentence, reason: deferral.reason.rawValue, until: deferral.until, rule: why.rule.rawValue,
+                change: why.reliefs.map(\.sentence))
+        }
+        if let hold = blobs.uploader.hold(of: row.id, at: now) {
+            let cause = hold.why.map { ": " + Printable.text($0) } ?? ""
+            return answer(.defer, "it is tried again later" + cause, reason: Deferral.Reason.backoff.rawValue, until: hold.until)
+        }
+        return answer(.allow, "nothing keeps it back: it goes when those before it have gone", rule: why.rule.rawValue)
+    }
+
+    // MARK: Content
+
+    func sendBlob(_ call: LocalCall, _ id: BlobID) {
+        guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
+        let range = call.exchange.request.header("Range")
+        reader.read { reads, _ throws(StoreError) in
+            try reads.blob(id)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .failure(let error): agent.refuse(call, error)
+                case .success(nil): call.answer(Self.noBlob(id))
+                case .success(let row?):
+                    guard agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
+                    let loop = agent.blobs.thread.loop
+                    loop.execute {
+                        guard row.hasFile, let reader = try? folder.read(row.digest) else {
+                            return call.refuse(LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more"))
+                        }
+                        BlobOutput(call.exchange, reader, on: loop).begin(row, range: range)
+                    }
+                }
+            }
+        }
+    }
+
+    // MARK: Decisions
+
+    func retryBlob(_ call: LocalCall, _ id: BlobID) {
+        reader.read { reads, _ throws(StoreError) in
+            try reads.blob(id)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .failure(let error): agent.refuse(call, error)
+                case .success(let row):
+                    guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
+                    guard row.state == .failed else {
+                        // Nothing to do for those that go on by themselves.
+                        guard row.state == .missing else { return call.answer(agent.item(row).answer()) }
+                        return call.refuse(LocalProblem.validation.problem("the bytes of \(id) are gone; add the file again"))
+                    }
+                    agent.audit("retry", id.description, uid: call.peer.uid)
+                    agent.rearmBlobs(id) { agent, _ in agent.showBlob(call, id) }
+                }
+            }
+        }
+    }
+
+    func removeBlob(_ call: LocalCall, _ id: BlobID) {
+        guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
+        let peer = call.peer
+        store.run { store, now throws(StoreError) in
+            guard let row = try store.reads.blob(id), peer.allows(.operate) || row.app == peer.app else {
+                throw .refused(LocalProblem.notFound.problem("there is no blob \(id)"))
+            }
+            return try store.removeBlob(id, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .failure(let error): agent.refuse(call, error)
+                case .success(let digest):
+                    agent.audit("remove", id.description, uid: peer.uid, ["digest": .string(digest.description)])
+                    agent.feed(blob: .removed(id))
+                    agent.removeFiles([digest], in: folder)
+                    call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", "removed") } })
+                    agent.noteEnqueued(.normal)
+                }
+            }
+        }
+    }
+}
+
+/// Sends a file to a local client, as fast as it takes it.
+private final class BlobOutput: @unchecked Sendable {
+    // Unchecked: used on the files' thread only.
+    private let exchange: HTTPExchange
+    private let reader: any BlobReader
+    private let loop: any EventLoop
+    private var offset: Int64 = 0
+    private var end: Int64 = 0
+
+    init(_ exchange: HTTPExchange, _ reader: any BlobReader, on loop: any EventLoop) {
+        self.exchange = exchange
+        self.reader = reader
+        self.loop = loop
+    }
+
+    func begin(_ row: BlobRow, range: String?) {
+        var headers = [
+            ("Content-Type", row.type), (Tus.reprDigest, row.digest.field), ("Accept-Ranges", "bytes"), ("X-Content-Type-Options", "nosniff"),
+        ]
+        end = reader.size
+        var status = 200
+        if let range {
+            switch Self.part(range, of: reader.size) {
+            case nil: break
+            case .some(nil):
+                return exchange.refuse(HTTPProblem(
+                    status: 416, code: LocalProblem.malformed.rawValue, detail: "the file has \(reader.size) bytes",
+                    headers: [("Content-Range", "bytes */\(reader.size)")]))
+            case .some(let part?):
+                (offset, end, status) = (part.lowerBound, part.upperBound, 206)
+                headers.append(("Content-Range", "bytes \(offset)-\(end - 1)/\(reader.size)"))
+            }
+        }
+        exchange.begin(status: status, headers: headers, length: Int(end - offset))
+        next()
+    }
+
+    private func next() {
+        guard exchange.isOpen else { return exchange.abort() }
+        guard offset < end else { return exchange.end() }
+        guard let bytes = try? reader.read(at: offset, count: Int(min(128 << 10, end - offset))), !bytes.isEmpty else {
+            // Only a cut tells the client that this is not all.
+            return exchange.abort()
+        }
+        offset += Int64(bytes.count)
+        exchange.write(bytes)
+        exchange.whenWritable { [self] in loop.execute { self.next() } }
+    }
+
+    /// One range of bytes (RFC 9110, section 14.1.2).
+    ///
+    /// - Returns: `nil` when it is none that is understood, and all is sent; `.some(nil)` when it lies beyond the file.
+    private static func part(_ text: String, of size: Int64) -> Range<Int64>?? {
+        guard text.hasPrefix("bytes="), !text.contains(",") else { return nil }
+        let sides = text.dropFirst(6).split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard sides.count == 2 else { return nil }
+        if sides[0].isEmpty {
+            guard let count = Tus.count(String(sides[1])) else { return nil }
+            guard count > 0 else { return .some(nil) }
+            return .some(max(0, size - count)..<size)
+        }
+        guard let first = Tus.count(String(sides[0])) else { return nil }
+        guard first < size else { return .some(nil) }
+        if sides[1].isEmpty { return .some(first..<size) }
+        guard let last = Tus.count(String(sides[1])), last >= first else { return nil }
+        return .some(first..<(min(last, size - 1) + 1))
+    }
+}

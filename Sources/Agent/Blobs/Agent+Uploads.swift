@@ -1,0 +1,480 @@
+import LocalAPI
+import Logging
+import NIOCore
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+// Uploads: what the uploader decides is done here, and what came of it goes back.
+extension Agent {
+    func startBlobs() {
+        guard let folder = blobs.folder else { return }
+        let gates = loaded.configuration.blobs.gate == .before
+        let rescued = observed.recovery != nil
+        let requester = Requester(app: AppName(trusted: "agent"), uid: 0)
+        let capacity = loaded.configuration.blobCapacity
+        store.run { store, _ throws(StoreError) in
+            store.gatesBlobs = gates
+            return try store.reads.keptDigests()
+        } completion: { [self] result in
+            // Without knowing the rows nothing can be swept; the store has told why.
+            guard case .success(let known) = result else { return }
+            assumeIsolated { agent in
+                let startedAt = agent.environment.time.now().wall
+                agent.blobs.thread.run { [self] in
+                    let found = Self.sweep(folder, known: known, before: startedAt, adopts: rescued)
+                    executor.loop.execute {
+                        self.assumeIsolated { $0.swept(found, by: requester, capacity) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a crash left behind: files on their way are of no use; whole ones without a row are, if the rows were lost.
+    private static func sweep(
+        _ folder: any BlobFolder, known: Set<BlobDigest>, before: Timestamp, adopts: Bool
+    ) -> (orphans: [(BlobDigest, Int64)], lost: Set<BlobDigest>) {
+        for file in (try? folder.incoming()) ?? [] where file.changedAt <= before { folder.discard(incoming: file.name) }
+        let kept = Set((try? folder.kept()) ?? [])
+        var orphans: [(BlobDigest, Int64)] = []
+        for digest in kept.subtracting(known) {
+            if adopts, let size = folder.size(of: digest) { orphans.append((digest, size)) } else { try? folder.remove(digest) }
+        }
+        return (orphans, known.subtracting(kept))
+    }
+
+    private func swept(
+        _ found: (orphans: [(BlobDigest, Int64)], lost: Set<BlobDigest>), by requester: Requester, _ capacity: BlobCapacity
+    ) {
+        guard !hasStopped else { return }
+        blobs.isSwept = true
+        store.run { store, now throws(StoreError) in
+            // Photos of a database that was damaged are evidence all the same.
+            for (digest, size) in found.orphans {
+                _ = try store.addBlob(
+                    digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
+                    capacity: BlobCapacity(), at: now)
+            }
+            for digest in found.lost {
+                guard let row = try store.reads.blob(digest), row.state != .uploaded else { continue }
+                let note = EventPayload.blob(row.id, state: .missing, offset: row.progress.offset, size: row.size)
+                try store.loseBlob(row.id, why: "its bytes are gone from the disk", note: String(decoding: note, as: UTF8.self), at: now)
+            }
+            return try store.reads.blobCounts()
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                if case .success(let counts) = result {
+                    agent.blobs.hasParked = counts.failed > 0
+                    if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
+                }
+                agent.loadBlobs(BlobUploader.window)
+            }
+        }
+    }
+
+    func stopBlobs() {
+        blobs.wake?.cancel()
+        for (_, task) in blobs.calls { task.cancel() }
+        blobs.calls = [:]
+        blobs.thread.stop(on: executor)
+    }
+
+    private func loadBlobs(_ limit: Int) {
+        reader.read { reads, _ throws(StoreError) in
+            try reads.waitingBlobs(limit: limit)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .success(let jobs) = result else { return }
+                if !jobs.isEmpty { agent.blobs.isInUse = true }
+                agent.feed(blob: .loaded(jobs))
+            }
+        }
+    }
+
+    // MARK: Events in, effects out
+
+    private var blobTerms: BlobUploader.Terms {
+        BlobUploader.Terms(situation: engine.situation, isBusy: engine.cycle != nil)
+    }
+
+    /// Called after everything that may have changed what files may do.
+    func noteBlobTerms() {
+        guard blobs.folder != nil, hasBegun else { return }
+        // Contact is followed also while no file waits: the first one after a quiet hour is not the first after a gap.
+        if !blobs.isInUse, let told = blobs.told, told.situation.reachability == engine.reachability { return }
+        let terms = blobTerms
+        guard terms != blobs.told else { return }
+        let isBack = terms.situation.reachability == .online && blobs.told?.situation.reachability != .online
+        if isBack { rearmBlobs() }
+        feed(blob: .changed)
+    }
+
+    func feed(blob event: BlobUploader.Event) {
+        guard !hasStopped, blobs.folder != nil else { return }
+        let terms = blobTerms
+        blobs.told = terms
+        perform(blobs.uploader.handle(event, terms, at: environment.time.now()))
+    }
+
+    private func perform(_ effects: [BlobUploader.Effect]) {
+        for effect in effects {
+            switch effect {
+            case .send(let call): send(call)
+            case .cancel(let id): blobs.calls.removeValue(forKey: id)?.cancel()
+            case .save(let id, let progress): save(id, progress)
+            case .end(let id, let ending): end(id, ending)
+            case .load(let limit): loadBlobs(limit)
+            case .wake(let at):
+                blobs.wake?.cancel()
+                blobs.wake = executor.schedule(after: delay(until: at)) { [weak self] in
+                    self?.assumeIsolated { $0.feed(blob: .timer) }
+                }
+            case .report(let report): note(report)
+            }
+        }
+    }
+
+    private func note(_ report: BlobUploader.Report) {
+        switch report {
+        case .began(let id): log.info("upload", metadata: ["blob": "\(id)", "state": "uploading"])
+        case .progressed(let id, let offset, let size):
+            log.debug("upload", metadata: ["blob": "\(id)", "offset": "\(offset)", "size": "\(size)"])
+        case .waits(let id, let why): log.info("upload waits", metadata: ["blob": "\(id)", "why": "\(Printable.text(why))"])
+        case .ended(let id, .uploaded(let isVerified, _)):
+            log.info("upload", metadata: ["blob": "\(id)", "state": "uploaded", "verified": "\(isVerified)"])
+        case .ended(let id, .failed(let code, let why, _)):
+            log.warning("upload", metadata: ["blob": "\(id)", "state": "failed", "code": "\(code)", "why": "\(Printable.text(why))"])
+        case .ended(let id, .missing(let why)):
+            log.error("upload", metadata: ["blob": "\(id)", "state": "missing", "why": "\(Printable.text(why))"])
+        }
+    }
+
+    private func save(_ id: BlobID, _ progress: UploadProgress) {
+        let now = environment.time.now().instant
+        var json: String?
+        if blobs.toldAt[id].map({ $0.duration(to: now) >= .seconds(1) }) ?? true {
+            blobs.toldAt[id] = now
+            if blobs.toldAt.count > 1_000 { blobs.toldAt = [id: now] }
+            let size = blobs.uploader.size(of: id) ?? progress.offset
+            json = String(decoding: EventPayload.blob(id, state: .uploading, offset: progress.offset, size: size), as: UTF8.self)
+        }
+        let note = json
+        store.run { store, now throws(StoreError) in
+            try store.saveUpload(id, progress, note: note, at: now)
+        } completion: { [self] _ in
+            if note != nil { assumeIsolated { $0.events.poke() } }
+        }
+    }
+
+    private func end(_ id: BlobID, _ ending: BlobUploader.Ending) {
+        blobs.toldAt[id] = nil
+        let size = blobs.uploader.size(of: id) ?? 0
+        @Sendable func note(_ state: BlobState, _ offset: Int64, _ detail: String? = nil) -> String {
+            String(decoding: EventPayload.blob(id, state: state, offset: offset, size: size, detail: detail), as: UTF8.self)
+        }
+        switch ending {
+        case .uploaded(let isVerified, let url):
+            let remote = loaded.configuration.blobs.uploadURL == nil ? nil : url
+            let (capacity, json) = (loaded.configuration.blobCapacity, note(.uploaded, size))
+            store.run { store, now throws(StoreError) in
+                try store.endUpload(id, isVerified: isVerified, remoteURL: remote, capacity: capacity, note: json, at: now)
+            } completion: { [self] result in
+                assumeIsolated { agent in
+                    agent.events.poke()
+                    // What waited for the file may go, and what shows it may have been written anew.
+                    agent.noteEnqueued(.normal)
+                    if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
+                }
+            }
+        case .failed(let code, let why, let progress):
+            blobs.hasParked = true
+            let json = note(.failed, progress.offset, why)
+            guard code == "digest-mismatch" else { return park(id, code, why, progress, json) }
+            // Perhaps it is our own copy that is not what it was.
+            compareOwnCopy(id) { agent, isWhole in
+                if isWhole { return agent.park(id, code, why, progress, json) }
+                let reason = "its bytes on this device are not what they were"
+                agent.lose(id, why: reason, note: note(.missing, progress.offset, reason))
+            }
+        case .missing(let why): lose(id, why: why, note: note(.missing, 0, why))
+        }
+    }
+
+    private func park(_ id: BlobID, _ code: String, _ why: String, _ progress: UploadProgress, _ json: String) {
+        let problem = Problem(code, status: 502, detail: Printable.text(why, max: 300))
+        store.run { store, now throws(StoreError) in
+            try store.parkUpload(id, problem, progress, note: json, at: now)
+        } completion: { [self] _ in
+            assumeIsolated { $0.events.poke() }
+        }
+    }
+
+    private func lose(_ id: BlobID, why: String, note json: String) {
+        raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
+        store.run { store, now throws(StoreError) in
+            try store.loseBlob(id, why: why, note: json, at: now)
+        } completion: { [self] _ in
+            assumeIsolated { $0.events.poke() }
+        }
+    }
+
+    private func compareOwnCopy(_ id: BlobID, then: @escaping @Sendable (isolated Agent, Bool) -> Void) {
+        guard let folder = blobs.folder else { return }
+        let hash = environment.hash
+        reader.read { reads, _ throws(StoreError) in
+            try reads.blob(id)?.digest
+        } completion: { [self] result in
+            guard case .success(let digest?) = result else { return }
+            assumeIsolated { agent in
+                agent.blobs.thread.run { [self] in
+                    let isWhole = Self.digest(of: digest, in: folder, hash()) == digest
+                    executor.loop.execute { self.assumeIsolated { then($0, isWhole) } }
+                }
+            }
+        }
+    }
+
+    private static func digest(of name: BlobDigest, in folder: any BlobFolder, _ hash: any RunningDigest) -> BlobDigest? {
+        guard let reader = try? folder.read(name) else { return nil }
+        var offset: Int64 = 0
+        while offset < reader.size {
+            guard let bytes = try? reader.read(at: offset, count: 256 << 10), !bytes.isEmpty else { return nil }
+            hash.update(bytes)
+            offset += Int64(bytes.count)
+        }
+        return hash.blobDigest
+    }
+
+    // MARK: One request
+
+    private func send(_ call: BlobUploader.Call) {
+        guard let folder = blobs.folder else { return }
+        let needsBytes: Bool =
+            switch call.request {
+            case .send: true
+            case .create(let count): count != nil
+            case .lookUp, .ask, .verify, .destroy: false
+            }
+        guard needsBytes else { return send(call, nil) }
+        blobs.thread.run { [self] in
+            let opened: Result<any BlobReader, BlobError>
+            do throws(BlobError) {
+                let reader = try folder.read(call.job.digest)
+                guard reader.size == call.job.size else {
+                    throw BlobError(.damaged, doing: "read the blob", detail: "it has \(reader.size) bytes, not \(call.job.size)")
+                }
+                opened = .success(reader)
+            } catch {
+                opened = .failure(error)
+            }
+            executor.loop.execute {
+                self.assumeIsolated { agent in
+                    switch opened {
+                    case .success(let reader): agent.send(call, reader)
+                    case .failure(let error): agent.feed(blob: .lost(call.id, why: error.description))
+                    }
+                }
+            }
+        }
+    }
+
+    private func send(_ call: BlobUploader.Call, _ reader: (any BlobReader)?) {
+        guard !hasStopped, blobs.uploader.isAwaiting(call.id) else { return }
+        let uplink = around.connectivity.uplink
+        let request: HTTPRequest
+        do throws(TransportError) {
+            request = try self.request(call, reader, over: uplink)
+        } catch {
+            return feed(blob: .answered(call.id, .failure(error), took: .zero))
+        }
+        let (transport, began, hash) = (environment.transport, environment.time.now().instant, environment.hash)
+        let fetches = call.request == .verify && blobs.uploader.settings.server.verify == .download
+        blobs.calls[call.id] = Task(executorPreference: executor) { [weak self] in
+            guard fetches else {
+                let result = await transport.answer(to: request)
+                await self?.answered(call, result, began: began, over: uplink)
+                return
+            }
+            let fetched = FetchedDigest(hash())
+            let result: Result<HTTPResponse, TransportError>
+            do throws(TransportError) {
+                result = .success(try await transport.stream(request, onHead: { _, _ in }, onBody: { fetched.take($0) }))
+            } catch {
+                result = .failure(error)
+            }
+            await self?.fetched(call, result, fetched.digest, over: uplink)
+        }
+    }
+
+    private func answered(
+        _ call: BlobUploader.Call, _ result: Result<HTTPResponse, TransportError>, began: Instant, over uplink: Uplink?
+    ) {
+        guard blobs.calls.removeValue(forKey: call.id) != nil else { return count(result.traffic, for: .blobs, over: uplink) }
+        count(result.traffic, for: .blobs, over: uplink)
+        feed(blob: .answered(call.id, result, took: began.duration(to: environment.time.now().instant)))
+    }
+
+    private func fetched(
+        _ call: BlobUploader.Call, _ result: Result<HTTPResponse, TransportError>, _ digest: BlobDigest, over uplink: Uplink?
+    ) {
+        count(result.traffic, for: .blobs, over: uplink)
+        guard blobs.calls.removeValue(forKey: call.id) != nil else { return }
+        switch result {
+        case .success(let response): feed(blob: .downloaded(call.id, .success(response.status == 200 ? digest : nil)))
+        case .failure(let error): feed(blob: .downloaded(call.id, .failure(error)))
+        }
+    }
+
+    private func request(
+        _ call: BlobUploader.Call, _ reader: (any BlobReader)?, over uplink: Uplink?
+    ) throws(TransportError) -> HTTPRequest {
+        let server = blobs.uploader.settings.server
+        let (job, url) = (call.job, call.job.progress.url ?? server.files)
+        func plain(_ method: HTTPRequest.Method, _ url: String) throws(TransportError) -> HTTPRequest {
+            guard server.blobs == nil else { return try hub.fileRequest(method, url, replica: engine.replica, over: uplink) }
+            return hub.foreignFileRequest(method, url, over: uplink)
+        }
+        var request: HTTPRequest
+        switch call.request {
+        case .lookUp: request = try plain(.head, (server.blobs ?? server.files) + job.digest.hex)
+        case .ask: request = try plain(.head, url)
+        case .destroy: request = try plain(.delete, url)
+        case .verify: request = try plain(server.verify == .download ? .get : .head, url)
+        case .create(let count):
+            request = try plain(.post, server.files)
+            request.headers[Tus.length] = String(job.size)
+            request.headers[Tus.metadata] = Tus.metadata(metadata(of: job))
+            if let count { attach(reader, at: 0, count, to: &request) }
+        case .send(let offset, let count):
+            request = try plain(.patch, url)
+            request.headers[Tus.offset] = String(offset)
+            attach(reader, at: offset, count, to: &request)
+        }
+        if call.request != .lookUp { request.headers[Tus.resumable] = Tus.version }
+        request.bytesPerSecond = call.bytesPerSecond
+        // A server hashes what it has before it answers about the last piece.
+        request.deadlines.firstByte = .seconds(60)
+        request.deadlines.total = .seconds(1_800)
+        request.maxResponseBytes = call.request == .verify ? .max : 64 << 10
+        return request
+    }
+
+    /// Some servers ask for a name and a type and take nothing without them (PROTOCOL H1).
+    private func metadata(of job: UploadJob) -> [(String, String)] {
+        var pairs = [
+            ("filename", job.filename.isEmpty ? job.id.description : job.filename), ("filetype", job.type), ("sha256", job.digest.hex),
+        ]
+        if let link = job.link {
+            pairs += [("entity", link.record.entity.text), ("record", link.record.id.text), ("field", link.field)]
+        }
+        return pairs
+    }
+
+    private func attach(_ reader: (any BlobReader)?, at offset: Int64, _ count: Int, to request: inout HTTPRequest) {
+        request.headers["Content-Type"] = Tus.contentType
+        guard let reader, count > 0 else { return }
+        let source = PieceSource(reader, at: offset, count)
+        request.body = .sized(count) { source.next(upTo: $0) }
+    }
+
+    // MARK: Again, and away
+
+    /// The world is another one than when they failed.
+    func rearmBlobs(_ id: BlobID? = nil, isDueOnly: Bool = false, then: (@Sendable (isolated Agent, Bool) -> Void)? = nil) {
+        guard blobs.folder != nil, blobs.hasParked || id != nil else { return }
+        if id == nil, !isDueOnly { blobs.hasParked = false }
+        store.run { store, now throws(StoreError) in
+            try store.rearmBlobs(id, isDueOnly: isDueOnly, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                let jobs = (try? result.get()) ?? []  // parked ones stay so, and are shown
+                for job in jobs { agent.feed(blob: .added(job)) }
+                if !jobs.isEmpty { agent.blobs.isInUse = true }
+                then?(agent, !jobs.isEmpty)
+            }
+        }
+    }
+
+    /// Once in ten minutes: what was parked a day ago is tried again, and what need not be kept any longer goes.
+    func tidyBlobs() {
+        guard let folder = blobs.folder, !hasStopped else { return }
+        let now = environment.time.now().instant
+        if let last = blobs.tidiedAt, last.duration(to: now) < .seconds(600) { return }
+        blobs.tidiedAt = now
+        rearmBlobs(isDueOnly: true)
+        let minFree = Int64(loaded.configuration.store.minFreeBytes)
+        let isShort = environment.freeBytes().map { $0 < 2 * minFree } ?? false
+        store.run { store, now throws(StoreError) in
+            try store.pruneBlobs(isShort: isShort, at: now)
+        } completion: { [self] result in
+            guard case .success(let old) = result, !old.isEmpty else { return }
+            assumeIsolated { $0.removeFiles(old, in: folder) }
+        }
+    }
+
+    /// Their rows say that they are not here any more.
+    func removeFiles(_ digests: [BlobDigest], in folder: any BlobFolder) {
+        let going = digests.filter { blobs.arriving[$0] == nil }
+        blobs.thread.run { for digest in going { try? folder.remove(digest) } }
+    }
+
+    // MARK: Status
+
+    func blobStatus(_ view: StoreView, _ now: Moment) -> StatusDocument.Blobs? {
+        guard blobs.folder != nil else { return nil }
+        var status = StatusDocument.Blobs(
+            pending: view.blobs.pending, uploading: Int64(blobs.uploader.active.count), failed: view.blobs.failed,
+            missing: view.blobs.missing, uploaded: view.blobs.uploaded, bytesPending: view.blobs.pendingBytes,
+            bytesKept: view.blobs.keptBytes)
+        guard let next = view.nextBlob else { return status }
+        let why = blobs.uploader.explanation(of: next, blobTerms, now: now.wall)
+        if let deferral = why.deferral {
+            status.reason = deferral.reason.rawValue
+            status.until = deferral.until
+            status.event = why.reliefs.first { $0.isEvent }?.sentence
+        } else if let hold = blobs.uploader.hold(of: next.id, at: now) {
+            status.reason = Deferral.Reason.backoff.rawValue
+            status.until = hold.until
+        }
+        return status
+    }
+}
+
+/// Gives the bytes of one piece to the transport's thread.
+private final class PieceSource: @unchecked Sendable {
+    // Unchecked: the transport calls it from one thread at a time.
+    private let reader: any BlobReader
+    private var offset: Int64
+    private var left: Int
+
+    init(_ reader: any BlobReader, at offset: Int64, _ count: Int) {
+        self.reader = reader
+        self.offset = offset
+        left = count
+    }
+
+    func next(upTo count: Int) -> [UInt8]? {
+        guard left > 0 else { return nil }
+        // A file that cannot be read breaks the request; the next one finds out why.
+        guard let bytes = try? reader.read(at: offset, count: min(count, left)), !bytes.isEmpty else { return nil }
+        offset += Int64(bytes.count)
+        left -= bytes.count
+        return bytes
+    }
+}
+
+/// Hashes what comes back.
+private final class FetchedDigest: @unchecked Sendable {
+    // Unchecked: filled on the transport's thread, read after the transfer.
+    private let hash: any RunningDigest
+
+    init(_ hash: any RunningDigest) { self.hash = hash }
+
+    func take(_ bytes: [UInt8]) -> Bool {
+        hash.update(bytes)
+        return true
+    }
+
+    var digest: BlobDigest { hash.blobDigest }
+}

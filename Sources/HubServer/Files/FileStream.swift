@@ -1,0 +1,80 @@
+import NIOCore
+import SyncCore
+import SyncHTTP
+
+/// Carries the bytes of one request to the disk, piece by piece: the socket's loop reads, the files' loop writes, and the next
+/// piece is read when the one before is written. So a body of any size costs one piece of memory, and a slow disk slows the
+/// client down.
+final class FileIntake: @unchecked Sendable {
+    // Unchecked: `sum` belongs to the files' loop; everything else is constant.
+    private let exchange: HTTPExchange
+    private let grant: UploadGrant
+    private let uploads: HubUploads
+    private let loop: any EventLoop
+    private let done: @Sendable (UploadEnd) -> Void
+    private var sum: SHA256?
+    private var unsaved: Int64 = 0
+
+    /// - Parameter done: Called on the files' loop, once.
+    init(
+        _ exchange: HTTPExchange, _ grant: UploadGrant, _ uploads: HubUploads, on loop: any EventLoop,
+        done: @escaping @Sendable (UploadEnd) -> Void
+    ) {
+        self.exchange = exchange
+        self.grant = grant
+        self.uploads = uploads
+        self.loop = loop
+        self.done = done
+        sum = grant.checksum.map { _ in SHA256() }
+    }
+
+    func begin() {
+        exchange.readBody { [self] part in loop.execute { self.take(part) } }
+    }
+
+    private func take(_ part: HTTPExchange.BodyPart) {
+        switch part {
+        case .bytes(let bytes):
+            if let end = UploadBody.append(bytes, grant, &sum, uploads) { return done(end) }
+            begin()
+        case .end: done(UploadBody.finish(grant, sum, uploads))
+        // What came before the cut counts, unless only a checksum of the whole piece could tell that it is right.
+        case .failed:
+            if grant.checksum != nil { uploads.undo(grant) }
+            done(UploadBody.finish(grant, nil, uploads, isCut: true))
+        }
+    }
+}
+
+/// Sends a file that the hub has: read on the files' loop, as fast as the client takes it.
+final class FileOutput: @unchecked Sendable {
+    // Unchecked: `offset` belongs to the files' loop.
+    private let exchange: HTTPExchange
+    private let reader: any BlobReader
+    private let loop: any EventLoop
+    private var offset: Int64 = 0
+
+    init(_ exchange: HTTPExchange, _ reader: any BlobReader, on loop: any EventLoop) {
+        self.exchange = exchange
+        self.reader = reader
+        self.loop = loop
+    }
+
+    func begin(_ response: HubResponse) {
+        exchange.begin(
+            status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, length: Int(reader.size))
+        loop.execute { self.next() }
+    }
+
+    private func next() {
+        guard exchange.isOpen else { return exchange.abort() }
+        guard offset < reader.size else { return exchange.end() }
+        guard let bytes = try? reader.read(at: offset, count: 128 << 10), !bytes.isEmpty else {
+            // Only a cut tells the client that this is not all.
+            return exchange.abort()
+        }
+        offset += Int64(bytes.count)
+        exchange.write(bytes)
+        exchange.whenWritable { [self] in loop.execute { self.next() } }
+    }
+}

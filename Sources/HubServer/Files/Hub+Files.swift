@@ -1,0 +1,347 @@
+package import SyncCore
+
+// tus 1.0.0 with creation, creation-with-upload, expiration, termination and checksum (PROTOCOL H1), and what the hub has by
+// its digest. A request that brings bytes comes here twice: before them, for leave to write, and after them, with what became
+// of them. Called with its body at hand, all happens at once.
+extension Hub {
+    func files(
+        _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        guard let uploads = settings.uploads else { throw HubRefusal(Hub.notFound) }
+        if endpoint == .blob { return try blob(request, caller, uploads) }
+        var response: HubResponse
+        do throws(HubRefusal) {
+            if request.method != "OPTIONS", let version = request.headers[Tus.resumable], version != Tus.version {
+                var refusal = HubResponse(Problem("unsupported-tus-version", status: 412, detail: "this hub speaks tus \(Tus.version)"))
+                refusal.headers["Tus-Version"] = Tus.version
+                throw HubRefusal(refusal)
+            }
+            response = try tus(endpoint, request, caller, uploads, at: now)
+        } catch {
+            response = try querying { () throws(DatabaseError) in try error.answer() }
+        }
+        response.headers[Tus.resumable] = Tus.version
+        return response
+    }
+
+    private func tus(
+        _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        if case .end(let grant, let end)? = request.fileStep { return try ended(grant, end, uploads, at: now) }
+        switch (endpoint, request.method) {
+        case (.files, "OPTIONS"):
+            return HubResponse(
+                status: 204,
+                headers: [
+                    "Tus-Version": Tus.version, "Tus-Extension": Tus.extensions.joined(separator: ","),
+                    "Tus-Max-Size": String(uploads.limits.fileBytes), "Tus-Checksum-Algorithm": "sha256",
+                ])
+        case (.files, _): return try write(try create(request, caller, uploads, at: now), request, uploads, at: now)
+        default: break
+        }
+        guard let row = try own(request, caller) else { throw HubRefusal(Hub.noUpload) }
+        guard row.expiresAt > now else {
+            try drop(row, uploads)
+            throw HubRefusal(Problem("upload-expired", status: 410, detail: "nobody went on with this upload in time"))
+        }
+        switch request.method {
+        case "HEAD": return try show(row, uploads, at: now)
+        case "DELETE":
+            try drop(row, uploads)
+            return HubResponse(status: 204)
+        default: return try write(try proceed(row, request, uploads, at: now), request, uploads, at: now)
+        }
+    }
+
+    // MARK: Creation
+
+    private func create(
+        _ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        guard let length = Tus.count(request.headers[Tus.length]) else {
+            throw Hub.malformed("Upload-Length is missing or no number: this hub wants to know it beforehand")
+        }
+        guard length <= uploads.limits.fileBytes else {
+            throw HubRefusal(Problem("too-large", status: 413, detail: "a file may have \(uploads.limits.fileBytes) bytes"))
+        }
+        let text = request.headers[Tus.metadata] ?? ""
+        guard let metadata = Tus.metadata(text) else { throw Hub.malformed("Upload-Metadata does not read") }
+        var expected: BlobDigest?
+        if let said = metadata["sha256"] {
+            expected = BlobDigest(hex: said)
+            guard expected != nil else { throw Hub.malformed("sha256 in Upload-Metadata is not 64 hexadecimal digits") }
+        }
+        let used = try querying { () throws(DatabaseError) in try store.filesUsed(by: caller.device) }
+        guard used.open < uploads.limits.deviceUploads, used.bytes.saturatingAdd(length) <= uploads.limits.deviceBytes else {
+            throw HubRefusal(
+                Problem("quota", status: 507, detail: "the files of this device use what it may have (\(used.bytes) bytes)", retryAfter: 3_600))
+        }
+        if let free = uploads.folder.freeBytes(), free - length < uploads.limits.freeBytes {
+            throw HubRefusal(Problem("disk-full", status: 507, detail: "the hub has \(free) bytes free", retryAfter: 600))
+        }
+        var link: BlobLink?
+        if let entity = metadata["entity"].flatMap({ EntityName($0) }), let id = metadata["record"].flatMap({ RecordID($0) }),
+            let field = metadata["field"], field.utf8.count <= 256
+        {
+            link = BlobLink(RecordName(entity, id), field: field)
+        }
+        let type = metadata["filetype"] ?? metadata["type"] ?? "application/octet-stream"
+        let row = HubStore.UploadRow(
+            id: drawUploadID(), device: caller.device, length: length, offset: 0, expected: expected,
+            type: String(Printable.text(type, max: 100)), metadata: text, link: link,
+            expiresAt: now.advanced(by: uploads.limits.expiry))
+        try querying { () throws(DatabaseError) in
+            try store.touch(caller.device, replica: caller.replica, at: now)
+            try store.insert(row, at: now)
+        }
+        var grant = UploadGrant(
+            id: row.id, token: uploads.grant(row.id, at: 0), offset: 0, length: length, digest: expected,
+            checksum: try checksum(request))
+        grant.isCreation = true
+        // Without bytes there is nothing to wait for; of an empty file that is all.
+        let hasBody = request.headers["Content-Type"] == Tus.contentType
+        if !hasBody, length > 0 { return created(row, uploads) }
+        var response = created(row, uploads)
+        response.grant = grant
+        return response
+    }
+
+    private func created(_ row: HubStore.UploadRow, _ uploads: HubUploads) -> HubResponse {
+        HubResponse(
+            status: 201,
+            headers: [
+                "Location": "/v1/files/\(row.id)", Tus.offset: String(row.offset), Tus.expires: HTTPDate.text(row.expiresAt),
+            ])
+    }
+
+    // MARK: An upload
+
+    /// An upload of another device is none.
+    private func own(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubStore.UploadRow? {
+        let id = String(request.path.dropFirst(Endpoint.filePrefix.utf8.count))
+        let row = try querying { () throws(DatabaseError) in try store.upload(id) }
+        return row?.device == caller.device ? row : nil
+    }
+
+    private func show(_ row: HubStore.UploadRow, _ uploads: HubUploads, at now: Timestamp) throws(HubRefusal) -> HubResponse {
+        var response = HubResponse(
+            status: 200, headers: [Tus.length: String(row.length), "Cache-Control": "no-store", Tus.expires: HTTPDate.text(row.expiresAt)])
+        if !row.metadata.isEmpty { response.headers[Tus.metadata] = row.metadata }
+        if let digest = row.digest {
+            response.headers[Tus.offset] = String(row.length)
+            response.headers[Tus.reprDigest] = digest.field
+            return response
+        }
+        let offset = try settle(row, uploads, at: now)
+        response.headers[Tus.offset] = String(offset)
+        return response
+    }
+
+    /// Ends whoever writes to it, and remembers what is on disk.
+    private func settle(_ row: HubStore.UploadRow, _ uploads: HubUploads, at now: Timestamp) throws(HubRefusal) -> Int64 {
+        let offset: Int64
+        do throws(BlobError) {
+            offset = try uploads.fence(row.id, at: row.offset)
+        } catch {
+            throw refusal(error)
+        }
+        if offset != row.offset {
+            try querying { () throws(DatabaseError) in
+                try store.advanceUpload(row.id, to: offset, expiresAt: now.advanced(by: uploads.limits.expiry))
+            }
+        }
+        return offset
+    }
+
+    private func proceed(
+        _ row: HubStore.UploadRow, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        guard request.headers["Content-Type"] == Tus.contentType else {
+            throw HubRefusal(Problem("media-type", status: 415, detail: "a piece of a file is \(Tus.contentType)"))
+        }
+        guard let said = Tus.count(request.headers[Tus.offset]) else { throw Hub.malformed("Upload-Offset is missing or no number") }
+        let sum = try checksum(request)
+        let offset = row.digest == nil ? try settle(row, uploads, at: now) : row.length
+        guard said == offset else {
+            var response = HubResponse(Problem("offset-conflict", status: 409, detail: "the upload has \(offset) bytes, not \(said)"))
+            response.headers[Tus.offset] = String(offset)
+            throw HubRefusal(response)
+        }
+        guard row.digest == nil else {
+            return HubResponse(status: 204, headers: [Tus.offset: String(offset), Tus.reprDigest: row.digest?.field ?? ""])
+        }
+        var response = HubResponse(status: 204)
+        response.grant = UploadGrant(
+            id: row.id, token: uploads.grant(row.id, at: offset), offset: offset, length: row.length, digest: row.expected,
+            checksum: sum)
+        return response
+    }
+
+    private func checksum(_ request: HubRequest) throws(HubRefusal) -> UploadGrant.Checksum? {
+        guard let text = request.headers[Tus.checksum] else { return nil }
+        guard let sum = Tus.checksum(text) else { throw Hub.malformed("Upload-Checksum does not read") }
+        guard sum.algorithm == "sha256" else { throw Hub.malformed("this hub checks sha256 only") }
+        return UploadGrant.Checksum(algorithm: sum.algorithm, bytes: sum.bytes)
+    }
+
+    private func drop(_ row: HubStore.UploadRow, _ uploads: HubUploads) throws(HubRefusal) {
+        try querying { () throws(DatabaseError) in try store.deleteUpload(row.id) }
+        guard row.digest == nil else { return }
+        uploads.forget(row.id)
+        uploads.folder.discard(incoming: row.id)
+    }
+
+    // MARK: Bytes
+
+    /// Writes the bytes that came with the request, where they did; otherwise the answer carries the leave to write them.
+    private func write(
+        _ response: HubResponse, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        guard let grant = response.grant, request.fileStep == nil else { return response }
+        let end = UploadBody.write(request.body, grant, uploads)
+        return try ended(grant, end, uploads, at: now)
+    }
+
+    /// The bytes of a request are on disk, as far as they came.
+    private func ended(
+        _ grant: UploadGrant, _ end: UploadEnd, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
+        guard let row = try querying({ () throws(DatabaseError) in try store.upload(grant.id) }) else { throw HubRefusal(Hub.noUpload) }
+        let expires = now.advanced(by: uploads.limits.expiry)
+        if end.isWrong {
+            try querying { () throws(DatabaseError) in try store.deleteUpload(row.id) }
+            let found = end.digest?.description ?? ""
+            throw HubRefusal(
+                Problem("digest-mismatch", status: 422, detail: "what arrived is \(found), not \(row.expected?.description ?? "")"))
+        }
+        if let refusal = end.refusal {
+            // What the database says stays true, but for a file that has less.
+            if end.isLost {
+                try querying { () throws(DatabaseError) in try store.advanceUpload(row.id, to: 0, expiresAt: expires) }
+                uploads.forget(row.id)
+            }
+            throw HubRefusal(refusal)
+        }
+        try querying { () throws(DatabaseError) in
+            if let digest = end.digest {
+                try store.complete(row, digest, at: now)
+                try flip(digest, also: row.link, at: now)
+            } else {
+                try store.advanceUpload(row.id, to: end.offset, expiresAt: expires)
+            }
+        }
+        var response = grant.isCreation ? created(row, uploads) : HubResponse(status: 204)
+        response.headers[Tus.offset] = String(end.offset)
+        response.headers[Tus.expires] = HTTPDate.text(expires)
+        if let digest = end.digest { response.headers[Tus.reprDigest] = digest.field }
+        return response
+    }
+
+    // MARK: By digest
+
+    /// A device is told of its own files only: a digest must not be a key to the content of others.
+    private func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {
+        let name = request.path.dropFirst(Endpoint.blobPrefix.utf8.count)
+        guard let digest = BlobDigest(hex: String(name)) ?? BlobDigest(String(name)),
+            let found = try querying({ () throws(DatabaseError) in try store.blob(digest, of: caller.device) }),
+            uploads.folder.size(of: digest) == found.size
+        else { throw HubRefusal(Problem("not-found", status: 404, detail: "this device has brought no such file")) }
+        var response = HubResponse(status: 200, headers: ["Content-Type": found.type, Tus.reprDigest: digest.field])
+        // What a browser would do with it is not ours to say.
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        if request.method == "GET" { response.file = digest }
+        return response
+    }
+
+    // MARK: Housekeeping
+
+    /// Drops what nobody went on with, and what a crash left behind.
+    package func tidyFiles(at now: Timestamp) throws(HubError) {
+        guard let uploads = settings.uploads else { return }
+        try transact { () throws(DatabaseError) in
+            for id in try store.expiredUploads(before: now, limit: 1_000) {
+                try store.deleteUpload(id)
+                uploads.forget(id)
+                uploads.folder.discard(incoming: id)
+            }
+        }
+        // An hour: whoever makes a file makes its row at once.
+        guard let files = try? uploads.folder.incoming() else { return }  // the next day looks again
+        for file in files where file.changedAt < now.advanced(by: .seconds(-3_600)) {
+            let isKnown = (try? store.hasUpload(file.name)) ?? true  // a database that fails is no reason to delete
+            if !isKnown { uploads.folder.discard(incoming: file.name) }
+        }
+    }
+
+    private func refusal(_ error: BlobError) -> HubRefusal {
+        HubRefusal(UploadBody.problem(error))
+    }
+
+    private static func malformed(_ detail: String) -> HubRefusal {
+        HubRefusal(Problem("malformed", status: 400, detail: detail))
+    }
+
+    private static let noUpload = Problem("not-found", status: 404, detail: "there is no such upload of this device")
+}
+
+/// The body of one request on its way to the disk.
+enum UploadBody {
+    static func write(_ bytes: [UInt8], _ grant: UploadGrant, _ uploads: HubUploads) -> UploadEnd {
+        var sum = grant.checksum.map { _ in SHA256() }
+        if let failed = append(bytes, grant, &sum, uploads) { return failed }
+        return finish(grant, sum, uploads)
+    }
+
+    /// - Returns: How the request ends, if it ends here.
+    static func append(_ bytes: [UInt8], _ grant: UploadGrant, _ sum: inout SHA256?, _ uploads: HubUploads) -> UploadEnd? {
+        guard !bytes.isEmpty else { return nil }
+        sum?.update(bytes)
+        switch uploads.append(bytes, to: grant) {
+        case .success(let offset) where offset > grant.length:
+            // A client that goes beyond what it announced: nothing of the request counts.
+            uploads.undo(grant)
+            return UploadEnd(
+                offset: grant.offset,
+                refusal: Problem("too-large", status: 413, detail: "the upload was announced with \(grant.length) bytes"))
+        case .success: return nil
+        case .failure(let why): return end(why, grant)
+        }
+    }
+
+    /// - Parameter isCut: The client left in the middle: what came is kept.
+    static func finish(_ grant: UploadGrant, _ sum: SHA256?, _ uploads: HubUploads, isCut: Bool = false) -> UploadEnd {
+        if let expected = grant.checksum, var sum, !isCut {
+            guard sum.finish() == expected.bytes else {
+                uploads.undo(grant)
+                return UploadEnd(
+                    offset: grant.offset,
+                    refusal: Problem("checksum-mismatch", status: 460, detail: "the piece is not what its checksum says"))
+            }
+        }
+        switch uploads.finish(grant) {
+        case .success(let end): return end
+        case .failure(let why): return end(why, grant)
+        }
+    }
+
+    private static func end(_ why: HubUploads.Written, _ grant: UploadGrant) -> UploadEnd {
+        switch why {
+        case .fenced:
+            return UploadEnd(
+                offset: grant.offset,
+                refusal: Problem("upload-taken-over", status: 409, detail: "another request goes on with this upload"))
+        case .failed(let error) where error.code == .damaged:
+            // Less is on disk than was said: all begins again.
+            var end = UploadEnd(offset: 0, refusal: Problem("offset-conflict", status: 409, detail: error.description))
+            end.isLost = true
+            return end
+        case .failed(let error): return UploadEnd(offset: grant.offset, refusal: problem(error))
+        }
+    }
+
+    static func problem(_ error: BlobError) -> Problem {
+        error.code == .full
+            ? Problem("disk-full", status: 507, detail: "the hub's disk is full", retryAfter: 600)
+            : Problem("maintenance", status: 503, detail: "the hub cannot use its disk at the moment", retryAfter: 30)
+    }
+}

@@ -1,0 +1,47 @@
+import SyncCore
+
+// A record does not wait for the bytes of its files: it holds placeholders, and the hub replaces them when the bytes are here,
+// as a change like any other (PROTOCOL H2). Whichever comes last, the record or the file, does it.
+extension Hub {
+    /// The file is here: replaces the placeholders of all records that wait for it.
+    func flip(_ digest: BlobDigest, also link: BlobLink?, at now: Timestamp) throws(DatabaseError) {
+        var names = try store.waiting(for: digest)
+        // The one that the upload named may have come before this hub looked for placeholders.
+        if let link, !names.contains(link.record) { names.append(link.record) }
+        for name in names { try flip(name, [digest], at: now) }
+        try store.forgetWaiting(for: digest)
+    }
+
+    /// Records were written: notes what they wait for, or replaces it at once where it is here already.
+    func look(at written: [(name: RecordName, data: JSONObject)], at now: Timestamp) throws(DatabaseError) {
+        for (name, data) in written {
+            var here: Set<BlobDigest> = []
+            for digest in Set(Placeholder.waiting(in: data).map(\.digest)) {
+                if try store.blob(digest, of: nil) != nil { here.insert(digest) } else { try store.noteWaiting(name, for: digest) }
+            }
+            if !here.isEmpty { try flip(name, here, at: now) }
+        }
+    }
+
+    private func flip(_ name: RecordName, _ digests: Set<BlobDigest>, at now: Timestamp) throws(DatabaseError) {
+        guard let old = try store.record(name)?.record, var data = old.data else { return }
+        let commit = state.head + 1
+        let node = DeviceID(trusted: "hub")
+        let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
+        let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
+        var stamps = old.stamps
+        var isChanged = false
+        for member in data.members {
+            var value = member.value
+            for digest in digests { value = Placeholder.flipped(value, digest) ?? value }
+            guard value != member.value else { continue }
+            data[member.name.text] = value
+            stamps[member.name] = stamp
+            isChanged = true
+        }
+        guard isChanged else { return }
+        let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps)
+        try store.put(name, record, data: data.json, originKey: "", at: now)
+        try advance(to: commit, adding: HubCounters())
+    }
+}

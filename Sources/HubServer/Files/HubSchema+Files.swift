@@ -1,0 +1,37 @@
+extension HubSchema {
+    /// Files: uploads on their way (`offset_bytes` is what is synced), blobs, who brought them, and records that wait for them.
+    static let files = """
+        CREATE TABLE upload(
+          id TEXT PRIMARY KEY,
+          device TEXT NOT NULL,
+          length INTEGER NOT NULL CHECK(length >= 0),
+          offset_bytes INTEGER NOT NULL CHECK(offset_bytes BETWEEN 0 AND length),
+          expected TEXT CHECK(length(expected) = 64),
+          digest TEXT CHECK(length(digest) = 64),
+          type TEXT NOT NULL,
+          metadata TEXT NOT NULL,
+          entity TEXT, record_id TEXT, field TEXT,
+          created_at_ms INTEGER NOT NULL,
+          expires_at_ms INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX upload_device ON upload(device) WHERE digest IS NULL;
+        CREATE INDEX upload_expires ON upload(expires_at_ms);
+        CREATE TABLE blob(
+          digest TEXT PRIMARY KEY CHECK(length(digest) = 64),
+          size_bytes INTEGER NOT NULL,
+          type TEXT NOT NULL,
+          created_at_ms INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE blob_owner(
+          device TEXT NOT NULL,
+          digest TEXT NOT NULL REFERENCES blob(digest),
+          PRIMARY KEY(device, digest)
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE blob_wait(
+          digest TEXT NOT NULL,
+          entity TEXT NOT NULL,
+          record_id TEXT NOT NULL,
+          PRIMARY KEY(digest, entity, record_id)
+        ) STRICT, WITHOUT ROWID;
+        """
+}

@@ -1,0 +1,71 @@
+package import SyncCore
+
+extension AgentClient {
+    /// Hands a file over by its descriptor, where the transport can do that; see ``DescriptorSender``.
+    ///
+    /// - Parameter send: Sends the head with the descriptor attached and brings the answer.
+    package func addBlob(
+        _ query: BlobAddQuery, type: String,
+        by send: (_ head: [UInt8]) async throws(TransportError) -> HTTPResponse
+    ) async throws(AgentError) -> Reply<BlobItem> {
+        let route = Route.addBlob(query)
+        let target = RouteTarget(route)
+        let head = "\(target.method.rawValue) \(target.target) HTTP/1.1\r\nHost: localhost\r\n\(BlobSourceKind.header): fd\r\n"
+            + "Content-Type: \(type)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        let response: HTTPResponse
+        do throws(TransportError) {
+            response = try await send(Array(head.utf8))
+        } catch {
+            throw AgentError.transport(Self.doing(route), socket: socketPath, error)
+        }
+        return try Self.read(response, route) { BlobItem($0) }
+    }
+
+    /// Sends the bytes of a file as they come.
+    ///
+    /// - Parameter next: Called on the transport's thread; at most the given count of bytes, `nil` at the end.
+    package func addBlob(
+        _ query: BlobAddQuery, type: String, next: @escaping @Sendable (_ upTo: Int) -> [UInt8]?
+    ) async throws(AgentError) -> Reply<BlobItem> {
+        let route = Route.addBlob(query)
+        var request = request(route, headers: ["Content-Type": type])
+        request.body = .pieces(next)
+        request.deadlines.firstByte = .seconds(600)
+        request.deadlines.idle = nil
+        request.deadlines.total = nil
+        let response: HTTPResponse
+        do throws(TransportError) {
+            response = try await transport.send(request)
+        } catch {
+            throw AgentError.transport(Self.doing(route), socket: socketPath, error)
+        }
+        return try Self.read(response, route) { BlobItem($0) }
+    }
+
+    package func blobs(_ query: BlobListQuery) async throws(AgentError) -> Reply<BlobListAnswer> {
+        try await call(.blobs(query)) { BlobListAnswer($0) }
+    }
+
+    package func blob(_ id: BlobID) async throws(AgentError) -> Reply<BlobItem> {
+        try await call(.blob(id)) { BlobItem($0) }
+    }
+
+    package func retryBlob(_ id: BlobID) async throws(AgentError) -> Reply<BlobItem> {
+        try await call(.retryBlob(id)) { BlobItem($0) }
+    }
+
+    package func removeBlob(_ id: BlobID) async throws(AgentError) -> Reply<Void> {
+        try await call(.removeBlob(id)) { _ in () }
+    }
+
+    private static func read<Value>(
+        _ response: HTTPResponse, _ route: Route, _ read: (JSON) -> Value?
+    ) throws(AgentError) -> Reply<Value> {
+        let doing = doing(route)
+        guard (200...299).contains(response.status) else { throw AgentError.refused(doing, problem(response)) }
+        guard let json = try? JSONReader.read(response.body, limits: .message), let value = read(json) else {
+            throw AgentError.badAnswer(doing, "the answer is not what it must be")
+        }
+        return Reply(status: response.status, value: value, body: response.body)
+    }
+}

@@ -1,0 +1,41 @@
+import SyncCore
+
+/// `agentctl blobs list` and `show` for people.
+package enum BlobsScreen {
+    package static func list(_ items: [BlobItem], width: Int) -> [String] {
+        guard !items.isEmpty else { return ["no files"] }
+        var table = TextTable([
+            .init("BLOB"), .init("STATE"), .init("DONE", .right), .init("SIZE", .right), .init("TYPE", widthMin: 6),
+            .init("NAME", widthMin: 8), .init("SHOWN BY", widthMin: 12),
+        ])
+        for item in items {
+            let link = item.links.first.map { "\($0.record) \($0.field)" } ?? ""
+            table.add([
+                item.id, state(item), "\(item.percent) %", PlainText.bytes(item.size), item.type, item.filename, link,
+            ])
+        }
+        return table.lines(width: width)
+    }
+
+    package static func show(_ item: BlobItem, width: Int) -> [String] {
+        var lines = [
+            "\(item.id)  \(item.filename.isEmpty ? "(no name)" : item.filename)  \(item.type)",
+            "digest    \(item.digest)",
+            "size      \(PlainText.count(item.size)) bytes",
+            "state     \(state(item))" + (item.state == "uploaded" ? (item.isVerified ? ", digest compared" : ", digest not compared") : ""),
+        ]
+        if item.state != "uploaded" {
+            lines.append("progress  \(PlainText.count(item.offset)) of \(PlainText.count(item.size)) bytes (\(item.percent) %)")
+        }
+        if item.attempts > 0 { lines.append("attempts  \(item.attempts) without progress") }
+        if let error = item.error { lines.append("error     \(error)") }
+        for link in item.links { lines.append("shown by  \(link.record) \(link.field)") }
+        if !item.isKept { lines.append("kept      no: the bytes are not on this device any more") }
+        return lines.map { PlainText.clip(PlainText.safe($0), to: width) }
+    }
+
+    private static func state(_ item: BlobItem) -> String {
+        guard let deferral = item.deferral, item.state == "pending" else { return item.state }
+        return "\(item.state) (\(deferral.reason))"
+    }
+}

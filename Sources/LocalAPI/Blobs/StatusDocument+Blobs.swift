@@ -1,0 +1,92 @@
+package import SyncCore
+
+extension StatusDocument {
+    /// Files by state; absent from an agent that takes none.
+    package struct Blobs: Hashable, Sendable {
+        package var pending: Int64
+        /// Of the pending ones, those that something is on its way of.
+        package var uploading: Int64
+        package var failed: Int64
+        package var missing: Int64
+        package var uploaded: Int64
+        /// Bytes that have still to go.
+        package var bytesPending: Int64
+        /// Bytes that are kept here.
+        package var bytesKept: Int64
+        /// Why the first of the pending ones waits, when it does: a reason code of the policy.
+        package var reason: String?
+        package var until: Timestamp?
+        package var event: String?
+
+        package init(
+            pending: Int64 = 0, uploading: Int64 = 0, failed: Int64 = 0, missing: Int64 = 0, uploaded: Int64 = 0,
+            bytesPending: Int64 = 0, bytesKept: Int64 = 0, reason: String? = nil, until: Timestamp? = nil, event: String? = nil
+        ) {
+            self.pending = pending
+            self.uploading = uploading
+            self.failed = failed
+            self.missing = missing
+            self.uploaded = uploaded
+            self.bytesPending = bytesPending
+            self.bytesKept = bytesKept
+            self.reason = reason
+            self.until = until
+            self.event = event
+        }
+
+        func write(to writer: inout JSONWriter) {
+            writer.member("pending", pending)
+            writer.member("uploading", uploading)
+            writer.member("failed", failed)
+            writer.member("missing", missing)
+            writer.member("uploaded", uploaded)
+            writer.member("bytes_pending", bytesPending)
+            writer.member("bytes_kept", bytesKept)
+            guard let reason else { return }
+            writer.members("deferred") { writer in
+                writer.member("reason", reason)
+                writer.time("until", until)
+                writer.member("event", event)
+            }
+        }
+
+        init(_ reader: AnswerReader) {
+            self.init(
+                pending: reader.int("pending") ?? 0, uploading: reader.int("uploading") ?? 0, failed: reader.int("failed") ?? 0,
+                missing: reader.int("missing") ?? 0, uploaded: reader.int("uploaded") ?? 0,
+                bytesPending: reader.int("bytes_pending") ?? 0, bytesKept: reader.int("bytes_kept") ?? 0)
+            let waits = reader.inside("deferred")
+            reason = waits.text("reason")
+            until = waits.time("until")
+            event = waits.text("event")
+        }
+
+        /// Nothing that anybody would look for.
+        var isNothing: Bool { pending + failed + missing == 0 }
+    }
+}
+
+extension StatusRows {
+    /// Between what waits and what it costs; not there while no file waits.
+    var blobs: StatusRow? {
+        guard let blobs = document.blobs, !blobs.isNothing else { return nil }
+        var text = "\(count(blobs.pending)) pending"
+        if blobs.bytesPending > 0 { text += " (\(PlainText.bytes(blobs.bytesPending)))" }
+        text += ", \(count(blobs.uploading)) uploading, \(count(blobs.failed)) failed"
+        if blobs.missing > 0 { text += ", \(count(blobs.missing)) MISSING" }
+        var texts = [text]
+        if let reason = blobs.reason, blobs.uploading == 0, blobs.pending > 0 {
+            var why = "they wait: " + words(reason)
+            switch (blobs.until, blobs.event) {
+            case (let until?, let event?): why += ", until \(clock(until)) or \(event)"
+            case (let until?, nil): why += ", until " + clock(until)
+            case (nil, let event?): why += "; " + event
+            case (nil, nil): break
+            }
+            texts.append(why)
+        }
+        if blobs.failed + blobs.missing > 0 { texts.append("-> agentctl blobs list --state failed,missing") }
+        let tone: StatusRow.Tone = blobs.missing > 0 ? .bad : blobs.failed > 0 || blobs.reason != nil ? .warning : .plain
+        return StatusRow("BLOBS", texts, tone, wrapsTo: 2)
+    }
+}

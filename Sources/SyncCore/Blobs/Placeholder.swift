@@ -1,0 +1,65 @@
+/// What stands in a document for a blob (PROTOCOL H2): the record does not wait for the bytes.
+///
+///     {"$blob": "sha256:9b1c…", "size": 3145728, "type": "image/jpeg", "state": "pending"}
+///
+/// Whoever sees the bytes arrive writes `uploaded`, as a change like any other. A field holds one, or a list with some.
+package struct Placeholder: Hashable, Sendable {
+    package var digest: BlobDigest
+    package var size: Int64
+    package var type: String
+    package var isUploaded: Bool
+    /// Where a server that is not the hub keeps it.
+    package var remoteURL: String?
+
+    package init(digest: BlobDigest, size: Int64, type: String, isUploaded: Bool, remoteURL: String? = nil) {
+        self.digest = digest
+        self.size = size
+        self.type = type
+        self.isUploaded = isUploaded
+        self.remoteURL = remoteURL
+    }
+
+    package var json: JSON {
+        var object: JSONObject = [
+            Placeholder.mark: .string(digest.description), "size": .int(Int(size)), "type": .string(type),
+            "state": .string(isUploaded ? "uploaded" : "pending"),
+        ]
+        if let remoteURL { object["remote_url"] = .string(remoteURL) }
+        return .object(object)
+    }
+
+    package static let mark = "$blob"
+
+    /// The digest that a value stands for, if it is a placeholder that waits.
+    private static func waiting(_ value: JSON) -> BlobDigest? {
+        guard let object = value.object, let name = object[mark]?.text, object["state"]?.text == "pending" else { return nil }
+        return BlobDigest(name)
+    }
+
+    /// The blobs that a document waits for, each with the top-level field that shows it.
+    package static func waiting(in document: JSONObject) -> [(field: String, digest: BlobDigest)] {
+        var found: [(String, BlobDigest)] = []
+        for member in document.members {
+            switch member.value {
+            case .object: if let digest = waiting(member.value) { found.append((member.name.text, digest)) }
+            case .array(let list): for value in list { if let digest = waiting(value) { found.append((member.name.text, digest)) } }
+            case .null, .bool, .number, .string: break
+            }
+        }
+        return found
+    }
+
+    /// The field's value once that blob has arrived; `nil` when nothing in it waits for it. Further members of a
+    /// placeholder stay.
+    package static func flipped(_ value: JSON, _ digest: BlobDigest, remoteURL: String? = nil) -> JSON? {
+        func flip(_ value: JSON) -> JSON? {
+            guard waiting(value) == digest, var object = value.object else { return nil }
+            object["state"] = .string("uploaded")
+            if let remoteURL { object["remote_url"] = .string(remoteURL) }
+            return .object(object)
+        }
+        guard case .array(let list) = value else { return flip(value) }
+        guard list.contains(where: { waiting($0) == digest }) else { return nil }
+        return .array(list.map { flip($0) ?? $0 })
+    }
+}

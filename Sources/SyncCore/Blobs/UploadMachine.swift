@@ -1,0 +1,384 @@
+/// What the next request of one upload is, given all answers before it (tus 1.0.0; PROTOCOL H1, H2).
+///
+///     look up -> known there: done
+///             -> create -> send … send -> verify -> done
+///     after any error: ask (HEAD), and go on from what the server has
+///
+/// The rules that were found by trying servers, not by reading the text (PROTOCOL H1):
+///
+/// - After *any* error the server's offset is unknown, whatever the error says. It is asked for before the next byte.
+/// - 409, 423 and 503 on a piece are no errors of the file: wait, ask, count nothing.
+/// - An offset beyond what was ever sent, or a length that is not ours, is not our upload: it is destroyed, all begins again.
+/// - No server's word that all bytes are there is believed: the digest at the end decides. A wrong one destroys the upload
+///   and begins again, twice at most.
+/// - A success without `Tus-Resumable` (the hub: without `Sync-Version`) was said by somebody in between, and changes nothing.
+package struct UploadMachine: Hashable, Sendable {
+    /// What the server at the other end can.
+    package struct Server: Hashable, Sendable {
+        /// Where uploads are made: `https://hub/v1/files`.
+        package var files: String
+        /// Where the hub is asked for a digest: `https://hub/v1/blobs/`; `nil`: any other tus server.
+        package var blobs: String?
+        package var verify: Verification
+        /// It offered checksums of pieces by SHA-256.
+        package var hasChecksums = false
+
+        package init(files: String, blobs: String?, verify: Verification) {
+            self.files = files
+            self.blobs = blobs
+            self.verify = verify
+        }
+    }
+
+    package enum Verification: String, Hashable, Sendable, CaseIterable {
+        /// The server tells the digest of what it has (`Repr-Digest`); the hub does.
+        case digest
+        /// All of it is fetched again and hashed here.
+        case download
+        /// Nobody knows.
+        case none
+    }
+
+    package enum Request: Hashable, Sendable {
+        /// HEAD on the digest.
+        case lookUp
+        /// POST. With so many bytes, which are all that there are, in the same request; `nil`: without.
+        case create(with: Int?)
+        /// HEAD on the upload.
+        case ask
+        /// PATCH.
+        case send(at: Int64, count: Int)
+        /// HEAD on the upload for its digest, or GET all of it, as ``Server/verify`` says.
+        case verify
+        /// DELETE.
+        case destroy
+    }
+
+    package enum Outcome: Hashable, Sendable {
+        /// The next request may follow at once.
+        case next
+        /// Something stood in the way. `counts`: it was the server's answer about this file, or a transfer that broke.
+        case wait(counts: Bool, asked: Duration?, why: String)
+        /// The server refuses this device; everything waits.
+        case refused(String)
+        case done(isVerified: Bool)
+        case failed(code: String, why: String)
+    }
+
+    package let size: Int64
+    package let digest: BlobDigest
+    package private(set) var progress: UploadProgress
+    /// What is known of the server's side.
+    private var knowledge: Knowledge
+    /// The most that was ever sent to this upload.
+    private var sentTo: Int64
+    /// The last piece was found too large.
+    package private(set) var wantsSmallerPiece = false
+
+    private enum Knowledge: Hashable, Sendable {
+        /// Nobody has asked yet whether the file is there already.
+        case nothing
+        /// It is not there, and no upload is either.
+        case absent
+        /// There is an upload; how far it is, only the server knows.
+        case unsure
+        /// ``UploadProgress/offset`` is the server's own last word.
+        case sure
+        /// All bytes are there, by its own word.
+        case whole
+        /// What is there is wrong.
+        case spoiled
+    }
+
+    package static let restartsMax = 2
+
+    package init(size: Int64, digest: BlobDigest, progress: UploadProgress) {
+        self.size = size
+        self.digest = digest
+        self.progress = progress
+        // A database that was restored may remember less than was sent: what counts is that nothing beyond the file was.
+        sentTo = progress.url == nil ? 0 : size
+        knowledge = progress.url == nil ? .nothing : .unsure
+    }
+
+    // MARK: The next request
+
+    /// - Parameter chunk: Bytes of the next piece.
+    package func request(_ server: Server, chunk: Int) -> Request {
+        switch knowledge {
+        case .nothing where server.blobs != nil: .lookUp
+        case .nothing, .absent: .create(with: size <= Int64(chunk) ? Int(size) : nil)
+        case .unsure: .ask
+        case .sure: .send(at: progress.offset, count: Int(min(Int64(chunk), size - progress.offset)))
+        // The hub forgets an upload that is complete, and knows the blob.
+        case .whole: server.blobs == nil ? .verify : .lookUp
+        case .spoiled: progress.url == nil ? .create(with: nil) : .destroy
+        }
+    }
+
+    /// All bytes are there; only the digest is to be compared.
+    package var isVerifying: Bool { knowledge == .whole }
+
+    // MARK: Answers
+
+    package mutating func answered(_ request: Request, _ response: HTTPResponse, _ server: Server, at now: Timestamp) -> Outcome {
+        let said = Reply(response, server, now: now)
+        wantsSmallerPiece = false
+        // A refusal of the device is none of the file, whatever was asked.
+        if said.status == 401 || said.status == 403 {
+            unsure()
+            return .refused("the server answered \(said.status)\(said.hint)")
+        }
+        let outcome: Outcome
+        switch request {
+        case .lookUp: outcome = lookedUp(said)
+        case .create(let count): outcome = created(said, Int64(count ?? 0), server)
+        case .ask: outcome = told(said, server)
+        case .send(let offset, let count): outcome = sent(said, offset, Int64(count), server)
+        case .verify: outcome = verified(said, server)
+        case .destroy: outcome = destroyed(said)
+        }
+        if case .wait(_, _, let why) = outcome { progress.error = why }
+        if case .next = outcome { progress.error = nil }
+        return outcome
+    }
+
+    /// No answer came.
+    package mutating func failed(_ request: Request, _ error: TransportError) -> Outcome {
+        // Any part of it may have arrived.
+        if case .send(let offset, let count) = request { sentTo = max(sentTo, offset + Int64(count)) }
+        unsure()
+        wantsSmallerPiece = false
+        progress.error = error.description
+        switch error.code {
+        // Nothing reached the server, so nothing was tried with the file.
+        case .unresolved, .unreachable, .cancelled, .credentials, .untrusted, .untrustedDate, .clientCertificate:
+            return .wait(counts: false, asked: nil, why: error.description)
+        case .timedOut, .broken, .tooLarge, .malformed:
+            return .wait(counts: true, asked: nil, why: error.description)
+        }
+    }
+
+    /// The bytes were fetched back and hashed.
+    package mutating func downloaded(_ found: BlobDigest?) -> Outcome {
+        guard let found else { return .wait(counts: true, asked: nil, why: "the file could not be fetched back to compare it") }
+        return found == digest ? .done(isVerified: true) : mismatch("the server keeps other bytes than were sent (\(found))")
+    }
+
+    /// An attempt is over without a byte more at the server.
+    package mutating func count() { progress.attempts += 1 }
+
+    /// All the same, from the beginning of the counting: a new link, an operator, a day.
+    package mutating func rearm() {
+        progress.attempts = 0
+        progress.restarts = 0
+        progress.error = nil
+        unsure()
+    }
+
+    // MARK: By request
+
+    private mutating func lookedUp(_ said: Reply) -> Outcome {
+        switch said.status {
+        case 200, 204:
+            guard said.isHub else { return said.foreign }
+            guard said.digest == digest else { return .wait(counts: true, asked: nil, why: "the hub answered about another digest") }
+            return .done(isVerified: true)
+        case 404:
+            guard said.isHub else { return said.foreign }
+            knowledge = .absent
+            return .next
+        // No hub, or an older one: it is uploaded without asking.
+        case 405, 501:
+            knowledge = .absent
+            return .next
+        default: return said.trouble
+        }
+    }
+
+    private mutating func created(_ said: Reply, _ count: Int64, _ server: Server) -> Outcome {
+        switch said.status {
+        case 201:
+            guard said.isTus else { return said.foreign }
+            guard let text = said.location, let url = Tus.location(text, base: server.files) else {
+                return .wait(counts: true, asked: nil, why: "the server made the upload at another origin, or did not say where")
+            }
+            progress.url = url
+            progress.offset = 0
+            progress.expiresAt = said.expires
+            sentTo = count
+            // A server that does not take bytes with the creation says nothing about them.
+            let taken = count > 0 ? said.offset : 0
+            guard let taken else {
+                knowledge = .unsure
+                return .next
+            }
+            guard taken <= count else { return mismatch("the server claims bytes that were not sent", isWrong: false) }
+            return reached(taken, said, server)
+        case 413: return .failed(code: "too-large", why: "the server takes no file of \(size) bytes\(said.hint)")
+        case 422 where said.isMismatch: return mismatch("the digest was wrong when all had arrived")
+        case 507: return .wait(counts: false, asked: said.asked, why: "the server has no room\(said.hint)")
+        default: return said.trouble
+        }
+    }
+
+    private mutating func told(_ said: Reply, _ server: Server) -> Outcome {
+        switch said.status {
+        case 200, 204:
+            guard said.isTus else { return said.foreign }
+            guard let offset = said.offset else { return .wait(counts: true, asked: nil, why: "the server did not tell the offset") }
+            if let length = said.length, length != size { return mismatch("the upload has \(length) bytes there", isWrong: false) }
+            guard offset <= min(size, sentTo) else { return mismatch("the server has more than was sent", isWrong: false) }
+            progress.expiresAt = said.expires ?? progress.expiresAt
+            return reached(offset, said, server)
+        case 404, 410: return vanished()
+        default: return said.trouble
+        }
+    }
+
+    private mutating func sent(_ said: Reply, _ offset: Int64, _ count: Int64, _ server: Server) -> Outcome {
+        sentTo = max(sentTo, offset + count)
+        switch said.status {
+        case 200, 204:
+            guard said.isTus else {
+                unsure()
+                return said.foreign
+            }
+            progress.expiresAt = said.expires ?? progress.expiresAt
+            guard let reached = said.offset, reached >= offset, reached <= offset + count else {
+                knowledge = .unsure
+                return .next
+            }
+            return self.reached(reached, said, server)
+        case 404, 410: return vanished()
+        case 409, 423, 503:
+            unsure()
+            // What was sent may be in there, or another connection of ours that the server has not given up yet.
+            return .wait(counts: false, asked: said.asked, why: "the server is busy with this upload (\(said.status))")
+        case 413:
+            unsure()
+            wantsSmallerPiece = true
+            return .wait(counts: true, asked: said.asked, why: "the server takes no piece of \(count) bytes")
+        case 422 where said.isMismatch: return mismatch("the digest was wrong when all had arrived")
+        case 460:
+            unsure()
+            return .wait(counts: true, asked: nil, why: "a piece was changed on its way")
+        default:
+            unsure()
+            return said.trouble
+        }
+    }
+
+    private mutating func verified(_ said: Reply, _ server: Server) -> Outcome {
+        switch said.status {
+        case 200, 204:
+            guard said.isHub || said.isTus else { return said.foreign }
+            guard let found = said.digest else { return .done(isVerified: false) }
+            return found == digest ? .done(isVerified: true) : mismatch("the server has other bytes (\(found))")
+        case 404, 410: return vanished()
+        default: return said.trouble
+        }
+    }
+
+    private mutating func destroyed(_ said: Reply) -> Outcome {
+        guard (200..<500).contains(said.status), ![408, 423, 425, 429].contains(said.status) else { return said.trouble }
+        // Destroyed, or the server does not destroy: it is forgotten here, and expires there.
+        forget()
+        knowledge = .absent
+        return .next
+    }
+
+    // MARK: Steps
+
+    /// The server has all up to here.
+    private mutating func reached(_ offset: Int64, _ said: Reply, _ server: Server) -> Outcome {
+        if offset > progress.offset { progress.attempts = 0 }
+        progress.offset = offset
+        guard offset == size else {
+            knowledge = .sure
+            return .next
+        }
+        if let found = said.digest {
+            return found == digest ? .done(isVerified: true) : mismatch("the server has other bytes (\(found))")
+        }
+        // The hub compares before it says that all is there, but another may sit at its address.
+        guard server.verify == .none else {
+            knowledge = .whole
+            return .next
+        }
+        return .done(isVerified: false)
+    }
+
+    private mutating func unsure() {
+        if progress.url != nil, knowledge != .spoiled { knowledge = .unsure }
+    }
+
+    /// The server knows nothing of the upload (any more). It may be that all had arrived.
+    private mutating func vanished() -> Outcome {
+        forget()
+        knowledge = .nothing
+        return .next
+    }
+
+    private mutating func forget() {
+        progress.url = nil
+        progress.offset = 0
+        progress.expiresAt = nil
+        sentTo = 0
+    }
+
+    /// - Parameter isWrong: Wrong bytes are there; otherwise it is another upload than ours.
+    private mutating func mismatch(_ why: String, isWrong: Bool = true) -> Outcome {
+        progress.restarts += 1
+        progress.error = why
+        guard progress.restarts <= Self.restartsMax else {
+            // What is there is of no use; whoever re-arms this begins afresh.
+            forget()
+            knowledge = .nothing
+            return .failed(code: isWrong ? "digest-mismatch" : "upload-mixed-up", why: why)
+        }
+        progress.offset = 0
+        knowledge = .spoiled
+        return .next
+    }
+
+    // MARK: What an answer says
+
+    private struct Reply {
+        let status: Int
+        let isTus: Bool
+        let isHub: Bool
+        let offset: Int64?
+        let length: Int64?
+        let digest: BlobDigest?
+        let location: String?
+        let expires: Timestamp?
+        let asked: Duration?
+        let isMismatch: Bool
+        let hint: String
+
+        init(_ response: HTTPResponse, _ server: Server, now: Timestamp) {
+            status = response.status
+            let facts = HubHeaders(reading: response.headers, now: now)
+            isHub = facts.version == HubHeader.currentVersion
+            isTus = response.headers[Tus.resumable] == Tus.version
+            offset = Tus.count(response.headers[Tus.offset])
+            length = Tus.count(response.headers[Tus.length])
+            digest = response.headers[Tus.reprDigest].flatMap { BlobDigest(field: $0) }
+            location = response.headers["Location"]
+            expires = response.headers[Tus.expires].flatMap { HTTPDate.timestamp($0) }
+            asked = facts.asked
+            let text = String(decoding: response.body.prefix(512), as: UTF8.self)
+            isMismatch = text.contains("digest-mismatch")
+            hint = text.isEmpty ? "" : ": " + Printable.text(text, max: 120)
+        }
+
+        /// Somebody answered in the server's place.
+        var foreign: Outcome { .wait(counts: false, asked: asked, why: "answer \(status) was not the server's own\(hint)") }
+
+        var trouble: Outcome {
+            let isLoad = status == 408 || status == 409 || status == 423 || status == 425 || status == 429 || status == 503 || status == 511
+            return .wait(counts: !isLoad, asked: asked, why: "the server answered \(status)\(hint)")
+        }
+    }
+}

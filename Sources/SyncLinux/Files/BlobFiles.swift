@@ -1,0 +1,371 @@
+import CSyncLinux
+import Glibc
+package import SyncCore
+
+/// Blobs in a folder of the state directory or of the hub's data (``BlobFolder``).
+///
+/// The order of what ends an intake makes a crash harmless at every step: bytes, `fsync`, `rename`, `fsync` of the folder, and
+/// only then whoever asked is told. A crash before the rename leaves a file in `incoming/` that nobody refers to.
+package final class BlobFiles: BlobFolder {
+    private let path: String
+
+    /// Bytes that are read or copied at once.
+    fileprivate static let piece = 256 << 10
+    /// Written bytes are synced this often, so that the last `fsync` has little left to do and nobody else's waits for it.
+    fileprivate static let syncEvery: Int64 = 16 << 20
+
+    /// - Parameter path: Of the folder `blobs`; made if it is not there, where its parent is.
+    package init(_ path: String) throws(BlobError) {
+        self.path = path
+        try Self.makeFolder(path)
+        try Self.makeFolder(path + "/incoming")
+    }
+
+    // MARK: - Coming in
+
+    package func open(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingBlob {
+        try IncomingFile(folder: self, path: try incomingPath(name), at: offset)
+    }
+
+    package func discard(incoming name: String) {
+        guard let path = try? incomingPath(name) else { return }  // a name that cannot be is of no file
+        unlink(path)
+    }
+
+    package func incoming() throws(BlobError) -> [(name: String, changedAt: Timestamp)] {
+        var found: [(name: String, changedAt: Timestamp)] = []
+        for name in try Self.names(in: path + "/incoming") {
+            var facts = stat()
+            guard lstat("\(path)/incoming/\(name)", &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else { continue }
+            found.append((name, Self.changedAt(facts)))
+        }
+        return found
+    }
+
+    // MARK: - Whole ones
+
+    package func kept() throws(BlobError) -> [BlobDigest] {
+        var found: [BlobDigest] = []
+        for folder in try Self.names(in: path) where folder.utf8.count == 2 {
+            for name in try Self.names(in: "\(path)/\(folder)") {
+                guard let digest = BlobDigest(hex: name), digest.hex == name, name.hasPrefix(folder) else { continue }
+                found.append(digest)
+            }
+        }
+        return found
+    }
+
+    package func size(of digest: BlobDigest) -> Int64? {
+        var facts = stat()
+        guard lstat(keptPath(digest), &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else { return nil }
+        return Int64(facts.st_size)
+    }
+
+    package func read(_ digest: BlobDigest) throws(BlobError) -> any BlobReader {
+        let descriptor = Glibc.open(keptPath(digest), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw BlobError.system("open the blob \(digest)") }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else {
+            let error = BlobError.system("look at the blob \(digest)")
+            close(descriptor)
+            throw error
+        }
+        return KeptFile(descriptor: descriptor, size: Int64(facts.st_size), name: digest.description)
+    }
+
+    package func remove(_ digest: BlobDigest) throws(BlobError) {
+        guard unlink(keptPath(digest)) == 0 || errno == ENOENT else { throw BlobError.system("remove the blob \(digest)") }
+    }
+
+    package func freeBytes() -> Int64? {
+        var space = statvfs()
+        guard statvfs(path, &space) == 0 else { return nil }
+        let (bytes, overflow) = UInt64(space.f_bavail).multipliedReportingOverflow(by: UInt64(space.f_frsize))
+        return overflow ? .max : Int64(clamping: bytes)
+    }
+
+    // MARK: - Files of others
+
+    package func source(path: String, below folders: [String], ownedBy uid: UInt32) throws(BlobError) -> BlobSource {
+        let doing = "take the file \(Printable.text(path))"
+        guard path.hasPrefix("/"), !path.utf8.contains(0) else {
+            throw BlobError(.refused, doing: doing, detail: "expected an absolute path")
+        }
+        for folder in folders {
+            let root = folder.hasSuffix("/") ? folder : folder + "/"
+            guard path.hasPrefix(root), path.utf8.count > root.utf8.count else { continue }
+            let directory = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            guard directory >= 0 else { throw BlobError.system("open the folder \(folder)") }
+            defer { close(directory) }
+            let descriptor = csl_open_beneath(directory, String(path.dropFirst(root.count)))
+            guard descriptor >= 0 else {
+                // A link, or a step upwards, is no mistake of the disk's.
+                if [ELOOP, EXDEV, ENXIO].contains(errno) {
+                    throw BlobError(.refused, doing: doing, detail: "it leads through a link or out of \(folder)")
+                }
+                throw BlobError.system(doing)
+            }
+            let source = BlobSource(descriptor: descriptor) { close($0) }
+            var facts = stat()
+            guard fstat(descriptor, &facts) == 0 else { throw BlobError.system(doing) }
+            guard facts.st_uid == uid || uid == 0 else {
+                throw BlobError(.refused, doing: doing, detail: "it belongs to uid \(facts.st_uid), not to uid \(uid) who asks")
+            }
+            return source
+        }
+        throw BlobError(.refused, doing: doing, detail: "it is below none of the folders of blobs.import_dirs")
+    }
+
+    // MARK: - Names
+
+    fileprivate func keptPath(_ digest: BlobDigest) -> String { "\(path)/\(digest.hex.prefix(2))/\(digest.hex)" }
+
+    fileprivate func makeRoom(for digest: BlobDigest) throws(BlobError) -> String {
+        let folder = "\(path)/\(digest.hex.prefix(2))"
+        if try Self.makeFolder(folder) { try Self.syncFolder(path) }
+        return folder
+    }
+
+    private func incomingPath(_ name: String) throws(BlobError) -> String {
+        guard Identifier<Never>(name) != nil, name != ".", name != ".." else {
+            throw BlobError(.io, doing: "open an incoming file", detail: "\(Printable.text(name)) is no name for one")
+        }
+        return "\(path)/incoming/\(name)"
+    }
+
+    @discardableResult
+    private static func makeFolder(_ path: String) throws(BlobError) -> Bool {
+        if mkdir(path, 0o700) == 0 { return true }
+        guard errno == EEXIST else { throw BlobError.system("make the folder \(path)") }
+        var facts = stat()
+        guard lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR else {
+            throw BlobError(.io, doing: "use the folder \(path)", detail: "it is no folder")
+        }
+        return false
+    }
+
+    fileprivate static func syncFolder(_ path: String) throws(BlobError) {
+        let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw BlobError.system("open the folder \(path)") }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw BlobError.system("sync the folder \(path)") }
+    }
+
+    private static func names(in path: String) throws(BlobError) -> [String] {
+        do throws(Errno) {
+            return try LinuxFileCalls().names(in: path, for: .listDirectory)
+        } catch {
+            throw BlobError(.io, doing: "list \(path)", detail: error.description)
+        }
+    }
+
+    private static func changedAt(_ facts: stat) -> Timestamp {
+        Timestamp(milliseconds: Int64(facts.st_mtim.tv_sec) * 1_000 + Int64(facts.st_mtim.tv_nsec) / 1_000_000)
+    }
+}
+
+/// SHA-256 of what goes through, by libcrypto.
+package final class FileHash: RunningDigest {
+    private let hash: OpaquePointer
+
+    package init() {
+        guard let hash = csl_sha256_new() else { preconditionFailure("no memory for a digest") }
+        self.hash = hash
+    }
+
+    deinit { csl_sha256_free(hash) }
+
+    package func update(_ bytes: UnsafeRawBufferPointer) {
+        guard csl_sha256_update(hash, bytes.baseAddress, bytes.count) else { preconditionFailure("libcrypto refuses to hash") }
+    }
+
+    package func update(_ bytes: [UInt8]) { bytes.withUnsafeBytes { update($0) } }
+
+    package var blobDigest: BlobDigest {
+        var bytes = [UInt8](repeating: 0, count: 32)
+        guard csl_sha256_digest(hash, &bytes), let digest = BlobDigest(bytes: bytes) else {
+            preconditionFailure("libcrypto refuses to hash")
+        }
+        return digest
+    }
+}
+
+private final class IncomingFile: IncomingBlob {
+    private let folder: BlobFiles
+    private let path: String
+    private let descriptor: Int32
+    private let hash = FileHash()
+    private(set) var offset: Int64 = 0
+    private var synced: Int64 = 0
+
+    init(folder: BlobFiles, path: String, at offset: Int64) throws(BlobError) {
+        self.folder = folder
+        self.path = path
+        descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw BlobError.system("open \(path)") }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
+            throw BlobError(.io, doing: "open \(path)", detail: "it is no regular file")
+        }
+        guard Int64(facts.st_size) >= offset else {
+            throw BlobError(.damaged, doing: "go on with \(path)", detail: "it has \(facts.st_size) bytes, not \(offset)")
+        }
+        // What is beyond was never said to be here, and may be what a power cut made of it.
+        guard ftruncate(descriptor, off_t(offset)) == 0 else { throw BlobError.system("cut \(path)") }
+        try hashUp(to: offset)
+        synced = offset
+    }
+
+    deinit { close(descriptor) }
+
+    func append(_ bytes: [UInt8]) throws(BlobError) {
+        let failure: BlobError? = bytes.withUnsafeBytes { buffer in
+            do throws(BlobError) {
+                try write(buffer)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    func copy(_ source: BlobSource, atMost limit: Int64) throws(BlobError) {
+        let doing = "copy the file that was handed over"
+        var before = stat()
+        guard fstat(source.descriptor, &before) == 0 else { throw BlobError.system(doing) }
+        guard before.st_mode & S_IFMT == S_IFREG else {
+            throw BlobError(.refused, doing: doing, detail: "it is no regular file")
+        }
+        let size = Int64(before.st_size)
+        guard size <= limit else { throw BlobError(.tooLarge, doing: doing, detail: "it has \(size) bytes, the limit is \(limit)") }
+        precondition(offset == 0, "a file is copied into an empty one")
+        // Where the file system can, the copy shares the blocks until somebody writes to them.
+        if size > 0, csl_clone(descriptor, source.descriptor) == 0 {
+            var facts = stat()
+            guard fstat(descriptor, &facts) == 0, Int64(facts.st_size) == size else {
+                throw BlobError(.refused, doing: doing, detail: "it changed while it was copied")
+            }
+            return try hashUp(to: size)
+        }
+        var place: Int64 = 0
+        var failure: BlobError?
+        withUnsafeTemporaryAllocation(byteCount: BlobFiles.piece, alignment: 16) { buffer in
+            do throws(BlobError) {
+                while true {
+                    let count = pread(source.descriptor, buffer.baseAddress, buffer.count, off_t(place))
+                    if count < 0, errno == EINTR { continue }
+                    guard count >= 0 else { throw BlobError.system(doing) }
+                    if count == 0 { return }
+                    place += Int64(count)
+                    // A file that grows while it is read is none that anybody wants spliced.
+                    guard place <= size else { throw BlobError(.refused, doing: doing, detail: "it grew while it was copied") }
+                    try write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        guard place == size else {
+            throw BlobError(.refused, doing: doing, detail: "it was cut from \(size) to \(place) bytes while it was copied")
+        }
+    }
+
+    func sync() throws(BlobError) {
+        guard synced != offset else { return }
+        guard fdatasync(descriptor) == 0 else { throw BlobError.system("sync \(path)") }
+        synced = offset
+    }
+
+    func digest() -> BlobDigest { hash.blobDigest }
+
+    func keep(as digest: BlobDigest) throws(BlobError) {
+        guard fsync(descriptor) == 0 else { throw BlobError.system("sync \(path)") }
+        let target = try folder.makeRoom(for: digest)
+        // The same digest is the same content: one that lies there already is replaced by its like, damaged or not.
+        guard rename(path, folder.keptPath(digest)) == 0 else { throw BlobError.system("rename \(path)") }
+        try BlobFiles.syncFolder(target)
+    }
+
+    func discard() { unlink(path) }
+
+    private func write(_ bytes: UnsafeRawBufferPointer) throws(BlobError) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = pwrite(descriptor, rest.baseAddress, rest.count, off_t(offset))
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw BlobError.system("write \(path)") }
+            hash.update(UnsafeRawBufferPointer(rebasing: rest[..<count]))
+            offset += Int64(count)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+        if offset - synced >= BlobFiles.syncEvery { try sync() }
+    }
+
+    /// Takes the bytes that are here already into the digest.
+    private func hashUp(to end: Int64) throws(BlobError) {
+        var failure: BlobError?
+        withUnsafeTemporaryAllocation(byteCount: BlobFiles.piece, alignment: 16) { buffer in
+            while offset < end {
+                let count = pread(descriptor, buffer.baseAddress, min(buffer.count, Int(end - offset)), off_t(offset))
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else {
+                    failure = BlobError.system("read \(path)")
+                    return
+                }
+                hash.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                offset += Int64(count)
+            }
+        }
+        if let failure { throw failure }
+    }
+}
+
+private final class KeptFile: BlobReader {
+    let size: Int64
+    private let descriptor: Int32
+    private let name: String
+
+    init(descriptor: Int32, size: Int64, name: String) {
+        self.descriptor = descriptor
+        self.size = size
+        self.name = name
+    }
+
+    deinit { close(descriptor) }
+
+    func read(at offset: Int64, count: Int) throws(BlobError) -> [UInt8] {
+        var failed = false
+        let wanted = Int(min(Int64(max(0, count)), max(0, size - offset)))
+        let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
+            while filled < wanted {
+                let count = pread(descriptor, buffer.baseAddress?.advanced(by: filled), wanted - filled, off_t(offset + Int64(filled)))
+                if count < 0, errno == EINTR { continue }
+                guard count >= 0 else {
+                    failed = true
+                    return
+                }
+                if count == 0 { return }
+                filled += count
+            }
+        }
+        if failed { throw BlobError.system("read the blob \(name)") }
+        return bytes
+    }
+}
+
+extension BlobError {
+    /// What `errno` says of the call that has just failed.
+    fileprivate static func system(_ doing: String) -> BlobError {
+        let number = errno
+        let code: Code =
+            switch number {
+            case ENOENT, ENOTDIR: .notFound
+            case ENOSPC, EDQUOT, EFBIG: .full
+            case EACCES, EPERM: .refused
+            default: .io
+            }
+        return BlobError(code, doing: doing, detail: Errno(number: number).description)
+    }
+}

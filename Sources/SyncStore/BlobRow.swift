@@ -1,0 +1,150 @@
+package import SyncCore
+
+/// One row of `blob` with the places that show it.
+package struct BlobRow: Hashable, Sendable {
+    package var id: BlobID
+    package var digest: BlobDigest
+    /// Bytes.
+    package var size: Int64
+    package var type: String
+    package var filename: String
+    /// As stored: `pending`, `uploaded`, `failed` or `missing`.
+    package var state: BlobState
+    package var isCritical: Bool
+    package var app: AppName
+    package var createdAt: Timestamp
+    package var doneAt: Timestamp?
+    /// The server has shown that it has these very bytes.
+    package var isVerified: Bool
+    /// The bytes are here.
+    package var hasFile: Bool
+    package var progress: UploadProgress
+    package var links: [BlobLink]
+
+    package var job: UploadJob {
+        UploadJob(
+            id: id, digest: digest, size: size, type: type, filename: filename, createdAt: createdAt, isCritical: isCritical,
+            link: links.first, progress: progress)
+    }
+}
+
+/// Blobs by state, for status and metrics.
+package struct BlobCounts: Hashable, Sendable {
+    package var pending: Int64 = 0
+    package var uploaded: Int64 = 0
+    package var failed: Int64 = 0
+    package var missing: Int64 = 0
+    /// Bytes that have still to go.
+    package var pendingBytes: Int64 = 0
+    /// Bytes that are kept here.
+    package var keptBytes: Int64 = 0
+
+    package init() {}
+}
+
+extension StoreReads {
+    package func blob(_ id: BlobID) throws(StoreError) -> BlobRow? {
+        try blobs("WHERE bid = \(id.number)", limit: 1).first
+    }
+
+    package func blob(_ digest: BlobDigest) throws(StoreError) -> BlobRow? {
+        let number = try database.number("SELECT bid FROM blob WHERE digest = ?", .text(digest.hex))
+        return try number.flatMap { number throws(StoreError) in try blob(BlobID(number)) }
+    }
+
+    /// - Parameters:
+    ///   - states: `nil`: all.
+    ///   - after: Ids above this, in their order.
+    package func blobs(
+        _ states: Set<BlobState>?, entities: Set<EntityName>? = nil, after: Int64, limit: Int
+    ) throws(StoreError) -> [BlobRow] {
+        var clause = "WHERE bid > \(max(0, after))"
+        if let states { clause += " AND state IN (\(Set(states.map(\.number)).sorted().map { String($0) }.joined(separator: ",")))" }
+        let rows = try blobs(clause + " ORDER BY bid", limit: limit)
+        guard let entities else { return rows }
+        // Names of entities come from the access rules and never reach the statement.
+        return rows.filter { row in row.links.isEmpty || row.links.contains { entities.contains($0.record.entity) } }
+    }
+
+    /// What waits to be uploaded, in the order in which it goes.
+    package func waitingBlobs(limit: Int) throws(StoreError) -> [UploadJob] {
+        try blobs("WHERE state = 0 ORDER BY critical DESC, size_bytes - offset_bytes, bid", limit: limit).map(\.job)
+    }
+
+    package func blobCounts() throws(StoreError) -> BlobCounts {
+        var counts = BlobCounts()
+        try database.each(
+            """
+            SELECT state, count(*), sum(size_bytes - offset_bytes), sum(CASE WHEN has_file = 1 THEN size_bytes ELSE 0 END)
+            FROM blob GROUP BY state
+            """
+        ) { row throws(StoreError) in
+            let number = row.int(1)
+            counts.keptBytes += row.int(3)
+            switch BlobState(number: row.int(0)) {
+            case .pending?:
+                counts.pending = number
+                counts.pendingBytes = row.int(2)
+            case .uploaded?: counts.uploaded = number
+            case .failed?: counts.failed = number
+            case .missing?: counts.missing = number
+            case .uploading?, .verifying?, nil: break
+            }
+        }
+        return counts
+    }
+
+    /// Digests whose bytes should be here.
+    package func keptDigests() throws(StoreError) -> Set<BlobDigest> {
+        Set(try database.all("SELECT digest FROM blob WHERE has_file = 1") { row throws(StoreError) in BlobDigest(hex: row.text(0)) }
+            .compactMap { $0 })
+    }
+
+    /// The file that a mutation waits for, if it waits for one.
+    package func blobWait(of key: MutationKey) throws(StoreError) -> BlobID? {
+        guard let seq = UUIDv7.carried(in: key.text) else { return nil }
+        let on = try database.number("SELECT on_seq FROM tie WHERE seq = ? AND on_seq < 0 ORDER BY on_seq DESC LIMIT 1", .int(seq))
+        return on.map { BlobID(-$0) }
+    }
+
+    private func blobs(_ clause: String, limit: Int) throws(StoreError) -> [BlobRow] {
+        let statement = try database.prepare(
+            """
+            SELECT bid, digest, size_bytes, state, critical, aid, created_ms, offset_bytes, attempts, restarts, expires_ms,
+                done_ms, has_file, is_verified, type, filename, upload_url, problem,
+                (SELECT name FROM app a WHERE a.aid = blob.aid)
+            FROM blob \(clause) LIMIT \(max(0, limit))
+            """)
+        defer { statement.finalize() }
+        var rows: [BlobRow] = []
+        try statement.bind([])
+        while try statement.step() {
+            guard let digest = BlobDigest(hex: statement.text(1)), let state = BlobState(number: statement.int(3)) else { continue }
+            var progress = UploadProgress()
+            progress.offset = statement.int(7)
+            progress.attempts = Int(clamping: statement.int(8))
+            progress.restarts = Int(clamping: statement.int(9))
+            progress.expiresAt = statement.optionalInt(10).map { Timestamp(milliseconds: $0) }
+            progress.url = statement.optionalText(16)
+            progress.error = statement.optionalText(17)
+            rows.append(
+                BlobRow(
+                    id: BlobID(statement.int(0)), digest: digest, size: statement.int(2), type: statement.text(14),
+                    filename: statement.text(15), state: state, isCritical: statement.bool(4),
+                    app: AppName(trusted: statement.optionalText(18) ?? "unknown"),
+                    createdAt: Timestamp(milliseconds: statement.int(6)),
+                    doneAt: statement.optionalInt(11).map { Timestamp(milliseconds: $0) },
+                    isVerified: statement.bool(13), hasFile: statement.bool(12), progress: progress, links: []))
+        }
+        for index in rows.indices { rows[index].links = try links(of: rows[index].id) }
+        return rows
+    }
+
+    func links(of id: BlobID) throws(StoreError) -> [BlobLink] {
+        try database.all(
+            "SELECT entity, id, field FROM blob_link WHERE bid = ? ORDER BY seq, field LIMIT 100", .int(id.number)
+        ) { row throws(StoreError) in
+            BlobLink(RecordName(EntityName(trusted: row.text(0)), RecordID(trusted: row.text(1))), field: row.text(2))
+        }
+    }
+}

@@ -1,0 +1,275 @@
+package import SyncCore
+
+// Files. The bytes lie outside of the database, under their digest, and are whole before their row is written; so a row
+// without its bytes is a loss that somebody else caused, and bytes without a row are of no use to anybody.
+
+/// How much may lie here.
+package struct BlobCapacity: Hashable, Sendable {
+    /// Of all files together.
+    package var bytes: Int64 = 4_000_000_000
+    package var files: Int64 = 100_000
+    /// What is uploaded stays for this long, where there is room.
+    package var keptFor: Duration = .seconds(7 * 86_400)
+
+    package init() {}
+}
+
+extension Store {
+    /// A file that keeps failing is tried again by itself after this.
+    static let blobRearmedAfter: Duration = .seconds(86_400)
+
+    // MARK: - In and out
+
+    /// Takes up a file whose bytes are on disk. Invariant: one row for each digest, whoever brings it.
+    ///
+    /// - Returns: The row, and whether it is a new one.
+    /// - Throws: `.refused` with `queue-full` or `disk-full`.
+    package func addBlob(
+        _ digest: BlobDigest, size: Int64, type: String, filename: String, by requester: Requester, capacity: BlobCapacity,
+        at now: Moment
+    ) throws(StoreError) -> (row: BlobRow, isNew: Bool) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            if let known = try reads.blob(digest) {
+                guard known.state == .missing || !known.hasFile else { return (known, false) }
+                // Its bytes are back: where they had not arrived, they can now.
+                try database.run(
+                    """
+                    UPDATE blob SET has_file = 1, state = CASE WHEN state = 3 THEN 0 ELSE state END, problem = NULL,
+                        attempts = 0, rearm_age = NULL, prune_age = CASE WHEN state = 1 THEN ? END WHERE bid = ?
+                    """, .int(age + capacity.keptFor.milliseconds), .int(known.id.number))
+                return (try blobRow(known.id), known.state == .missing)
+            }
+            try checkRoom(forBlob: size, capacity)
+            let bid = (try database.number("SELECT max(bid) FROM blob") ?? 0) + 1
+            try database.run(
+                """
+                INSERT INTO blob (bid, digest, size_bytes, state, critical, aid, uid, created_ms, type, filename)
+                VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?)
+                """, .int(bid), .text(digest.hex), .int(size), .int(try names.app(requester.app, in: database)),
+                .int(Int64(requester.uid)), .int(now.wall.milliseconds), .text(type), .text(filename))
+            return (try blobRow(BlobID(bid)), true)
+        }
+    }
+
+    /// Whether a file of that size may come. Asked before its first byte is taken, and again when all are there.
+    package func checkRoom(forBlob size: Int64, _ capacity: BlobCapacity) throws(StoreError) {
+        if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes) }
+        let counts = try reads.blobCounts()
+        if counts.keptBytes.saturatingAdd(size) > capacity.bytes {
+            throw Refusal.queueFull("\(counts.keptBytes) bytes of files are kept, the limit is \(capacity.bytes)")
+        }
+        let files = counts.pending + counts.uploaded + counts.failed + counts.missing
+        if files >= capacity.files { throw Refusal.queueFull("\(files) files are known, which is the limit") }
+    }
+
+    /// Forgets a file.
+    ///
+    /// - Returns: Its digest, whose bytes are to be removed now.
+    /// - Throws: `.refused` with `not-found`, or `already-sent` when an open mutation shows it.
+    package func removeBlob(_ id: BlobID, at now: Moment) throws(StoreError) -> BlobDigest {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)") }
+            let shown = try database.number(
+                """
+                SELECT l.seq FROM blob_link l JOIN mutation m ON m.seq = l.seq WHERE l.bid = ? AND m.state < 6 LIMIT 1
+                """, .int(id.number))
+            if let shown, let key = try payload(shown)?.key {
+                throw .refused(
+                    Problem(
+                        "linked", status: 409, detail: "the open mutation \(key) shows the blob \(id)",
+                        members: ["mutation": .string(key)]))
+            }
+            transaction?.tieEnds.append(TieEnd(seq: -id.number, state: .done, kind: .met))
+            try database.run("DELETE FROM blob_link WHERE bid = ?", .int(id.number))
+            try database.run("DELETE FROM blob WHERE bid = ?", .int(id.number))
+            return row.digest
+        }
+    }
+
+    // MARK: - What becomes of an upload
+
+    /// Keeps how far an upload has come. Losing it costs a question.
+    package func saveUpload(_ id: BlobID, _ progress: UploadProgress, note json: String?, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            try write(progress, id)
+            if let json { journal.addNote(type: "blob", json: json) }
+        }
+    }
+
+    /// The server has it. Invariant: what waited for the file may go from here on.
+    ///
+    /// - Parameter remoteURL: Where a server that is not the hub keeps it: then nobody else replaces the placeholders, and a
+    ///   mutation of ours does, one for each record whose files are all there (PROTOCOL H2).
+    /// - Returns: Whether mutations were made.
+    package func endUpload(
+        _ id: BlobID, isVerified: Bool, remoteURL: String?, capacity: BlobCapacity, note json: String, at now: Moment
+    ) throws(StoreError) -> Bool {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let changed = try database.run(
+                """
+                UPDATE blob SET state = 1, offset_bytes = size_bytes, is_verified = ?, done_ms = ?, prune_age = ?, attempts = 0,
+                    expires_ms = NULL, rearm_age = NULL, problem = NULL, upload_url = ? WHERE bid = ? AND state <> 1
+                """, .bool(isVerified), .int(now.wall.milliseconds), .int(age + capacity.keptFor.milliseconds),
+                .optional(remoteURL), .int(id.number))
+            guard changed > 0 else { return false }
+            journal.addNote(type: "blob", json: json)
+            transaction?.tieEnds.append(TieEnd(seq: -id.number, state: .done, kind: .met))
+            guard remoteURL != nil else { return false }
+            var hasMade = false
+            for record in Set(try reads.links(of: id).map(\.record)).sorted() where try reconcile(record) { hasMade = true }
+            return hasMade
+        }
+    }
+
+    /// It is parked, until a new link, a day, or somebody's word.
+    package func parkUpload(
+        _ id: BlobID, _ problem: Problem, _ progress: UploadProgress, note json: String, at now: Moment
+    ) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            try write(progress, id)
+            try database.run(
+                "UPDATE blob SET state = 2, problem = ?, rearm_age = ? WHERE bid = ? AND state = 0", .text(problem.detail),
+                .int(age + Self.blobRearmedAfter.milliseconds), .int(id.number))
+            journal.addNote(type: "blob", json: json)
+        }
+    }
+
+    /// The bytes are gone, or are not what they were.
+    package func loseBlob(_ id: BlobID, why: String, note json: String, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            try database.run(
+                "UPDATE blob SET state = 3, has_file = 0, problem = ?, rearm_age = NULL WHERE bid = ? AND state IN (0, 2)",
+                .text(why), .int(id.number))
+            journal.addNote(type: "blob", json: json)
+        }
+    }
+
+    /// Lets parked files try again: that one, or all that may.
+    ///
+    /// - Parameter isDueOnly: Only those whose day is over.
+    /// - Returns: The files that wait now and did not before.
+    package func rearmBlobs(_ id: BlobID?, isDueOnly: Bool, at now: Moment) throws(StoreError) -> [UploadJob] {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let due = try database.all(
+                "SELECT bid FROM blob WHERE state = 2 AND (?1 IS NULL OR bid = ?1) AND (?2 = 0 OR rearm_age <= ?3) LIMIT 1000",
+                .optional(id?.number), .bool(isDueOnly), .int(age)
+            ) { row throws(StoreError) in row.int(0) }
+            var jobs: [UploadJob] = []
+            for bid in due {
+                try database.run(
+                    "UPDATE blob SET state = 0, attempts = 0, restarts = 0, rearm_age = NULL, problem = NULL WHERE bid = ?",
+                    .int(bid))
+                jobs.append(try blobRow(BlobID(bid)).job)
+            }
+            return jobs
+        }
+    }
+
+    /// Digests whose bytes need not be kept any longer: uploaded, and old, or in the way of new ones.
+    ///
+    /// - Parameter isShort: Room is wanted: age does not count.
+    package func pruneBlobs(isShort: Bool, at now: Moment) throws(StoreError) -> [BlobDigest] {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let rows = try database.all(
+                """
+                SELECT bid, digest FROM blob WHERE prune_age IS NOT NULL AND has_file = 1 AND state = 1 AND (? OR prune_age <= ?)
+                ORDER BY prune_age LIMIT 100
+                """, .bool(isShort), .int(age)
+            ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
+            for row in rows { try database.run("UPDATE blob SET has_file = 0 WHERE bid = ?", .int(row.bid)) }
+            return rows.compactMap(\.digest)
+        }
+    }
+
+    private func write(_ progress: UploadProgress, _ id: BlobID) throws(StoreError) {
+        try database.run(
+            """
+            UPDATE blob SET offset_bytes = min(max(?, 0), size_bytes), attempts = ?, restarts = ?, expires_ms = ?,
+                upload_url = ?, problem = ? WHERE bid = ? AND state = 0
+            """, .int(progress.offset), .int(progress.attempts), .int(progress.restarts),
+            .optional(progress.expiresAt?.milliseconds), .optional(progress.url), .optional(progress.error), .int(id.number))
+    }
+
+    private func blobRow(_ id: BlobID) throws(StoreError) -> BlobRow {
+        guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)") }
+        return row
+    }
+
+    // MARK: - Links to records
+
+    /// Puts the placeholders of the blobs that a mutation names into its data.
+    ///
+    /// - Returns: The files that the mutation must wait for, where its backend wants them first (`blobs.gate: before`).
+    /// - Throws: `.refused` for a blob that is not known here.
+    func showBlobs(in mutation: inout NewMutation) throws(StoreError) -> [BlobID] {
+        var waits: [BlobID] = []
+        var shown: [String: [JSON]] = [:]
+        for (index, json) in mutation.blobs.enumerated() {
+            guard let object = json.object, let field = object["field"]?.text, let name = object["blob"]?.text else { continue }
+            guard mutation.action != .delete else { throw Refusal.validation("/blobs", "a delete shows no files") }
+            guard let id = BlobID(name), let row = try reads.blob(id) else {
+                throw Refusal.validation("/blobs/\(index)/blob", "there is no blob \(name)")
+            }
+            guard row.state != .missing else {
+                throw Refusal.validation("/blobs/\(index)/blob", "the bytes of the blob \(name) are gone")
+            }
+            let placeholder = Placeholder(
+                digest: row.digest, size: row.size, type: row.type, isUploaded: row.state == .uploaded,
+                remoteURL: row.state == .uploaded ? row.progress.url : nil)
+            shown[field, default: []].append(placeholder.json)
+            if gatesBlobs, row.state != .uploaded { waits.append(id) }
+        }
+        for (field, values) in shown.sorted(by: { $0.key < $1.key }) {
+            mutation.data[field] = values.count == 1 ? values[0] : .array(values)
+        }
+        return waits
+    }
+
+    /// Writes down which fields show which blobs. A critical mutation makes its files go first.
+    func linkBlobs(_ mutation: NewMutation, _ record: RecordName, seq: Int64, priority: Priority) throws(StoreError) {
+        for json in mutation.blobs {
+            guard let field = json.object?["field"]?.text, let id = json.object?["blob"]?.text.flatMap({ BlobID($0) }) else { continue }
+            try database.run(
+                """
+                INSERT INTO blob_link (bid, entity, id, field, seq) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET seq = excluded.seq
+                """, .int(id.number), .text(record.entity.text), .text(record.id.text), .text(field), .int(seq))
+            guard priority == .critical else { continue }
+            try database.run("UPDATE blob SET critical = 1 WHERE bid = ?", .int(id.number))
+        }
+    }
+
+    /// Replaces a record's placeholders once all of its files are somewhere: one update for all of them (PROTOCOL H2). Done
+    /// twice it finds nothing left to do.
+    private func reconcile(_ record: RecordName) throws(StoreError) -> Bool {
+        guard let eid = names.entities[record.entity], let row = try MirrorRow.find(database, eid: eid, id: record.id.text),
+            !row.isDamaged, let document = row.document.flatMap({ StoredJSON.read($0)?.object })
+        else { return false }
+        var data = JSONObject()
+        for (field, digest) in Placeholder.waiting(in: document) {
+            guard let blob = try reads.blob(digest) else { continue }
+            // One is still to come: the update waits for it.
+            guard blob.state == .uploaded else { return false }
+            let value = data[field] ?? document[field] ?? .null
+            data[field] = Placeholder.flipped(value, digest, remoteURL: blob.progress.url) ?? value
+        }
+        guard !data.isEmpty else { return false }
+        let update = NewMutation(.update, record.entity, record.id, data: data, size: data.json.utf8.count)
+        do throws(StoreError) {
+            _ = try accept(update, by: Requester(app: AppName(trusted: "agent"), uid: 0))
+            return true
+        } catch {
+            // Its entity may not be changed here any more; the file is safe all the same.
+            guard error.problem != nil else { throw error }
+            return false
+        }
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import Glibc
+import SyncCore
+import SyncLinux
+import Testing
+
+@Suite("Files of blobs")
+struct BlobFilesTests {
+    private let folder: BlobTestFolder
+    private let files: BlobFiles
+
+    init() throws {
+        folder = try BlobTestFolder()
+        files = try BlobFiles(folder.path + "/blobs")
+    }
+
+    private static func digest(_ bytes: [UInt8]) -> BlobDigest { BlobDigest(bytes: SHA256.hash(bytes))! }
+
+    @Test("What comes in gets its final name when it is whole, and its digest is that of the core's own SHA-256", arguments: [1, 63, 64, 65, 300_000])
+    func keep(_ count: Int) throws {
+        let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let file = try files.open(incoming: "a", at: 0)
+        for start in stride(from: 0, to: count, by: 7_000) { try file.append(Array(bytes[start..<min(count, start + 7_000)])) }
+        #expect(try files.kept() == [])
+        let digest = file.digest()
+        #expect(digest == Self.digest(bytes))
+        try file.keep(as: digest)
+        #expect(try files.kept() == [digest])
+        #expect(try files.incoming().isEmpty)
+        #expect(files.size(of: digest) == Int64(count))
+        let reader = try files.read(digest)
+        #expect(try reader.read(at: 0, count: count + 10) == bytes)
+        #expect(try reader.read(at: Int64(count), count: 10) == [])
+        try files.remove(digest)
+        try files.remove(digest)
+        #expect(files.size(of: digest) == nil)
+    }
+
+    @Test("A file that is taken up again goes on at the offset that was said, whatever lies beyond it")
+    func resume() throws {
+        let bytes = (0..<1_000).map { UInt8(truncatingIfNeeded: $0) }
+        do {
+            let file = try files.open(incoming: "a", at: 0)
+            try file.append(Array(bytes[..<600]) + [9, 9, 9])
+            try file.sync()
+        }
+        let again = try files.open(incoming: "a", at: 600)
+        try again.append(Array(bytes[600...]))
+        #expect(again.digest() == Self.digest(bytes))
+        #expect(again.offset == 1_000)
+    }
+
+    @Test("Fewer bytes than were said are damage, not a shorter file")
+    func damaged() throws {
+        do {
+            let file = try files.open(incoming: "a", at: 0)
+            try file.append([1, 2, 3])
+        }
+        #expect { try files.open(incoming: "a", at: 4) } throws: { ($0 as? BlobError)?.code == .damaged }
+    }
+
+    @Test("Names that could lead elsewhere are refused", arguments: ["", ".", "..", "../x", "a/b", "a\u{0}b", String(repeating: "a", count: 65)])
+    func names(_ name: String) {
+        #expect(throws: BlobError.self) { try files.open(incoming: name, at: 0) }
+    }
+
+    @Test("A link in place of an incoming file is not followed")
+    func link() throws {
+        try "secret".write(toFile: folder.path + "/elsewhere", atomically: false, encoding: .utf8)
+        symlink(folder.path + "/elsewhere", folder.path + "/blobs/incoming/a")
+        #expect(throws: BlobError.self) { try files.open(incoming: "a", at: 0) }
+        #expect(try String(contentsOfFile: folder.path + "/elsewhere", encoding: .utf8) == "secret")
+    }
+
+    @Test("Only a regular file is copied; a FIFO, a folder and a device are refused at once", arguments: ["fifo", "folder", "device"])
+    func kinds(_ kind: String) throws {
+        let path = folder.path + "/source"
+        switch kind {
+        case "fifo": mkfifo(path, 0o600)
+        case "folder": mkdir(path, 0o700)
+        default: symlink("/dev/zero", path)
+        }
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK)
+        #expect(descriptor >= 0)
+        let file = try files.open(incoming: "a", at: 0)
+        #expect { try file.copy(BlobSource(descriptor: descriptor) { close($0) }, atMost: 1 << 20) } throws: {
+            ($0 as? BlobError)?.code == .refused
+        }
+    }
+
+    @Test("A sparse terabyte is too large before a byte of it is read")
+    func sparse() throws {
+        let path = folder.path + "/sparse"
+        let descriptor = open(path, O_RDWR | O_CREAT, 0o600)
+        #expect(ftruncate(descriptor, 1 << 40) == 0)
+        let file = try files.open(incoming: "a", at: 0)
+        #expect { try file.copy(BlobSource(descriptor: descriptor) { close($0) }, atMost: 2_000_000_000) } throws: {
+            ($0 as? BlobError)?.code == .tooLarge
+        }
+        #expect(file.offset == 0)
+    }
+
+    @Test("A file that was handed over is copied whole, and changes of it afterwards change nothing here")
+    func copies() throws {
+        let bytes = (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        let path = folder.path + "/photo"
+        #expect(FileManager.default.createFile(atPath: path, contents: Data(bytes)))
+        let file = try files.open(incoming: "a", at: 0)
+        try file.copy(BlobSource(descriptor: open(path, O_RDONLY)) { close($0) }, atMost: 1 << 20)
+        try Data([0]).write(to: URL(fileURLWithPath: path))
+        #expect(file.digest() == Self.digest(bytes))
+        try file.keep(as: file.digest())
+        #expect(try files.read(Self.digest(bytes)).read(at: 0, count: 1 << 20) == bytes)
+    }
+
+    struct Path: Sendable {
+        var what: String
+        var path: String
+        var isTaken: Bool
+        var below: [String] = ["drop"]
+    }
+
+    @Test("A path is opened only below the folders that are configured, through no link, for its owner", arguments: [
+        Path(what: "a file", path: "drop/a.jpg", isTaken: true),
+        Path(what: "in a folder below", path: "drop/sub/b.jpg", isTaken: true),
+        Path(what: "beside it", path: "other/c.jpg", isTaken: false),
+        Path(what: "upwards", path: "drop/../other/c.jpg", isTaken: false),
+        Path(what: "a link", path: "drop/link.jpg", isTaken: false),
+        Path(what: "through a link", path: "drop/linked/c.jpg", isTaken: false),
+        Path(what: "not there", path: "drop/none.jpg", isTaken: false),
+        Path(what: "the folder itself", path: "drop", isTaken: false),
+        Path(what: "a folder whose name only begins alike", path: "dropped/d.jpg", isTaken: false),
+        Path(what: "no folder is configured", path: "drop/a.jpg", isTaken: false, below: []),
+    ])
+    func paths(_ example: Path) throws {
+        for name in ["drop/sub", "other", "dropped"] {
+            try FileManager.default.createDirectory(atPath: folder.path + "/" + name, withIntermediateDirectories: true)
+        }
+        for name in ["drop/a.jpg", "drop/sub/b.jpg", "other/c.jpg", "dropped/d.jpg"] {
+            try "x".write(toFile: folder.path + "/" + name, atomically: false, encoding: .utf8)
+        }
+        symlink(folder.path + "/other/c.jpg", folder.path + "/drop/link.jpg")
+        symlink(folder.path + "/other", folder.path + "/drop/linked")
+        let below = example.below.map { folder.path + "/" + $0 }
+        let isTaken = (try? files.source(path: folder.path + "/" + example.path, below: below, ownedBy: geteuid())) != nil
+        #expect(isTaken == example.isTaken, "\(example.what)")
+        // Root may name any file there; anybody else only his own.
+        let stranger = try? files.source(path: folder.path + "/drop/a.jpg", below: below, ownedBy: 4_242)
+        #expect(stranger == nil)
+    }
+
+    @Test("What lies in the folder under other names is nobody's blob")
+    func strangers() throws {
+        let path = folder.path + "/blobs"
+        mkdir(path + "/ab", 0o700)
+        for name in ["ab/notes.txt", "ab/" + String(repeating: "a", count: 63), "ab/" + String(repeating: "c", count: 64)] {
+            try "x".write(toFile: path + "/" + name, atomically: false, encoding: .utf8)
+        }
+        #expect(try files.kept() == [])
+    }
+}
+
+/// A folder that goes with the test.
+private final class BlobTestFolder: Sendable {
+    let path: String
+
+    init() throws {
+        path = "/tmp/blob-files-\(UUID().uuidString.prefix(13))"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}

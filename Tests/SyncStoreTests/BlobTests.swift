@@ -1,0 +1,225 @@
+import SyncCore
+import SyncStore
+import Testing
+
+@Suite("Files: rows, links, placeholders, the gate")
+struct BlobTests {
+    private static func digest(_ text: String) -> BlobDigest { BlobDigest(bytes: SHA256.hash(Array(text.utf8)))! }
+
+    @discardableResult
+    private func add(
+        _ agent: TestAgent, _ text: String, size: Int64 = 1_000, capacity: BlobCapacity = BlobCapacity()
+    ) throws -> (row: BlobRow, isNew: Bool) {
+        try agent.store.addBlob(
+            Self.digest(text), size: size, type: "image/jpeg", filename: "\(text).jpg", by: agent.app, capacity: capacity, at: agent.now)
+    }
+
+    private func show(
+        _ agent: TestAgent, _ blobs: [(field: String, id: BlobID)], on id: String = "a-1", action: NewMutation.Action = .create,
+        priority: Priority? = nil, data: JSONObject = ["n": .int(1)]
+    ) throws -> Enqueued {
+        var mutation = TestAgent.mutation(action, id, data, priority: priority)
+        mutation.blobs = blobs.map { .object(["field": .string($0.field), "blob": .string($0.id.description)]) }
+        return try agent.store.enqueue([mutation], by: agent.app, at: agent.now)[0]
+    }
+
+    private func uploaded(_ agent: TestAgent, _ id: BlobID, url: String? = nil) throws -> Bool {
+        try agent.store.endUpload(id, isVerified: true, remoteURL: url, capacity: BlobCapacity(), note: "{}", at: agent.now)
+    }
+
+    private func view(_ agent: TestAgent, _ id: String = "a-1") throws -> JSONObject {
+        let text = try #require(try agent.store.reads.record(TestAgent.name(id))?.view)
+        return try #require(try JSONReader.read(text).object)
+    }
+
+    private let limits = BatchLimits(mutations: 50, bytes: 1 << 20)
+
+    @Test("The same bytes twice are one blob, whoever brings them")
+    func dedupe() throws {
+        let agent = try TestAgent()
+        let first = try add(agent, "a"), second = try add(agent, "a"), other = try add(agent, "b")
+        #expect(first.isNew && !second.isNew && other.isNew)
+        #expect(first.row.id == second.row.id && first.row.id != other.row.id)
+        #expect(try agent.store.reads.blobCounts().pending == 2)
+        #expect(try agent.store.reads.blobCounts().pendingBytes == 2_000)
+    }
+
+    @Test("The quota and the free space hold before a row is written")
+    func quota() throws {
+        let agent = try TestAgent()
+        var capacity = BlobCapacity()
+        capacity.bytes = 1_500
+        try add(agent, "a", capacity: capacity)
+        #expect { try add(agent, "b", capacity: capacity) } throws: { ($0 as? StoreError)?.problem?.code == "queue-full" }
+        agent.store.freeBytes = 64_000_500
+        #expect { try add(agent, "c") } throws: { ($0 as? StoreError)?.problem?.code == "disk-full" }
+        #expect(try agent.store.reads.blobCounts().pending == 1)
+        capacity.bytes = 1 << 40
+        capacity.files = 1
+        agent.store.freeBytes = nil
+        #expect { try add(agent, "d", capacity: capacity) } throws: { ($0 as? StoreError)?.problem?.code == "queue-full" }
+    }
+
+    @Test("A mutation that names a blob shows its placeholder at once, and does not wait for the bytes")
+    func placeholder() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row
+        let made = try show(agent, [("photo", blob.id)])
+        let photo = try #require(try view(agent)["photo"]?.object)
+        #expect(photo["$blob"]?.text == blob.digest.description)
+        #expect(photo["state"]?.text == "pending")
+        #expect(photo["size"]?.int == 1_000)
+        #expect(photo["type"]?.text == "image/jpeg")
+        #expect(try view(agent)["n"]?.int == 1)
+        let batch = try #require(try agent.store.claim(limits, at: agent.now))
+        #expect(batch.mutations.map(\.key) == [made.key])
+        #expect(batch.mutations[0].data?.contains("$blob") == true)
+        #expect(try agent.store.reads.blob(blob.id)?.links == [BlobLink(TestAgent.name("a-1"), field: "photo")])
+    }
+
+    @Test("Several blobs in one field are a list; one that is uploaded already says so")
+    func several() throws {
+        let agent = try TestAgent()
+        let first = try add(agent, "a").row, second = try add(agent, "b").row
+        #expect(try uploaded(agent, first.id) == false)
+        _ = try show(agent, [("photos", first.id), ("photos", second.id)])
+        let states = try view(agent)["photos"]?.array?.map { $0.object?["state"]?.text }
+        #expect(states == ["uploaded", "pending"])
+    }
+
+    @Test("A blob that is not known here, and a delete that shows one, are refused", arguments: ["b-9", "b-x", "nothing"])
+    func unknown(_ name: String) throws {
+        let agent = try TestAgent()
+        var mutation = TestAgent.mutation(.create, "a-1", [:])
+        mutation.blobs = [.object(["field": .string("photo"), "blob": .string(name)])]
+        #expect { try agent.store.enqueue([mutation], by: agent.app, at: agent.now) } throws: {
+            ($0 as? StoreError)?.problem?.code == "validation"
+        }
+        #expect(try agent.store.reads.record(TestAgent.name("a-1")) == nil)
+    }
+
+    @Test("With the gate a mutation waits for its files, says so, and goes when the last of them is there")
+    func gate() throws {
+        let agent = try TestAgent()
+        agent.store.gatesBlobs = true
+        let first = try add(agent, "a").row, second = try add(agent, "b").row
+        let made = try show(agent, [("before", first.id), ("after", second.id)])
+        let other = try show(agent, [], on: "a-2")
+        #expect(try agent.store.claim(limits, at: agent.now)?.mutations.map(\.key) == [other.key])
+        #expect(try agent.store.reads.obstacle(to: made.key, at: agent.now) == .blob(first.id))
+        _ = try uploaded(agent, first.id)
+        #expect(try agent.store.claim(limits, at: agent.now) == nil)
+        #expect(try agent.store.reads.obstacle(to: made.key, at: agent.now) == .blob(second.id))
+        try agent.crash()
+        _ = try uploaded(agent, second.id)
+        #expect(try agent.store.claim(limits, at: agent.now)?.mutations.map(\.key) == [made.key])
+    }
+
+    @Test("What is shown by a critical mutation goes first, then the smallest rest")
+    func order() throws {
+        let agent = try TestAgent()
+        let large = try add(agent, "a", size: 5_000).row, small = try add(agent, "b", size: 100).row
+        let middle = try add(agent, "c", size: 2_000).row
+        #expect(try agent.store.reads.waitingBlobs(limit: 10).map(\.id) == [small.id, middle.id, large.id])
+        _ = try show(agent, [("photo", large.id)], priority: .critical)
+        var progress = UploadProgress()
+        progress.offset = 1_950
+        progress.url = "https://h/7"
+        try agent.store.saveUpload(middle.id, progress, note: nil, at: agent.now)
+        let waiting = try agent.store.reads.waitingBlobs(limit: 10)
+        #expect(waiting.map(\.id) == [large.id, middle.id, small.id])
+        #expect(waiting[1].progress.url == "https://h/7" && waiting[1].remaining == 50)
+        #expect(waiting[0].link == BlobLink(TestAgent.name("a-1"), field: "photo"))
+    }
+
+    @Test("Another server's files: one update replaces all placeholders of a record, when the last file is there, once")
+    func reconcile() throws {
+        let agent = try TestAgent()
+        let first = try add(agent, "a").row, second = try add(agent, "b").row
+        _ = try show(agent, [("before", first.id), ("after", second.id)])
+        _ = try agent.store.claim(limits, at: agent.now)
+        #expect(try uploaded(agent, first.id, url: "https://files/1") == false)
+        #expect(try uploaded(agent, second.id, url: "https://files/2") == true)
+        let document = try view(agent)
+        for (field, url) in [("before", "https://files/1"), ("after", "https://files/2")] {
+            #expect(document[field]?.object?["state"]?.text == "uploaded")
+            #expect(document[field]?.object?["remote_url"]?.text == url)
+        }
+        let open = try agent.store.reads.record(TestAgent.name("a-1"))?.pending ?? []
+        #expect(open.count == 2)
+        // The same word twice changes nothing.
+        #expect(try uploaded(agent, second.id, url: "https://files/2") == false)
+        #expect(try agent.store.reads.record(TestAgent.name("a-1"))?.pending == open)
+    }
+
+    @Test("A parked file is tried again after a day, or by word; progress survives a crash")
+    func parked() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row
+        var progress = UploadProgress()
+        progress.offset = 400
+        progress.attempts = 5
+        progress.url = "https://h/1"
+        let problem = Problem("no-progress", status: 502, detail: "the server answered 500")
+        try agent.store.parkUpload(blob.id, problem, progress, note: "{}", at: agent.now)
+        try agent.crash()
+        let parked = try #require(try agent.store.reads.blob(blob.id))
+        #expect(parked.state == .failed && parked.progress.error == "the server answered 500" && parked.progress.offset == 400)
+        #expect(try agent.store.reads.waitingBlobs(limit: 10).isEmpty)
+        #expect(try agent.store.rearmBlobs(nil, isDueOnly: true, at: agent.now).isEmpty)
+        agent.wait(.seconds(86_401))
+        let again = try agent.store.rearmBlobs(nil, isDueOnly: true, at: agent.now)
+        #expect(again.map(\.id) == [blob.id] && again[0].progress.attempts == 0 && again[0].progress.offset == 400)
+        try agent.store.parkUpload(blob.id, problem, progress, note: "{}", at: agent.now)
+        #expect(try agent.store.rearmBlobs(blob.id, isDueOnly: false, at: agent.now).count == 1)
+    }
+
+    @Test("A file that an open mutation shows cannot be removed; afterwards it goes with its row")
+    func remove() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row
+        let made = try show(agent, [("photo", blob.id)])
+        #expect { try agent.store.removeBlob(blob.id, at: agent.now) } throws: { ($0 as? StoreError)?.problem?.status == 409 }
+        _ = try agent.store.cancel(made.key, at: agent.now)
+        #expect(try agent.store.removeBlob(blob.id, at: agent.now) == blob.digest)
+        #expect(try agent.store.reads.blob(blob.id) == nil)
+        #expect { try agent.store.removeBlob(blob.id, at: agent.now) } throws: { ($0 as? StoreError)?.problem?.status == 404 }
+    }
+
+    @Test("Bytes that are lost are said to be missing, and a file that is added again heals that")
+    func missing() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row
+        try agent.store.loseBlob(blob.id, why: "gone", note: "{}", at: agent.now)
+        #expect(try agent.store.reads.blobCounts().missing == 1)
+        #expect(try agent.store.reads.keptDigests().isEmpty)
+        let again = try add(agent, "a")
+        #expect(again.row.id == blob.id && again.row.state == .pending)
+        #expect(try agent.store.reads.waitingBlobs(limit: 10).map(\.id) == [blob.id])
+    }
+
+    @Test("Uploaded files are kept for their time, or for as long as there is room, and their rows for longer")
+    func prune() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row, waiting = try add(agent, "b").row
+        _ = try uploaded(agent, blob.id)
+        #expect(try agent.store.pruneBlobs(isShort: false, at: agent.now).isEmpty)
+        #expect(try agent.store.pruneBlobs(isShort: true, at: agent.now) == [blob.digest])
+        agent.wait(.seconds(8 * 86_400))
+        #expect(try agent.store.pruneBlobs(isShort: false, at: agent.now).isEmpty)
+        #expect(try agent.store.reads.blob(blob.id)?.hasFile == false)
+        #expect(try agent.store.reads.blob(waiting.id)?.hasFile == true)
+    }
+
+    @Test("An upload's offset never leaves the file, whatever is written")
+    func clamps() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row
+        for offset in [-5, 2_000, Int64.max, .min] {
+            var progress = UploadProgress()
+            progress.offset = offset
+            try agent.store.saveUpload(blob.id, progress, note: nil, at: agent.now)
+            #expect((0...1_000).contains(try #require(try agent.store.reads.blob(blob.id)).progress.offset))
+        }
+    }
+}
