@@ -28,6 +28,7 @@ struct Payload {
     var data: String?
     var unset: String?
     var operations: String?
+    /// See ``MutationContent/base``. Other fields are compared with the record's base.
     var baseFields: String?
     var blobs: String?
     /// The app's own idempotency key, if it gave one.
@@ -173,23 +174,26 @@ struct Payload {
 
     var recordID: RecordID { RecordID(trusted: id ?? key) }
 
-    /// Bytes of the three parts that a batch is measured by.
-    var contentBytes: Int { (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) }
+    /// Bytes of the parts that a batch is measured by.
+    var contentBytes: Int {
+        (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) + (baseFields?.utf8.count ?? 0)
+    }
 
     func outgoing(entity: EntityName, priority: Priority) -> OutgoingMutation {
         OutgoingMutation(
             seq: seq, key: MutationKey(trusted: key), record: RecordName(entity, recordID), action: action, data: data,
             unset: unset, operations: operations, dependsOn: depends, baseVersion: baseVersion, hlc: hlc, clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
-            group: gid.map { GroupID(trusted: $0) })
+            group: gid.map { GroupID(trusted: $0) }, base: baseFields, author: author)
     }
 }
 
 // MARK: - Content
 
 extension Payload {
+    /// - Parameter rules: Say which fields go with the value that the app had seen.
     /// - Returns: `nil` when the texts are not what was written.
-    var content: MutationContent? {
+    func content(under rules: EntityRules?) -> MutationContent? {
         guard let fields = Payload.object(data), let names = Payload.array(unset), let list = Payload.array(operations) else {
             return nil
         }
@@ -200,10 +204,22 @@ extension Payload {
             else { return nil }
             parsed.append(FieldOperation(field, kind, value))
         }
-        return MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+        var content = MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+        if baseFields != nil, let bases = Payload.object(baseFields) {
+            for member in bases.members where action == .create || rules?.strategy(of: member.name.text) == .merge {
+                content.base[member.name.text] = member.value
+            }
+        }
+        return content
+    }
+
+    func contentDiffers(from other: Payload) -> Bool {
+        (action, baseVersion) != (other.action, other.baseVersion)
+            || (data, unset, operations, baseFields) != (other.data, other.unset, other.operations, other.baseFields)
     }
 
     mutating func setContent(_ content: MutationContent) {
+        baseFields = content.base.isEmpty ? nil : content.base.json
         data = content.data.isEmpty && content.action != .create ? nil : content.data.json
         unset = content.unset.isEmpty ? nil : JSON.list(content.unset).json
         operations =

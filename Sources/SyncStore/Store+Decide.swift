@@ -45,7 +45,7 @@ extension Store {
     ///
     /// - Throws: `.refused`. Nothing was written.
     func decide(
-        _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup?
+        _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup?, supersedes: String? = nil
     ) throws(StoreError) -> EnqueueIntent {
         guard let rules = rules[mutation.entity] else {
             throw Refusal.validation("/entity", "the entity \(mutation.entity) is not configured")
@@ -84,7 +84,9 @@ extension Store {
             throw Refusal.tooLarge("the mutation", bytes: bytes, limit: Limits.mutationBytes)
         }
         intent.payload.bytes = Int64(bytes)
-        intent.dropped = try makeRoom(for: intent, eid: eid)
+        intent.payload.supersedes = supersedes
+        // What takes the place of another needs no more room than that had.
+        if supersedes == nil { intent.dropped = try makeRoom(for: intent, eid: eid) }
         return intent
     }
 
@@ -104,13 +106,10 @@ extension Store {
                 name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected,
                 found: record?.baseVersion ?? 0)
         }
-        let content =
-            action == .delete
-            ? MutationContent(.delete)
-            : MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
+        let content = try content(action, of: mutation, on: record, rules)
         var payload = Payload(content)
         payload.baseVersion = max(0, record?.baseVersion ?? 0)
-        let document = fold(content, onto: record, filling: &payload)
+        let document = fold(content, onto: record, payload)
         let size = document?.utf8.count ?? 0
         guard size <= Limits.documentBytes else {
             throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: Limits.documentBytes)
@@ -139,25 +138,42 @@ extension Store {
         }
     }
 
+    /// What the app asked for, in the form that says most about what it meant: see ``WireForm``.
+    private func content(
+        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules
+    ) throws(StoreError) -> MutationContent {
+        if action == .delete { return MutationContent(.delete) }
+        var content = MutationContent(
+            action, data: mutation.data, unset: mutation.unset, operations: mutation.operations,
+            base: action == .create ? mutation.base : [:])
+        // Most changes need not be looked at any closer.
+        let hasForms = action == .update && rules.strategy == .fields && !rules.fields.isEmpty
+        guard hasForms || !content.operations.isEmpty else { return content }
+        let seen = action == .update ? record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:] : [:]
+        if hasForms {
+            content.base = WireForm.bases(content, seen: seen, rules: rules)
+            content = WireForm.of(content, seen: seen, rules: rules)
+        }
+        var document = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
+        for (index, operation) in mutation.operations.enumerated() {
+            guard Fold.fits(operation, document[operation.field]) else {
+                throw Refusal.validation(
+                    "/ops/\(index)",
+                    "\(operation.field) holds \(document[operation.field]?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
+            }
+            document[operation.field] = Fold.apply(operation, to: document[operation.field])
+        }
+        return content
+    }
+
     /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.
-    ///
-    /// - Parameter payload: Gets the hub's present values of the fields that are touched.
-    private func fold(_ content: MutationContent, onto record: MirrorRow?, filling payload: inout Payload) -> String? {
+    private func fold(_ content: MutationContent, onto record: MirrorRow?, _ payload: Payload) -> String? {
         switch content.action {
         case .delete: return nil
         case .create:
             if content.unset.isEmpty, content.operations.isEmpty { return payload.data }
             return Fold.apply(content, to: nil)?.json
-        case .update:
-            let base = record?.base.flatMap { StoredJSON.read($0)?.object }
-            let view = record?.view == nil ? base : record?.document.flatMap { StoredJSON.read($0)?.object }
-            if let base {
-                let touched = content.data.members.map(\.name.text) + content.unset + content.operations.map(\.field)
-                var old = JSONObject()
-                for field in touched { if let value = base[field] { old[field] = value } }
-                payload.baseFields = old.isEmpty ? nil : old.json
-            }
-            return Fold.apply(content, to: view)?.json
+        case .update: return Fold.apply(content, to: record?.document.flatMap { StoredJSON.read($0)?.object })?.json
         }
     }
 

@@ -77,9 +77,8 @@ extension Store {
         _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup? = nil, appKey: AppKey? = nil,
         supersedes: String? = nil
     ) throws(StoreError) -> Enqueued {
-        let intent = try decide(mutation, by: requester, in: group)
+        let intent = try decide(mutation, by: requester, in: group, supersedes: supersedes)
         intent.payload.appKey = appKey?.key
-        intent.payload.supersedes = supersedes
         return intent.isPlainEvent ? try takeIn(intent) : try write(intent)
     }
 }

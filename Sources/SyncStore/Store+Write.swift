@@ -46,6 +46,7 @@ extension Store {
         record.updatedMS = now.wall.milliseconds
         try record.save(to: database)
         journal.add(.record(record.isDeleted ? .delete : .upsert, .local), record.rid)
+        if record.status == .conflict { try refreshLocalSides(of: record.rid, record.document) }
         let keys = hasOthers ? try openKeys(of: record.rid) : [MutationKey(trusted: payload.key)]
         return answer(intent, payload, record: record, pending: keys)
     }

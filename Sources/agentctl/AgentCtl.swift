@@ -16,7 +16,7 @@ struct AgentCtl: ParsableCommand {
         version: ProductVersion.text,
         subcommands: [
             StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
-            WatchCommand.self, MutationsCommand.self, RejectedCommand.self, LinksCommand.self, PowerCommand.self,
+            WatchCommand.self, MutationsCommand.self, RejectedCommand.self, ConflictsCommand.self, LinksCommand.self, PowerCommand.self,
             LedgerCommand.self, SyncCommand.self, PauseCommand.self,
             ResumeCommand.self, ConfigCommand.self, VersionCommand.self, CompletionsCommand.self,
         ])

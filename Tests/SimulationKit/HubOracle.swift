@@ -4,6 +4,7 @@ import SyncCore
 struct HubOracle {
     /// Of a record that exists: the tokens that were appended since it came into being.
     private(set) var lists: [RecordName: [String]] = [:]
+    private(set) var values = ValueOracle()
     /// Readings by id.
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
@@ -32,18 +33,17 @@ struct HubOracle {
                 throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
             }
             fingerprints[item.key] = item.fingerprint
-            guard case .accepted = result.verdict, case .success(let mutation) = item.content else { continue }
-            try apply(mutation, key: item.key, from: agent, &operations, byKey: byKey)
+            guard case .accepted(let version, _, _, _) = result.verdict, case .success(let mutation) = item.content else { continue }
+            try apply(mutation, version: version, key: item.key, from: agent, &operations, byKey: byKey)
         }
     }
 
     private mutating func apply(
-        _ mutation: IncomingMutation, key: MutationKey, from agent: Int, _ operations: inout [Operation],
+        _ mutation: IncomingMutation, version: Int64, key: MutationKey, from agent: Int, _ operations: inout [Operation],
         byKey: [MutationKey: Int]
     ) throws(Broken) {
         appliedCount += 1
-        // A deletion carries no token: it is known by its key, once its app was told that.
-        let number = Operation.number(of: mutation.content.data["t"]?.text) ?? byKey[key]
+        let number = byKey[key] ?? Operation.number(of: mutation.content.data["t"]?.text)
         if let number {
             operations[number].applied += 1
             if operations[number].applied > 1 {
@@ -55,11 +55,18 @@ struct HubOracle {
             events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
             return
         }
+        try values.apply(mutation, version: version, from: agent, existed: lists[mutation.record] != nil)
         if mutation.content.action == .delete {
             lists[mutation.record] = nil
             return
         }
         var list = lists[mutation.record] ?? []
+        if let whole = mutation.content.data["a"]?.array?.compactMap(\.text) {
+            // Somebody brings the record back with all that was in it; what is there already stays in front.
+            let seen = mutation.content.base["a"]?.array?.compactMap(\.text) ?? []
+            let isBehind = !seen.isEmpty && whole.starts(with: seen)
+            list += isBehind && lists[mutation.record] != nil ? Array(whole.dropFirst(seen.count)) : whole.filter { !list.contains($0) }
+        }
         for operation in mutation.content.operations where operation.kind == .append {
             list += operation.value.array?.compactMap(\.text) ?? []
         }
@@ -80,6 +87,10 @@ struct HubOracle {
         latest[slot] = place
     }
 
+    mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64) {
+        if name.entity == Entities.works { values.publish(name, document, version: version) }
+    }
+
     /// Compares with what the hub really holds.
     func check(_ observed: [RecordName: JSONObject]) throws(Broken) {
         for (record, document) in observed.sorted(by: { $0.key < $1.key })
@@ -91,6 +102,7 @@ struct HubOracle {
             guard list == expected else {
                 throw Broken("lists hold what was appended", "\(record) holds \(list), expected \(expected)")
             }
+            try values.check(record, document)
             guard (document["n"]?.int ?? 0) == Int64(list.count) else {
                 throw Broken("counters count", "\(record) counts \(document["n"]?.json ?? "nothing") for \(list.count)")
             }

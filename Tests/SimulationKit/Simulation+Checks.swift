@@ -64,6 +64,10 @@ extension Simulation {
             if summary.rejected > 0 { try checkMirror(of: agent) }
         default: break
         }
+        switch command {
+        case .applyPull, .applyResults: learnSuccessors(of: agent)
+        default: break
+        }
         steps += 1
         if steps.isMultiple(of: 25) { try verify(agent) }
     }
@@ -164,8 +168,7 @@ extension Simulation {
     // MARK: Words
 
     private func tokens(of item: IncomingItem) -> String {
-        if case .success(let mutation) = item.content, let token = mutation.content.data["t"]?.text { return token }
-        return name(of: item.key)
+        name(of: item.key)
     }
 
     private func word(for verdict: PushResult.Verdict) -> String {

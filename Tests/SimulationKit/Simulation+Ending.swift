@@ -62,6 +62,7 @@ extension Simulation {
         for agent in agents {
             try verify(agent)
             try checkMirror(of: agent)
+            try checkConflicts(of: agent)
             try compare(agent, with: truth)
         }
         for operation in operations { try checkFate(of: operation) }
@@ -94,12 +95,28 @@ extension Simulation {
         if operation.applied > 1 { throw Broken("each mutation takes effect once", "\(operation.token) was applied \(operation.applied) times") }
         guard let key = operation.key, !operation.isLost, let store = agents[operation.agent].store else { return }
         let moment = agents[operation.agent].moment(at: now)
-        guard let found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
+        guard var found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
             throw Broken("nothing acknowledged is missing", "\(operation.token) of agent \(operation.agent), \(operation.record)")
         }
+        // A decision answers for it.
+        var isCarried = false
+        while found.state == .resolved || found.state == .coalesced, let into = found.into {
+            // One that brings a record back carries the later changes with it.
+            if found.state == .coalesced { isCarried = true }
+            guard let next = try Broken.none({ try store.reads.mutation(into, at: moment) }) else {
+                throw Broken("nothing acknowledged is missing", "the decision about \(operation.token), \(into)")
+            }
+            found = next
+        }
         switch found.state {
+        case .superseded:
+            // A deletion of what is deleted, and a value that the hub had changed: nothing that adds up.
+            guard operation.action == .delete || operation.record.entity == Entities.prices else {
+                throw Broken("nothing is dropped without a word", "\(operation.token) of agent \(operation.agent), \(operation.record)")
+            }
+            count("superseded")
         case .done:
-            guard operation.applied == 1 else {
+            guard operation.applied == 1 || isCarried else {
                 throw Broken("done is done at the hub", "\(operation.token) of agent \(operation.agent) was never applied")
             }
             if operation.record.entity == Entities.readings, oracle.events[operation.record.id] != operation.token {
@@ -122,9 +139,10 @@ extension Simulation {
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
-        let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }
-        guard data.object == operation.data else {
-            throw Broken("what is refused keeps its value", "\(operation.token): \(found.data ?? "nothing")")
+        // What a contest has decided before is in the audit trail; what goes as an operation is there as one.
+        let kept = (found.data ?? "") + (found.operations ?? "")
+        guard operation.action == .delete || operation.record.entity == Entities.prices || kept.contains(operation.token) else {
+            throw Broken("what is refused keeps its value", "\(operation.token): \(kept)")
         }
     }
 }

@@ -33,7 +33,7 @@ struct MigrationTests {
         try raw.rows("PRAGMA user_version = 0")
         let again = try TestAgent(in: folder)
         #expect(again.store.opening.isNew)
-        #expect(try again.database.pragma("user_version") == "2")
+        #expect(try again.database.pragma("user_version") == "3")
         try again.create("a")
         #expect(try again.store.verify() == [])
     }

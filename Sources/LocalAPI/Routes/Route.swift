@@ -14,6 +14,11 @@ package enum Route: Hashable, Sendable {
     case retryMutation(MutationKey)
     case discardMutation(MutationKey)
 
+    // What people decide
+    case conflicts(ConflictListQuery)
+    case conflict(ConflictID)
+    case resolveConflict(ConflictID)
+
     // The mirror
     case record(RecordName, view: RecordView)
     case records(RecordListQuery)
@@ -56,10 +61,12 @@ package enum Route: Hashable, Sendable {
         switch self {
         case .health, .ready: nil
         case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
-            .ledger, .why, .plan:
+            .ledger, .why, .plan, .conflicts, .conflict:
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
-        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync: .enqueue
+        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .resolveConflict,
+            .sync:
+            .enqueue
         case .pause, .resume, .config, .hintLink, .clearLinkHint: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
@@ -68,14 +75,15 @@ package enum Route: Hashable, Sendable {
 
     package var body: BodyRule {
         switch self {
-        case .enqueue, .query: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
+        case .enqueue, .query, .resolveConflict: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
         case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
         case .sync, .pause, .resume, .retryMutation, .discardMutation, .plan:
             .json(maxBytes: Limits.lineBytes, isRequired: false)
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why:
+            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .conflicts,
+            .conflict:
             .none
         }
     }
@@ -90,6 +98,9 @@ package enum Route: Hashable, Sendable {
         case .cancelMutation: "cancel"
         case .retryMutation: "retry"
         case .discardMutation: "discard"
+        case .conflicts: "conflicts"
+        case .conflict: "conflict"
+        case .resolveConflict: "resolve"
         case .record: "record"
         case .records: "records"
         case .query: "query"
@@ -163,6 +174,60 @@ package struct MutationListQuery: Hashable, Sendable {
 
     /// States that wait for a person: what `/v1/rejected` lists.
     package static let needingAttention: [MutationState] = [.rejected, .failed, .held]
+}
+
+/// Which conflicts a list shows, oldest first.
+package struct ConflictListQuery: Hashable, Sendable {
+    /// `nil` means those that wait for a decision.
+    package var states: [ConflictState]?
+    package var entity: EntityName?
+    /// Only newer ones.
+    package var after: ConflictID?
+    package var limit: Int
+
+    package init(
+        states: [ConflictState]? = nil, entity: EntityName? = nil, after: ConflictID? = nil,
+        limit: Int = MutationListQuery.limitDefault
+    ) {
+        self.states = states
+        self.entity = entity
+        self.after = after
+        self.limit = limit
+    }
+}
+
+package enum ConflictState: String, Sendable, CaseIterable {
+    case open
+    /// Still open; the hub's side has changed since.
+    case stale
+    /// Decided, and the hub has not heard of it yet.
+    case resolving
+    case resolved
+    /// There was nothing left to decide.
+    case moot
+
+    package var isOpen: Bool { self == .open || self == .stale }
+}
+
+/// `c-12`.
+package struct ConflictID: Hashable, Sendable, CustomStringConvertible {
+    package var number: Int64
+
+    package static let rule = "must be c- and a number, such as c-12"
+
+    package init(number: Int64) {
+        self.number = number
+    }
+
+    package init?(_ text: String) {
+        let digits = text.dropFirst(2)
+        guard text.hasPrefix("c-"), !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }),
+            let number = Int64(digits)
+        else { return nil }
+        self.number = number
+    }
+
+    package var description: String { "c-\(number)" }
 }
 
 /// Which events a stream carries.

@@ -47,6 +47,7 @@ enum RouteParser {
                     }
                 )
             ]
+        case "conflicts": [("GET", { p throws(Problem) in .conflicts(try conflictList(&p)) })]
         case "query": [("POST", plain(.query))]
         case "entities": [("GET", plain(.entities))]
         case "status": [("GET", plain(.status))]
@@ -83,6 +84,7 @@ enum RouteParser {
                 throw LocalProblem.malformed.problem("the link " + LinkName.rule)
             }
             return [("PUT", plain(.hintLink(name))), ("DELETE", plain(.clearLinkHint(name)))]
+        case ("conflicts", _): return [("GET", plain(.conflict(try conflict(second))))]
         case ("why", _): return [("GET", plain(.why(try identifier(second, "the id"))))]
         default: return nil
         }
@@ -96,6 +98,7 @@ enum RouteParser {
             let name = RecordName(try identifier(second, "the entity"), try identifier(third, "the record id"))
             return [("GET", { p throws(Problem) in .record(name, view: try view(&p)) })]
         case ("mutations", "retry"): return [("POST", plain(.retryMutation(try identifier(second, "the mutation id"))))]
+        case ("conflicts", "resolve"): return [("POST", plain(.resolveConflict(try conflict(second))))]
         case ("mutations", "discard"):
             return [("POST", plain(.discardMutation(try identifier(second, "the mutation id"))))]
         default: return nil
@@ -124,6 +127,20 @@ enum RouteParser {
         query.after = try p.integer("after", in: 0...Int64.max)
         if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
         return query
+    }
+
+    private static func conflictList(_ p: inout ParameterReader) throws(Problem) -> ConflictListQuery {
+        var query = ConflictListQuery()
+        query.states = try p.words("state", ConflictState.allCases.map { ($0.rawValue, $0) })
+        query.entity = try p.identifier("entity", as: EntityName.self)
+        if let after = try p.integer("after", in: 0...Int64.max) { query.after = ConflictID(number: after) }
+        if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
+        return query
+    }
+
+    private static func conflict(_ text: String) throws(Problem) -> ConflictID {
+        guard let id = ConflictID(text) else { throw LocalProblem.malformed.problem("the conflict id " + ConflictID.rule) }
+        return id
     }
 
     private static func view(_ p: inout ParameterReader) throws(Problem) -> RecordView {

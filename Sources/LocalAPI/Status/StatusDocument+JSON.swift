@@ -24,6 +24,7 @@ extension StatusDocument {
             writer.members("policy") { writer in writer.members("verdicts") { writeVerdicts(to: &$0) } }
             writer.members("sync") { sync.write(to: &$0) }
             writer.members("outbox") { outbox.write(to: &$0) }
+            if let conflicts { writer.members("conflicts") { $0.member("open", conflicts) } }
             writer.elements("attention", attention) { writer, item in writer.object { item.write(to: &$0) } }
             writer.elements("entities", entities) { writer, entity in
                 writer.object { writer in
@@ -104,6 +105,7 @@ extension StatusDocument {
             usage = Usage(up: today.int("up") ?? 0, down: today.int("down") ?? 0)
         }
         power = PowerState(reader.inside("power"))
+        conflicts = reader.inside("conflicts").int("open")
     }
 }
 

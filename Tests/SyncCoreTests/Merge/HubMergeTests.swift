@@ -143,8 +143,11 @@ struct HubMergeTests {
             Strategy(description: "append of neither", strategy: .append, remote: 1, local: "l", isLater: false, result: 1),
             Strategy(description: "set unites", strategy: .set, remote: ["a", "b"], local: ["b", "c"], result: ["a", "b", "c"]),
             Strategy(
-                description: "set knows objects by id", strategy: .set, remote: [["id": 1, "n": 1]], local: [["id": 1, "n": 2]],
-                result: [["id": 1, "n": 1]]),
+                description: "set knows objects by id, later", strategy: .set, remote: [["id": 1, "n": 1]],
+                local: [["id": 1, "n": 2]], result: [["id": 1, "n": 2]]),
+            Strategy(
+                description: "set knows objects by id, earlier", strategy: .set, remote: [["id": 1, "n": 1]],
+                local: [["id": 1, "n": 2]], isLater: false, result: [["id": 1, "n": 1]]),
             Strategy(description: "set of no lists", strategy: .set, remote: "r", local: ["l"], result: ["l"]),
             Strategy(description: "counter is set outright", strategy: .counter, remote: 5, local: 3, result: 3),
             Strategy(description: "counter, earlier", strategy: .counter, remote: 5, local: 3, isLater: false, result: 5),
