@@ -34,6 +34,8 @@ package final class HubClient: Sendable {
     private struct State {
         var settings: Settings
         var coding: RequestCoding
+        /// Digest of the token of the latest request: whether the file has another one since.
+        var shown: [UInt8]?
     }
 
     package init(
@@ -55,6 +57,12 @@ package final class HubClient: Sendable {
             }
             state.settings = settings
         }
+    }
+
+    /// Whether the token is another one than in the latest request. A certificate that was replaced is not noticed.
+    package func hasNewToken() -> Bool {
+        guard let token = try? token() else { return false }
+        return state.withLock { $0.shown != SHA256.hash(Array(token.utf8)) }
     }
 
     /// - Returns: The answer, whatever its status, or why there is none.
@@ -113,7 +121,11 @@ package final class HubClient: Sendable {
             "Sync-Version": "1", "Sync-Device": settings.device.text, "Sync-Replica": replica.text,
             "Sync-Session": call.session,
         ]
-        if let token = try token() { headers["Authorization"] = "Bearer \(token)" }
+        state.withLock { $0.shown = nil }
+        if let token = try token() {
+            state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
+            headers["Authorization"] = "Bearer \(token)"
+        }
         return HTTPRequest(
             .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)

@@ -1,6 +1,7 @@
 import ArgumentParser
 import LocalAPI
 import SyncCore
+import SyncLinux
 
 /// The command line of the agent. It speaks to the socket and to nothing else.
 @main
@@ -21,9 +22,15 @@ struct AgentCtl: ParsableCommand {
             ResumeCommand.self, ConfigCommand.self, VersionCommand.self, CompletionsCommand.self,
         ])
 
+    /// Options that make a list.
+    private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--state"]
+
     /// Synchronous on purpose: the default asynchronous entry would start the threads of the default executor.
     static func main() {
         do {
+            if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst(), repeatable: repeatable) {
+                throw ValidationError(RepeatedOption.complaint(twice))
+            }
             var command = try parseAsRoot()
             try command.run()
         } catch {

@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Glibc
+import SyncLinux
 import SyncYAML
 
 /// `agentd --config FILE`: the daemon. Stays in the foreground, logs to standard error, tells systemd how it is.
@@ -38,6 +39,9 @@ struct AgentCommand: ParsableCommand {
     /// Wrong usage exits with 64 and one line, as sysexits(3) and all our programs have it.
     static func main() {
         do {
+            if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {
+                throw ValidationError(RepeatedOption.complaint(twice))
+            }
             var command = try parseAsRoot()
             try command.run()
         } catch {

@@ -18,6 +18,9 @@ struct AgentHubCommand: ParsableCommand {
     static func main() {
         ignoreDeadlySignals()
         do {
+            if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {
+                throw ValidationError(RepeatedOption.complaint(twice))
+            }
             var command = try parseAsRoot()
             try command.run()
         } catch let failure as Failure {

@@ -41,12 +41,18 @@ final class AgentStand: Sendable {
     /// May be changed at any time; the agent asks again.
     final class Outside: Sendable {
         private let files: Mutex<[ConfigurationFile]>
+        private let secret = Mutex("token")
 
         fileprivate init(files: [ConfigurationFile]) {
             self.files = Mutex(files)
         }
 
         fileprivate var configurationFiles: [ConfigurationFile] { files.withLock { $0 } }
+
+        var token: String {
+            get { secret.withLock { $0 } }
+            set { secret.withLock { $0 = newValue } }
+        }
 
         /// Writes the settings of ``AgentStand/start(_:hub:in:freeBytes:)`` anew.
         func write(_ settings: String) {
@@ -96,7 +102,7 @@ final class AgentStand: Sendable {
         log.logLevel = .critical
         var environment = AgentEnvironment(
             transport: hub, compressor: ZlibCompressor(), time: SystemClocks(), bootID: "boot-1", seed: 7,
-            token: { "token" }, freeBytes: { freeBytes }, accounts: accounts, configurationFiles: { outside.configurationFiles },
+            token: { outside.token }, freeBytes: { freeBytes }, accounts: accounts, configurationFiles: { outside.configurationFiles },
             keepLastGood: { _ in }, log: log)
         // The agent begins nothing by itself: each test says when.
         environment.spread = .seconds(36_000)

@@ -134,8 +134,12 @@ struct BadInputTests {
     }
 
     private static func sendAndLeave(_ text: String, to path: String) throws {
+        close(try connected(to: path, sending: text))
+    }
+
+    /// A client that writes its request and reads nothing by itself.
+    private static func connected(to path: String, sending text: String) throws -> Int32 {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
@@ -147,6 +151,49 @@ struct BadInputTests {
         try #require(connected == 0)
         let bytes = Array(text.utf8)
         try #require(send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count)
+        return descriptor
+    }
+
+    /// Up to the last chunk of a body; the connection stays open for the next request.
+    private static func readAnswer(_ descriptor: Int32) -> [UInt8] {
+        var received: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 1 << 16)
+        while !received.suffix(5).elementsEqual("0\r\n\r\n".utf8),
+            case let count = recv(descriptor, &piece, piece.count, 0), count > 0
+        { received += piece[..<count] }
+        return received
+    }
+
+    @Test("A reader of events that reads nothing is cut with a word when a mebibyte waits for it, and resumes by its id")
+    func slowEvents() async throws {
+        let stand = try await AgentStand.start()
+        let reader = try Self.connected(
+            to: stand.socket, sending: "GET /v1/events?types=mutation,record HTTP/1.1\r\nHost: a\r\nLast-Event-ID: 0\r\n\r\n")
+        defer { close(reader) }
+        // Two events each, of some 250 bytes.
+        let line = #"{"entity":"audits","action":"create","data":{"note":"\#(String(repeating: "n", count: 40))"}}"#
+        for _ in 0..<4 {
+            let bulk = try await stand.send(
+                .post, "/v1/mutations/bulk", Array(repeating: line, count: 1_000).joined(separator: "\n"),
+                headers: ["Content-Type": "application/x-ndjson"])
+            #expect(bulk.status == 200)
+        }
+        // Every commit hands it a page of 200 events more.
+        for _ in 0..<100 { _ = try await stand.enqueue(line) }
+        // Others are served meanwhile, from the beginning.
+        let others = try await stand.events(after: "0", until: 8_200)
+        #expect(others.count == 8_200)
+        let received = Self.readAnswer(reader)
+        let text = String(decoding: received, as: UTF8.self)
+        #expect(text.contains("event: overflow\ndata: {}\n\n"))
+        var parser = EventParser()
+        let body = try #require(text.range(of: "\r\n\r\n").map { Array(text[$0.upperBound...].utf8) })
+        let seen = parser.read(body).filter { $0.type != "overflow" }
+        #expect(seen.count < 8_200)
+        let last = try #require(seen.last?.id)
+        let rest = try await stand.events(after: "\(last)", until: 8_200 - seen.count)
+        #expect(rest.count == 8_200 - seen.count)
+        try await stand.stop()
     }
 
     // MARK: Room

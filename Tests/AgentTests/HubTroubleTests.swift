@@ -58,6 +58,7 @@ struct HubTroubleTests {
         let state = try await stand.send(.get, "/v1/mutations/\(id)")["state"]
         #expect(state == "pending" || state == "in_flight")
         stand.hub.weather = .fine
+        if example.state == "auth" { try await refusedUntilTheTokenIsNew(stand) }
         #expect(try await stand.sync()["result"] == "ok")
         #expect(try await stand.send(.get, "/v1/mutations/\(id)")["state"] == "done")
         #expect(try stand.hub.document("audits", "a-1") == ["a": 1])
@@ -85,9 +86,18 @@ struct HubTroubleTests {
         #expect(status.sync.lastError?.contains(error.detail) == true, "\(status.sync.lastError ?? "nothing")")
         #expect(status.outbox.isBalanced && status.outbox.open == 1)
         stand.hub.weather = .fine
+        if error.code == .clientCertificate { try await refusedUntilTheTokenIsNew(stand) }
         #expect(try await stand.sync()["result"] == "ok")
         #expect(try await stand.send(.get, "/v1/mutations/\(id)")["state"] == "done")
         try await stand.stop()
+    }
+
+    /// Credentials that were refused are not shown again because somebody asks, and who asks is told so at once.
+    private func refusedUntilTheTokenIsNew(_ stand: AgentStand) async throws {
+        let outcome = try await stand.sync()
+        #expect(outcome["result"] == "deferred")
+        #expect(outcome["deferred"]?.object?["critical"] == "auth")
+        stand.outside.token = "a new one"
     }
 
     struct Changed: Sendable, CustomTestStringConvertible {

@@ -30,9 +30,13 @@ extension Agent {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
         if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
+        // Whoever replaced a refused token and asks for a sync means with the new one.
+        if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))
+        // Credentials do not get better by waiting.
+        if engine.reachability == .auth { answerHeldWaiters() }
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
     }
 
@@ -56,7 +60,7 @@ extension Agent {
     /// No cycle can begin, and whoever waits for one is told why instead of being kept.
     func answerHeldWaiters() {
         guard engine.cycle == nil, case .defer(let wait) = engine.verdict(on: .critical, now: environment.time.now().wall),
-            [.offline, .captive, .degraded].contains(wait.reason)
+            [.offline, .captive, .degraded, .auth].contains(wait.reason)
         else { return }
         let deferred = Dictionary(
             TrafficClass.allCases.compactMap { traffic -> (String, String)? in

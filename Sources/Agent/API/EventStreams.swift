@@ -9,9 +9,13 @@ package final class EventStreams: @unchecked Sendable {
     // Sendable because every method runs on the loop of `executor`; nothing else touches the state.
     private let reader: StoreReader
     private let executor: LoopExecutor
-    private var streams: [UInt64: Stream] = [:]
+    private var streams: [UInt64: Stream] = [:] {
+        didSet { if streams.isEmpty != oldValue.isEmpty { onPresence?() } }
+    }
     private var lastNumber: UInt64 = 0
     private var keepAlive: LoopTimer?
+    /// Called when the first reader comes and when the last one leaves.
+    var onPresence: (() -> Void)?
 
     /// Events of one read; a long journal comes in many of them, with the socket's pace between.
     private static let pageSize = 200

@@ -29,6 +29,7 @@ extension Agent {
         }
         conditions.unmeteredSeenAt = around.unmeteredSeenAt
         conditions.oldestNormalAt = around.oldestNormalAt
+        conditions.isActive = events.count > 0
         let windows = loaded.configuration.windowSchedule
         conditions.isWindowOpen = windows.isOpen(at: now.wall, offset: environment.localOffset)
         if !conditions.isWindowOpen {

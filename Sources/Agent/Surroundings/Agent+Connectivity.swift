@@ -13,11 +13,13 @@ extension Agent {
             executor.loop.execute { self.assumeIsolated { $0.see(table) } }
         }
         watchPower()
+        events.onPresence = { [weak self] in self?.assumeIsolated { $0.tellConditions() } }
         review()
     }
 
     func stopWatching() {
         for timer in [around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
+        events.onPresence = nil
         environment.links?.stop()
         environment.power?.stop()
     }

@@ -17,7 +17,7 @@ package struct Allowance: Hashable, Sendable {
     package init(in situation: Situation, now: Timestamp) {
         // Every event of the engine asks several times, and nearly always nothing objects.
         if situation.isUnrestricted {
-            self = Allowance(pullInterval: situation.settings.pullInterval)
+            self = Allowance(pullInterval: situation.freePullInterval)
             return
         }
         batchBytes = situation.uplink?.isMetered ?? false ? Limits.batchBytesMetered : Limits.batchBytesMax

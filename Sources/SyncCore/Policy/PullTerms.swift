@@ -19,15 +19,17 @@ package struct PullTerms: Hashable, Sendable {
 extension Policy {
     /// While roaming.
     static let roamingPullInterval: Duration = .seconds(3_600)
+    /// While an app follows the events (PROTOCOL G1).
+    static let activePullInterval: Duration = .seconds(30)
 
     /// - Returns: `nil` when ``decide(_:in:now:bytes:since:)`` defers pulls.
     package static func pullTerms(in situation: Situation, now: Timestamp) -> PullTerms? {
         guard case .allow = decide(.pull, in: situation, now: now) else { return nil }
         let settings = situation.settings
-        var terms = PullTerms(entities: .all, interval: settings.pullInterval)
+        var terms = PullTerms(entities: .all, interval: situation.freePullInterval)
         if let uplink = situation.uplink {
             if uplink.isMetered || uplink.isRoaming {
-                terms.interval = max(terms.interval, settings.meteredPullInterval)
+                terms.interval = max(settings.pullInterval, settings.meteredPullInterval)
                 // Whoever only ever has a metered link would otherwise never learn of anything that is not critical.
                 let isStarved = !uplink.isRoaming && situation.budget < .soft && isStarved(situation, now)
                 if !situation.isForced && !isStarved { terms.entities = .critical }
@@ -37,5 +39,12 @@ extension Policy {
         if situation.budget >= .soft { terms.interval *= 2 }
         if situation.budget >= .reserve { terms.entities = .critical }
         return terms
+    }
+}
+
+extension Situation {
+    /// Over a link that costs nothing. More often while somebody looks, as long as the battery does not matter.
+    var freePullInterval: Duration {
+        isActive && power == .ample ? min(settings.pullInterval, Policy.activePullInterval) : settings.pullInterval
     }
 }

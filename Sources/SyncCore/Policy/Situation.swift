@@ -21,6 +21,8 @@ package struct Situation: Hashable, Sendable {
     /// Whether the configured time windows are open now, and when that changes. Without windows they are always open.
     package var isWindowOpen = true
     package var windowOpensAt: Timestamp?
+    /// An app follows the events: somebody may be waiting for what others do.
+    package var isActive = false
     /// Bytes of diagnostics sent over metered links since the day (UTC) began.
     package var diagnosticsSentToday = 0
     /// An operator asked for this cycle with `--force`.

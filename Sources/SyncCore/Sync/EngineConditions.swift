@@ -13,6 +13,8 @@ package struct Conditions: Hashable, Sendable {
     package var unmeteredSeenAt: Timestamp?
     /// When the oldest waiting mutation of normal priority was enqueued.
     package var oldestNormalAt: Timestamp?
+    /// An app follows the events.
+    package var isActive = false
     /// Whether the configured time windows are open, and when they open next.
     package var isWindowOpen = true
     package var windowOpensAt: Timestamp?

@@ -194,7 +194,8 @@ extension SyncEngine {
     func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
-        return headSeenAt.duration(to: moment.instant) >= min(settings.policy.pullInterval, .seconds(60))
+        let interval = allowed(at: moment).pull?.interval ?? settings.policy.pullInterval
+        return headSeenAt.duration(to: moment.instant) >= min(interval, .seconds(60))
     }
 
     /// A link that costs something is pulled over when that is due, or somebody asks.

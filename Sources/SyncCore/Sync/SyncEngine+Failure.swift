@@ -89,10 +89,12 @@ extension SyncEngine {
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
+        isRefused = false
+        lastFailureWasTheLinks = false
         switch kind {
-        case .transport(.credentials), .transport(.clientCertificate): lastFailureWasTheLinks = false
+        case .auth, .blocked, .transport(.credentials), .transport(.clientCertificate): isRefused = true
         case .transport, .foreign: lastFailureWasTheLinks = true
-        default: lastFailureWasTheLinks = false
+        default: break
         }
         memory.lastError = Printable.text(detail)
         memory.lastErrorAt = moment.wall
@@ -100,11 +102,22 @@ extension SyncEngine {
         cycle?.outcome.errorKind = kind
         let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         let until = moment.instant.advanced(by: delay)
-        timer.holdBack(retryAt: until, notBefore: asked == nil ? nil : until)
+        // Nobody gets in by force with credentials that were refused (PROTOCOL B6); other ones may: ``credentialsChanged``.
+        timer.holdBack(retryAt: until, notBefore: asked == nil && !isRefused ? nil : until)
         showHold(at: moment)
         memory.notBefore = asked == nil ? nil : retryAt
         timer.wish(.again(at: until), now: moment.instant)
         saveOrFinish(at: moment, &effects)
+    }
+
+    /// What was refused is not what would be shown now.
+    mutating func credentialsChanged(at moment: Moment) {
+        guard isRefused else { return }
+        isRefused = false
+        memory.failures = 0
+        timer.holdBack(retryAt: nil, notBefore: memory.notBefore == nil ? nil : timer.notBefore)
+        timer.wish(.again(at: moment.instant), now: moment.instant)
+        showHold(at: moment)
     }
 
     var batchUnderWay: Batch? {

@@ -25,6 +25,7 @@ extension SyncEngine {
         situation.budgets = conditions.budgets
         situation.unmeteredSeenAt = conditions.unmeteredSeenAt
         situation.oldestNormalAt = conditions.oldestNormalAt
+        situation.isActive = conditions.isActive
         situation.isWindowOpen = conditions.isWindowOpen
         situation.windowOpensAt = conditions.windowOpensAt
         return situation

@@ -83,6 +83,8 @@ package struct SyncEngine: Sendable {
     var armedForWatchdog = false
     /// No answer, or a portal's: not the hub's own words, so another link may well do better.
     var lastFailureWasTheLinks = false
+    /// The hub, or our own disk, refused the credentials at the last attempt.
+    var isRefused = false
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
         self.settings = settings
@@ -188,6 +190,8 @@ package struct SyncEngine: Sendable {
             breaker.settings = settings.breaker
             greetedAt = nil
             timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
+            credentialsChanged(at: moment)
+        case .credentialsChanged: credentialsChanged(at: moment)
         case .clockChanged:
             timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
             showHold(at: moment)

@@ -11,6 +11,8 @@ package enum SyncEvent: Sendable {
     /// Links, power or budgets are not as they were.
     case conditions(Conditions)
     case settings(SyncEngine.Settings)
+    /// The token, or the certificate, is another one than at the last call.
+    case credentialsChanged
     /// The machine was suspended, or the wall clock stepped.
     case clockChanged
     /// The time of an earlier ``SyncEffect/wake(at:)`` has come.

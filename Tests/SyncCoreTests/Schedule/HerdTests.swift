@@ -42,6 +42,15 @@ struct HerdTests {
         if let requests = row.requests { #expect(outcome.requestsPerDevice <= requests * Self.meanMargin) }
     }
 
+    @Test("Whole engines, not their schedule alone, stay under the peaks and find the hub in the table's time", arguments: [30, 600])
+    func engines(_ outage: Int) {
+        let outcome = EngineHerd.run(EngineHerd.Plan(outage: .seconds(outage)))
+        #expect(outcome.served == 5_000, "everybody is served in the end")
+        #expect(Double(outcome.peak) <= (outage == 30 ? 184 : 48) * Self.peakMargin)
+        #expect(outcome.attemptsPerDevice <= (outage == 30 ? 27.3 : 19.0) * Self.meanMargin)
+        if outage == 30 { #expect(outcome.p99 <= .seconds(122)) }
+    }
+
     @Test("The breaker saves more than half of the requests of an hour's outage, and most of the peak after it")
     func breakerSaves() {
         let without = Herd.run(Herd.Plan(outage: .seconds(3_600), hasBreaker: false))

@@ -160,6 +160,41 @@ struct EngineFailureTests {
         #expect(rig.engine.cycle != nil)
     }
 
+    @Test(
+        "Force gets nobody in with credentials that were refused; other ones, or another configuration, are tried at once",
+        arguments: [401, 403, nil])
+    func refusedCredentials(_ status: Int?) throws {
+        var rig = Rig.pushing(Rig.batch(1...1))
+        if let status { rig.answer(Rig.problem(status, "auth")) } else { rig.fail(.credentials) }
+        rig.keepHouse()
+        rig.handle(.requested(SyncRequest(isForced: true)))
+        #expect(rig.engine.cycle == nil)
+        let held = rig
+        rig.handle(.credentialsChanged)
+        #expect(rig.engine.cycle != nil)
+        rig = held
+        rig.handle(.settings(SyncEngine.Settings()))
+        rig.begin()
+        #expect(held.instant.duration(to: rig.instant) <= .seconds(1))
+        rig = held
+        let planned = try #require(rig.untilWake)
+        #expect(planned >= .seconds(44), "and without either they are tried again later")
+        rig.begin()
+    }
+
+    @Test("New credentials do not undo what the hub asked for")
+    func credentialsAndRetryAfter() {
+        var rig = Rig.pushing(Rig.batch(1...1))
+        rig.answer(Rig.problem(401, "auth", retryAfter: "600"))
+        rig.keepHouse()
+        rig.handle(.credentialsChanged)
+        rig.handle(.requested(SyncRequest(isForced: true)))
+        #expect(rig.engine.cycle == nil)
+        rig.advance(.seconds(599))
+        rig.handle(.timer)
+        #expect(rig.engine.cycle == nil)
+    }
+
     // MARK: Retry-After
 
     struct Asked: Sendable {

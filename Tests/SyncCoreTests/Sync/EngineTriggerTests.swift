@@ -300,6 +300,26 @@ struct EngineTriggerTests {
         #expect((rig.untilWake ?? .zero) > .seconds(1))
     }
 
+    @Test("While an app follows the events, news are asked for twice as often", arguments: [false, true])
+    func active(_ isActive: Bool) {
+        var rig = Rig.settled()
+        var conditions = Conditions.plain
+        conditions.isActive = isActive
+        rig.handle(.conditions(conditions))
+        for _ in 0..<3 {
+            let before = rig.instant
+            rig.begin()
+            #expect(before.duration(to: rig.instant) == .seconds(isActive ? 30 : 60))
+            rig.stored(.batch(nil, retryAt: nil))
+            #expect(rig.asked == "loadStreams", "and the hub is asked although its head was seen a moment ago")
+            rig.stored(.streams([Rig.position(Rig.works)]))
+            rig.answer(Rig.pull(), after: .zero)
+            rig.stored(.pullApplied(PullSummary()))
+            rig.stored(.batch(nil, retryAt: nil))
+            rig.keepHouse()
+        }
+    }
+
     @Test("Every way in which a cycle can end leaves a wake-up planned", arguments: 0..<8)
     func alwaysPlanned(_ way: Int) {
         var rig = Rig.settled()
