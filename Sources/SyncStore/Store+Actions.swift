@@ -162,11 +162,12 @@ extension Store {
             throw Refusal.validation("/data", "the stored data is damaged, so the whole of it has to be given again")
         }
         let action = try action(of: row.seq) ?? .update
-        let content = payload?.content(under: nil) ?? MutationContent(action)
+        let content = payload?.content(under: rules[names.entity(row.eid)]) ?? MutationContent(action)
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, names.entity(row.eid),
             try recordID(of: row), data: content.data, unset: content.unset, operations: content.operations,
             priority: row.priority, author: payload?.author)
+        mutation.base = content.base
         for member in fix?.members ?? [] { mutation.data[member.name.text] = member.value }
         try settle(row, as: .resolved, keptFor: try keptFor(row))
         if let rid = row.rid { try restatus(rid, foldAgain: true) }

@@ -120,7 +120,9 @@ extension Store {
         let later = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
         var content = decided(conflict, choices, payload?.content(under: rules), view)
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
-        content = content.flatMap { withoutWhatFollows($0, later, view, rules) }
+        let left = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
+        content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
+        if conflict.kind == .updateDelete, !carried.isEmpty, let view { content?.data = view }
         let ending: MutationState = content != nil ? .resolved : event == "moot" ? .superseded : .discarded
         try settle(row, as: ending, keptFor: try keptFor(row))
         if let group = row.group { try refreshReadiness(ofGroup: group) }
@@ -248,8 +250,6 @@ extension Store {
                 }
                 if result.data[operation.field] != nil { result.data[operation.field] = view?[operation.field] }
             }
-            // Brought back as a whole: with what was done to it since.
-            if content.action == .create, let view { result.data = view }
         }
         return result.isEmpty && result.action == .update ? nil : result
     }

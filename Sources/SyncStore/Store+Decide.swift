@@ -70,7 +70,7 @@ extension Store {
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
         case .record:
-            intent = try decideRecord(mutation, rules, eid, requester, group)
+            intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
         }
         intent.payload.priority = intent.priority
         intent.payload.uid = Int64(requester.uid)
@@ -91,7 +91,8 @@ extension Store {
     }
 
     private func decideRecord(
-        _ mutation: NewMutation, _ rules: EntityRules, _ eid: Int64?, _ requester: Requester, _ group: EnqueueGroup?
+        _ mutation: NewMutation, _ rules: EntityRules, _ eid: Int64?, _ requester: Requester, _ group: EnqueueGroup?,
+        isSuccessor: Bool
     ) throws(StoreError) -> EnqueueIntent {
         var record: MirrorRow?
         if let eid, let id = mutation.recordID { record = try MirrorRow.find(database, eid: eid, id: id.text) }
@@ -106,7 +107,7 @@ extension Store {
                 name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected,
                 found: record?.baseVersion ?? 0)
         }
-        let content = try content(action, of: mutation, on: record, rules)
+        let content = try content(action, of: mutation, on: record, rules, isSuccessor: isSuccessor)
         var payload = Payload(content)
         payload.baseVersion = max(0, record?.baseVersion ?? 0)
         let document = fold(content, onto: record, payload)
@@ -138,14 +139,16 @@ extension Store {
         }
     }
 
-    /// What the app asked for, in the form that says most about what it meant: see ``WireForm``.
+    /// What the app asked for, in the form that says most about what it meant: see ``WireForm``. What takes the place of
+    /// another mutation has its form already.
     private func content(
-        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules
+        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules, isSuccessor: Bool
     ) throws(StoreError) -> MutationContent {
         if action == .delete { return MutationContent(.delete) }
         var content = MutationContent(
             action, data: mutation.data, unset: mutation.unset, operations: mutation.operations,
-            base: action == .create ? mutation.base : [:])
+            base: mutation.base)
+        if isSuccessor { return content }
         // Most changes need not be looked at any closer.
         let hasForms = action == .update && rules.strategy == .fields && !rules.fields.isEmpty
         guard hasForms || !content.operations.isEmpty else { return content }

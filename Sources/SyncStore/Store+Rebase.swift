@@ -73,6 +73,8 @@ extension Store {
         var hasDeleted = false
         for open in try openMutations(of: rid) {
             guard let content = open.payload?.content(under: rules), let payload = open.payload else { continue }
+            // The rest of its atomic list may have taken it along.
+            guard try outboxRow(open.row.seq)?.state == open.row.state else { continue }
             let isFree = open.row.state == .pending && !open.row.isSent
             if hasDeleted {
                 // Of the record that was to be deleted there is nothing left, so what comes next rests on that.
@@ -147,7 +149,7 @@ extension Store {
             var row = row
             row.problem = problem.stored
             try move(row, to: .rejected)
-            if let group = row.group { try refreshReadiness(ofGroup: group) }
+            if let group = row.group { try rejectRest(of: group, &records) }
         case .isDisputed(let kind, let fields):
             if options.ablations.contains(.conflictLosesLocal) { return try settle(row, as: .superseded) }
             let sides = sides(kind, fields, payload, content, known: ground.known, remote)
@@ -155,6 +157,22 @@ extension Store {
             try openConflict(row, kind, sides, remoteVersion: remote.version)
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         }
+    }
+
+    /// An atomic list falls as a whole.
+    private func rejectRest(of group: ClosedRange<Int64>, _ records: inout TouchedRecords) throws(StoreError) {
+        var pass = ResultsPass()
+        pass.records = records
+        for var member in try groupMembers(group) where member.state == .pending {
+            member.problem =
+                Problem("group-rejected", status: 409, detail: "another mutation of its atomic list was rejected").stored
+            try move(member, to: .rejected)
+            guard let rid = member.rid else { continue }
+            try touch(rid, &pass.records)
+            pass.records[rid]?.needsFold = true
+            try rejectFollowers(of: member, &pass)
+        }
+        records = pass.records
     }
 
     /// Both sides of what is in dispute.

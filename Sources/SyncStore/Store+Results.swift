@@ -42,11 +42,12 @@ extension Store {
         case .accepted(let version, let serverID, let record, _):
             try accept(row, version: version, serverID: serverID, record: record, &pass)
         case .duplicate(.accepted, let current):
-            try done(row, &pass)
+            // Before it is done: what waits behind it takes what it wrote for no news.
             if let rid = row.rid {
                 try install(current, on: rid, &pass.records, absentIsGone: true)
                 pass.records[rid]?.needsFold = true
             }
+            try done(row, &pass)
         case .duplicate(.rejected, let current):
             let problem = Problem(
                 "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
@@ -179,6 +180,7 @@ extension Store {
             }
         var ground = Rebase.Ground(known: before.base.flatMap { StoredJSON.read($0)?.object }, record: remote.record)
         ground.disputed = Set(fields.isEmpty ? content.fields : fields)
+        ground.isKnown = payload.baseVersion >= before.baseVersion
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
         try keepLost(outcome.lost, of: payload, remote)
         var kind = ConflictKind.field
@@ -246,7 +248,7 @@ extension Store {
 
     /// A record that the hub refuses to create takes with it what was to be done with it, up to its next creation. An
     /// atomic list falls as a whole.
-    private func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
+    func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
         var work = try followers(of: row, in: pass.records)
         while let next = work.popLast() {
             for var member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {

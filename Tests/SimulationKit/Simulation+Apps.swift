@@ -162,6 +162,7 @@ extension Simulation {
         for item in (try? agent.store?.reads.mutations(query, at: agent.moment(at: now)).items) ?? [] {
             guard byKey[item.key] == nil, let older = item.supersedes, let number = byKey[older] else { continue }
             byKey[item.key] = number
+            successors.insert(item.key)
         }
     }
 

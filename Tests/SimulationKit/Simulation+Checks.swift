@@ -15,7 +15,7 @@ extension Simulation {
         case .settle, .push:
             let push = try Broken.none { try PushMessages.readRequest(body) }
             let answer = try Broken.none { try PushMessages.readResponse(response.body) }
-            try oracle.note(push, answer, from: flight.agent, &operations, byKey: byKey)
+            try oracle.note(push, answer, from: flight.agent, &operations, byKey: byKey, successors: successors)
             say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
             for (item, result) in zip(push.items, answer.results) {
                 count(Self.kind(of: result.verdict))

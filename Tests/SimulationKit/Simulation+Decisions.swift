@@ -69,12 +69,15 @@ extension Simulation {
         for conflict in try conflicts(of: agent) where conflict.record.entity == Entities.works {
             for side in conflict.sides where side.field == "m" {
                 let known = oracle.values.history[conflict.record] ?? []
-                guard known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) || conflict.kind != .field else {
+                // Who created the record had seen nothing.
+                let isBlind = side.base == nil && conflict.mutation.flatMap { byKey[$0] }.map { operations[$0].action != .update } ?? true
+                guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
                     throw Broken(
                         "a conflict shows what both had seen",
                         "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.base?.json ?? "nothing") was never there")
                 }
-                guard conflict.kind == .deleteUpdate || side.local.value == seen(conflict.record, agent)?["m"] else {
+                let view = seen(conflict.record, agent)
+                guard conflict.kind == .deleteUpdate || view == nil || side.local.value == view?["m"] else {
                     throw Broken(
                         "a conflict shows what is written here",
                         "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.local.value?.json ?? "nothing")")

@@ -46,6 +46,8 @@ struct ValueOracle {
             for (word, written) in record.words where isSeen(written) && !words.contains(word) { record.words[word] = nil }
             for word in words where record.words[word] == nil { record.words[word] = Written(version: version, device: device) }
         }
+        // A whole object on one that is there: the rule has nothing to go by but stamps.
+        if existed, content.data["o"] != nil, content.base["o"] == nil, content.action == .create { record.members = [:] }
         for member in content.data["o"]?.object?.members ?? [] {
             let key = member.name.text
             if content.base["o"]?.object?[key] == member.value { continue }
@@ -54,7 +56,8 @@ struct ValueOracle {
             record.members[key] = (device, member.value)
         }
         if let tags = content.data["tags"]?.array?.compactMap(\.text) {
-            for tag in tags { record.tags[tag, default: []].append(Written(version: version, device: device)) }
+            // What comes with a whole list is nobody's addition: whoever takes it out has seen it.
+            for tag in tags { record.tags[tag, default: []].append(Written(version: 0, device: device)) }
         }
         if let peak = content.data["p"]?.int { record.peak = max(record.peak ?? peak, peak) }
         for operation in content.operations {
@@ -83,7 +86,12 @@ struct ValueOracle {
                 "what people decide is never overwritten unseen",
                 "\(name): version \(last.version) of m is \(last.value?.json ?? "nothing"), and \(value.json) had seen \(base)")
         }
-        record.disputed.append((version, device, value))
+        if let last = record.disputed.indices.last, record.disputed[last].value == value {
+            // Equal is no news.
+            record.disputed[last].device = device
+        } else {
+            record.disputed.append((version, device, value))
+        }
     }
 
     /// A back office wrote a whole document.
@@ -94,7 +102,7 @@ struct ValueOracle {
         }
         let office = -1
         var record = records[name] ?? Record()
-        if record.disputed.last?.value != document["m"] {
+        if (record.disputed.last?.value ?? nil) != document["m"] {
             record.disputed.append((version, office, document["m"]))
             history[name, default: []].append((version, document["m"]))
         }

@@ -140,7 +140,7 @@ struct ConflictTests {
                 description: "max", wrote: ["peak": 4], remote: ["peak": 9], view: ["peak": 9], sent: ([:], ["peak max 4"])),
             Mechanical(
                 description: "merge", wrote: ["form": ["a": 1]], remote: ["form": ["b": 2]], view: ["form": ["b": 2, "a": 1]],
-                sent: (["form": ["a": 1]], [])),
+                sent: (["form": ["b": 2, "a": 1]], [])),
         ])
     func mechanical(_ example: Mechanical) throws {
         let agent = try Self.agent()

@@ -215,7 +215,13 @@ struct NaiveStore {
                     mutations[index].content = outcome.content
                     if remote == nil { return }
                 case .isSuperseded: mutations[index].state = .superseded
-                case .isRejected: mutations[index].state = .rejected
+                case .isRejected:
+                    mutations[index].state = .rejected
+                    for mate in mutations.indices
+                    where mutations[mate].state == .pending && mutation.group != nil && mutations[mate].group == mutation.group {
+                        mutations[mate].state = .rejected
+                        takeAlong(mutations[mate], .rejected)
+                    }
                 case .isDisputed: preconditionFailure("no field here is for people to decide")
                 }
             }

@@ -119,7 +119,10 @@ private struct Merge {
             let isNews = isNews(old, since: base)
             let known: FieldContest.Known = content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : .unknown)
             // An object that is merged was not written as a whole, so it is no matter who wrote what is there.
-            guard isNews || (!isBlind && content.base[field] != nil && rules.strategy(of: field) == .merge) else {
+            let isMerged = content.base[field] != nil && (isBlind || rules.strategy(of: field) == .merge)
+            // Of what a create brings back, only what differs from what was there before was ever asked for.
+            if isBlind, present != nil, value != nil, content.base[field] == value { continue }
+            guard isNews || isMerged else {
                 document[field] = value
                 stamps[name] = written(over: old)
                 continue

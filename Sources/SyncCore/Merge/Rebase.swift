@@ -33,6 +33,9 @@ package enum Rebase {
         package var fieldHLC: [String: HybridTime]
         /// Values that mutations before this one put there and that may be at the hub already: no news.
         package var expected: [String: [JSON?]] = [:]
+        /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
+        /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
+        package var isKnown = true
         /// Fields that people decide about whatever their rule says: the hub, or an open conflict, has said so.
         package var disputed: Set<String> = []
 
@@ -196,17 +199,23 @@ private struct Pass {
     private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
         let theirs = remote[field]
         if value == theirs { return drop(field) }
+        // Of what a create brings back, only what differs from what was there before was ever asked for.
+        if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
+            return drop(field)
+        }
         // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.
         let isMerged = local.content.action == .update && local.content.base[field] != nil
         guard isNews(field, theirs), !isMerged || ground.disputed.contains(field) else { return }
         let strategy = ground.disputed.contains(field) ? .manual : rules.strategy(of: field)
-        let known: FieldContest.Known = .value(seen?[field])
+        let known: FieldContest.Known = ground.isKnown ? .value(seen?[field]) : .unknown
         var rules = rules
         if strategy == .manual { rules.criticalFields.append(field) }
         let contest = FieldContest(
             rules, field, localIsLater: isLater(field), signature: local.signature, known: known)
         switch contest.decide(local: value, remote: theirs) {
-        case .local: lost.append(.init(field: field, side: .remote, value: theirs, strategy: strategy))
+        case .local:
+            lost.append(.init(field: field, side: .remote, value: theirs, strategy: strategy))
+            if strategy == .merge, let theirs { result.base[field] = theirs }
         case .remote:
             drop(field)
             lost.append(.init(field: field, side: .local, value: value, strategy: strategy))
@@ -217,6 +226,7 @@ private struct Pass {
                 result.operations += operations
             } else {
                 result.data[field] = united
+                if strategy == .merge, let theirs { result.base[field] = theirs }
             }
         case .undecided: undecided.append(field)
         }
@@ -244,6 +254,14 @@ private struct Pass {
     private func isManual(_ field: String) -> Bool { rules.strategy(of: field) == .manual }
 
     private func isNews(_ field: String, _ value: JSON?) -> Bool {
+        guard ground.isKnown else {
+            switch rules.strategy(of: field) {
+            // What the hub has not called a conflict is none.
+            case .manual: return ground.disputed.contains(field)
+            case .server: return !isLater(field)
+            default: return true
+            }
+        }
         if value == seen?[field] { return false }
         return !(ground.expected[field] ?? []).contains { $0 == value }
     }

@@ -142,7 +142,7 @@ struct RebaseTests {
             // The hub has nothing of it any more: what brings it back carries all of it.
             var whole: JSONObject = ["f": 1, "v": 1, "g": 1]
             whole[example.field] = 2
-            #expect(outcome.content == MutationContent(.create, data: whole))
+            #expect(outcome.content == MutationContent(.create, data: whole, base: ["f": 1, "v": 1, "g": 1]))
         }
     }
 
