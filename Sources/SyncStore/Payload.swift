@@ -1,6 +1,6 @@
 import SyncCore
 
-/// One row of `payload`: what an app asked for, never changed.
+/// One row of `payload`: what an app asked for. Only a rebase changes it, and only before it is first sent.
 struct Payload {
     var seq: Int64
     var eid: Int64
@@ -33,19 +33,21 @@ struct Payload {
     var blobs: String?
     /// The app's own idempotency key, if it gave one.
     var appKey: String?
+    /// The fingerprint of its first form, since a rebase has changed it.
+    var firstDigest: String?
 
     /// In the order of the properties, then the checksum: what a SELECT that ``init(_:at:)`` reads must name.
-    static let columnCount: Int32 = 28
+    static let columnCount: Int32 = 29
     private static let firstText: Int32 = 14
-    private static let lastText: Int32 = 26
+    private static let lastText: Int32 = 27
 
     func insert(into database: Database) throws(StoreError) {
         let row = try database.statement(
             """
             INSERT INTO payload (seq, eid, aid, uid, action, priority, base_version, clock, bid, boot_ms, created_ms, ttl_age,
                 bytes, coalesces, key, id, hlc, author, gid, depends, supersedes, data, unset, ops, base_fields, blobs,
-                app_key, sum)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                app_key, first_digest, sum)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """)
         defer { row.reset() }
         try row.bind(1, seq)
@@ -75,7 +77,8 @@ struct Payload {
         try row.bind(25, baseFields)
         try row.bind(26, blobs)
         try row.bind(27, appKey)
-        try row.bind(28, Int64(checksum))
+        try row.bind(28, firstDigest)
+        try row.bind(29, Int64(checksum))
         _ = try row.step()
     }
 
@@ -108,6 +111,7 @@ struct Payload {
         digest.update(field: baseFields)
         digest.update(field: blobs)
         digest.update(field: appKey)
+        digest.update(field: firstDigest)
         return digest.value
     }
 
@@ -150,6 +154,7 @@ struct Payload {
         baseFields = row.optionalText(first + 24)
         blobs = row.optionalText(first + 25)
         appKey = row.optionalText(first + 26)
+        firstDigest = row.optionalText(first + 27)
     }
 
     /// A new one; the enqueue transaction fills in the rest.
@@ -184,7 +189,8 @@ struct Payload {
             seq: seq, key: MutationKey(trusted: key), record: RecordName(entity, recordID), action: action, data: data,
             unset: unset, operations: operations, dependsOn: depends, baseVersion: baseVersion, hlc: hlc, clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
-            group: gid.map { GroupID(trusted: $0) }, base: baseFields, author: author)
+            group: gid.map { GroupID(trusted: $0) }, base: baseFields, author: author,
+            firstDigest: firstDigest)
     }
 }
 
@@ -211,6 +217,16 @@ extension Payload {
             }
         }
         return content
+    }
+
+    /// What the hub tells this mutation by, besides its key.
+    func digest(entity: EntityName) -> String {
+        func part(_ text: String?) -> JSON { text.flatMap { StoredJSON.read($0) } ?? .null }
+        let item: JSONObject = [
+            "entity": .string(entity.text), "record_id": .string(recordID.text), "action": .string(action.rawValue),
+            "data": part(data), "unset": part(unset), "ops": part(operations),
+        ]
+        return Fingerprint.text(Fingerprint.of(item))
     }
 
     func contentDiffers(from other: Payload) -> Bool {

@@ -66,7 +66,7 @@ enum Schema {
         ) STRICT;
         CREATE INDEX record_gone ON record (gone_age) WHERE gone_age IS NOT NULL;
 
-        -- What an app asked for. Never changed; sum covers all of it. id is NULL when it is the same text as key.
+        -- What an app asked for. Changed only by a rebase before it is first sent; sum covers all of it. id is NULL when it is the same text as key.
         CREATE TABLE payload (
             seq INTEGER PRIMARY KEY CHECK (seq > 0),
             eid INTEGER NOT NULL REFERENCES entity,
@@ -95,6 +95,7 @@ enum Schema {
             base_fields TEXT,
             blobs TEXT,
             app_key TEXT,
+            first_digest TEXT,
             sum INTEGER NOT NULL
         ) STRICT;
 

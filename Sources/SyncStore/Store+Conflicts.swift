@@ -202,7 +202,8 @@ extension Store {
             guard let payload = open.payload, let content = payload.content(under: rules) else { continue }
             if content.action == .delete || content.action == .create { break }
             if conflict.kind == .updateDelete {
-                let isCarried = choices.record == .local
+                // What is deleted later is not brought back.
+                let isCarried = choices.record == .local && !later.contains { $0.payload?.action == .delete }
                 try settle(open.row, as: isCarried ? .coalesced : .discarded, keptFor: try keptFor(open.row))
                 if let group = open.row.group { try refreshReadiness(ofGroup: group) }
                 if isCarried { carried.append(open.row.seq) }

@@ -176,9 +176,11 @@ extension Store {
     }
 
     /// Both sides of what is in dispute.
+    ///
+    /// - Parameter isKnown: The mutation was made on `known`; otherwise nobody can tell what it had seen.
     func sides(
         _ kind: ConflictKind, _ fields: [String], _ payload: Payload, _ content: MutationContent, known: JSONObject?,
-        _ remote: RemoteSide
+        _ remote: RemoteSide, isKnown: Bool = true
     ) -> [ConflictSide] {
         let mine = Fold.apply(content, to: known)
         // Of a deletion there, all that was to be changed here is in dispute.
@@ -187,7 +189,7 @@ extension Store {
             let local = ConflictSide.Value(
                 mine?[field], isDeleted: kind == .deleteUpdate, author: payload.author, device: options.device.text,
                 at: Timestamp(milliseconds: payload.createdMS))
-            let base = options.ablations.contains(.conflictLosesBase) ? nil : known?[field]
+            let base = isKnown && !options.ablations.contains(.conflictLosesBase) ? known?[field] : nil
             return ConflictSide(field, base: base, local: local, remote: remote.value(of: field))
         }
     }
@@ -276,6 +278,8 @@ extension Store {
         changed.baseVersion = max(0, version)
         changed.action = content.action
         guard changed.contentDiffers(from: payload) else { return }
+        let isSame = (changed.action, changed.data, changed.unset, changed.operations) == (payload.action, payload.data, payload.unset, payload.operations)
+        if !isSame, payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: names.entity(payload.eid)) }
         try rewrite(changed)
     }
 

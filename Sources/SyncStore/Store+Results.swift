@@ -191,7 +191,7 @@ extension Store {
             kind = .deleteUpdate
             disputed = remote.record?.data.names ?? []
         } else { outcome.content = content }
-        let sides = sides(kind, disputed, payload, content, known: ground.known, remote)
+        let sides = sides(kind, disputed, payload, content, known: ground.known, remote, isKnown: ground.isKnown)
         try rewrite(payload, outcome.content, restingOn: remote.version)
         try openConflict(row, kind, sides, remoteVersion: remote.version)
     }

@@ -214,8 +214,8 @@ struct ConfigurationLoaderTests {
         // Nothing of the file is without effect: each key was read from it, none is a default.
         #expect(
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
-                "entities.audits.durability", "entities.audits.fields", "entities.audits.kind",
-                "entities.audits.on_deleted",
+                "entities.audits.critical_fields", "entities.audits.durability", "entities.audits.fields",
+                "entities.audits.kind", "entities.audits.max_len", "entities.audits.on_deleted",
                 "entities.audits.refs", "entities.audits.retention", "entities.audits.strategy", "entities.audits.ttl",
                 "entities.audits.when_full",
             ])

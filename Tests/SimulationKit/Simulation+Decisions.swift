@@ -57,6 +57,11 @@ extension Simulation {
         return true
     }
 
+    private func mutation(_ key: MutationKey, of agent: SimAgent) throws(Broken) -> MutationSnapshot? {
+        guard let store = agent.store else { return nil }
+        return try Broken.none { try store.reads.mutation(key, at: agent.moment(at: now)) }
+    }
+
     func conflicts(of agent: SimAgent) throws(Broken) -> [ConflictSnapshot] {
         guard let store = agent.store else { return [] }
         var query = ConflictQuery()
@@ -69,8 +74,11 @@ extension Simulation {
         for conflict in try conflicts(of: agent) where conflict.record.entity == Entities.works {
             for side in conflict.sides where side.field == "m" {
                 let known = oracle.values.history[conflict.record] ?? []
-                // Who created the record had seen nothing.
-                let isBlind = side.base == nil && conflict.mutation.flatMap { byKey[$0] }.map { operations[$0].action != .update } ?? true
+                // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.
+                var isBlind = side.base == nil
+                if isBlind, let key = conflict.mutation, let number = byKey[key], operations[number].action == .update {
+                    isBlind = try mutation(key, of: agent)?.isSent == true
+                }
                 guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
                     throw Broken(
                         "a conflict shows what both had seen",

@@ -202,6 +202,22 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What was rebased before it was sent keeps the fingerprint of its first form, once and for all")
+    func firstDigest() throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["note": "new", "finding": "pass"])
+        let first: JSONObject = [
+            "entity": "audit", "record_id": "a", "action": "update", "data": ["note": "new", "finding": "pass"],
+        ]
+        try agent.pull([("a", 7, ["note": "other", "finding": "pass"])])
+        try agent.pull([("a", 8, ["note": "third", "finding": "pass"])])
+        let batch = try agent.claim()
+        #expect(batch.map(\.data) == [#"{"note":"new"}"#])
+        #expect(batch[0].firstDigest == Fingerprint.text(Fingerprint.of(first)))
+        let read = try PushMessages.readRequest(PushMessages.request(Batch(mutations: batch, ackedSeq: 0, maxSentSeq: 9), config: nil))
+        #expect(read.items[0].fingerprint == Fingerprint.of(first))
+    }
+
     // MARK: How it ends
 
     struct Ending: Sendable, CustomStringConvertible {

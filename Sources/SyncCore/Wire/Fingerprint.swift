@@ -3,6 +3,9 @@
 /// The first half of the SHA-256 of entity, record, action and payload in a canonical form, so that equal meaning gives
 /// an equal fingerprint: members by name, numbers and text in normal form, and a missing part as good as an empty one.
 /// Stamps, versions and `seq` are left out, because they may differ between two attempts.
+///
+/// A mutation that was rebased before it was first sent keeps the fingerprint of its first form and says so
+/// (`first_digest`): a database that is restored from before the rebase sends that first form, and the two are one.
 package enum Fingerprint {
     /// - Parameter item: One element of `mutations` as it came.
     package static func of(_ item: JSONObject) -> [UInt8] {
@@ -18,6 +21,23 @@ package enum Fingerprint {
             bytes.append(UInt8(ascii: "\n"))
         }
         return Array(SHA256.hash(bytes).prefix(16))
+    }
+
+    /// As it stands in `first_digest`: 32 hexadecimal digits.
+    package static func text(_ fingerprint: [UInt8]) -> String {
+        fingerprint.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+    }
+
+    /// - Returns: `nil` for anything but 32 hexadecimal digits.
+    package static func read(_ text: String) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count == 32 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: 32, by: 2) {
+            guard let high = hexDigit(digits[index]), let low = hexDigit(digits[index + 1]) else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        return bytes
     }
 
     private static func canonical(_ json: JSON, _ bytes: inout [UInt8]) {

@@ -126,6 +126,12 @@ extension PushMessages {
                     "too-large", status: 413, detail: "\(place): the payload has more than \(Limits.mutationBytes) bytes",
                     errors: [.init(place, "expected at most \(Limits.mutationBytes) bytes of data, unset, ops and base")])
             }
+            if let digest = RequestReader.present(object["first_digest"]) {
+                guard let fingerprint = digest.text.flatMap({ Fingerprint.read($0) }) else {
+                    throw RequestReader.invalid(place + "/first_digest", "32 hexadecimal digits")
+                }
+                item.fingerprint = fingerprint
+            }
             item.content = .success(try readMutation(object, at: place))
         } catch {
             item.content = .failure(error)

@@ -26,6 +26,7 @@ package enum PushMessages {
             writer.raw("unset", mutation.unset)
             writer.raw("ops", mutation.operations)
             writer.raw("base", mutation.base)
+            writer.member("first_digest", mutation.firstDigest)
             writer.member("base_version", mutation.baseVersion)
             writer.member("hlc", mutation.hlc)
             writer.member("client_updated_at", mutation.clientUpdatedAt.description)

@@ -19,13 +19,13 @@ struct HubMergeTests {
     static func merge(
         _ content: MutationContent, onto record: VersionedRecord?, base: Int64 = 5, ms: UInt64 = 900,
         node: String = "5", clock: ClockTrust = .synced, by device: DeviceID = mine, rules: EntityRules = EntityRules(),
-        commit: Int64 = 11
+        commit: Int64 = 11, key: String = "0199c3f3-aaaa-00000002"
     ) -> HubMerge.Outcome {
         let mutation = IncomingMutation(
             record: RecordName(EntityName(trusted: "audits"), RecordID(trusted: "a-1")), content: content,
             baseVersion: base, hlc: HybridTime(milliseconds: ms, counter: 0, node: node), clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: 1_795_208_645_120))
-        let change = HubMerge.Change(device: device, key: MutationKey(trusted: "0199c3f3-aaaa-00000002"), mutation: mutation)
+        let change = HubMerge.Change(device: device, key: MutationKey(trusted: key), mutation: mutation)
         return HubMerge.apply(change, to: record, rules: rules, commit: commit, now: now)
     }
 
@@ -262,7 +262,7 @@ struct HubMergeTests {
         let rules = Self.rules(.append)
         let first = try #require(Self.merge(MutationContent(.update, data: ["f": "l1"]), onto: Self.record(["f": "r"]), rules: rules).accepted?.record)
         let second = MutationContent(.update, data: ["f": "l2"])
-        let kept = try #require(Self.merge(second, onto: first, rules: rules, commit: 12).accepted?.record?.data?["f"]?.text)
+        let kept = try #require(Self.merge(second, onto: first, rules: rules, commit: 12, key: "0199c3f3-aaaa-00000003").accepted?.record?.data?["f"]?.text)
         #expect(kept.hasPrefix("r\n") && kept.hasSuffix("l2"))
         // Once it has seen the other one, its word counts.
         let seen = Self.merge(second, onto: first, base: 10, rules: rules, commit: 12)
