@@ -13,6 +13,7 @@ extension Simulation {
             notePlaces(pull)
             for error in pull.errors where error.isExpired { count("expired cursors") }
         case .settle, .push:
+            learnSuccessors(of: agents[flight.agent])
             let push = try Broken.none { try PushMessages.readRequest(body) }
             let answer = try Broken.none { try PushMessages.readResponse(response.body) }
             try oracle.note(push, answer, from: flight.agent, &operations, byKey: byKey, successors: successors)

@@ -15,6 +15,8 @@ struct NaiveStore {
         var isSent = false
         var isDelayed = false
         var attempts = 0
+        /// The version of the record that it rests on.
+        var baseVersion: Int64 = 0
     }
 
     struct Record {
@@ -53,8 +55,10 @@ struct NaiveStore {
     // MARK: - Enqueue
 
     mutating func add(_ enqueued: Enqueued, record: String?, _ content: MutationContent, _ priority: Priority, group: ClosedRange<Int64>? = nil) {
-        mutations.append(
-            Mutation(seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group))
+        var mutation = Mutation(
+            seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group)
+        mutation.baseVersion = record.flatMap { records[$0]?.version } ?? 0
+        mutations.append(mutation)
         raise()
     }
 
@@ -141,9 +145,9 @@ struct NaiveStore {
                 if let name = mutation.record { install(current, name) }
             case .conflict(let fields, let current):
                 if let name = mutation.record {
-                    let known = records[name]?.base
+                    let known = records[name]
                     install(current, name, asked: fields)
-                    dispute(index, fields, current, known: known)
+                    dispute(index, fields, current, known: known?.base, version: known?.version ?? 0)
                     returned[name] = min(returned[name] ?? .max, mutation.seq)
                 }
                 mutations[index].state = .conflicted
@@ -213,6 +217,7 @@ struct NaiveStore {
                 switch outcome.verdict {
                 case .stays:
                     mutations[index].content = outcome.content
+                    mutations[index].baseVersion = records[name]?.version ?? 0
                     if remote == nil { return }
                 case .isSuperseded: mutations[index].state = .superseded
                 case .isRejected:
@@ -249,12 +254,13 @@ struct NaiveStore {
         conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(shown.map { ($0, known?[$0]) }, uniquingKeysWith: { a, _ in a }))
     }
 
-    private mutating func dispute(_ index: Int, _ fields: [String], _ current: HubState, known: JSONObject?) {
+    private mutating func dispute(_ index: Int, _ fields: [String], _ current: HubState, known: JSONObject?, version: Int64) {
         let mutation = mutations[index]
         var remote: HubRecord?
         if case .record(let record) = current { remote = record }
         var ground = Rebase.Ground(known: known, record: remote)
         ground.disputed = Set(fields)
+        ground.isKnown = mutation.baseVersion >= version
         let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
         var kind = ConflictKind.field
         var disputed = fields
@@ -264,7 +270,7 @@ struct NaiveStore {
         } else if mutation.content.action == .delete {
             (kind, disputed) = (.deleteUpdate, remote?.data.names ?? [])
         }
-        conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(disputed.map { ($0, known?[$0]) }, uniquingKeysWith: { a, _ in a }))
+        conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(disputed.map { ($0, ground.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
     }
 
     /// A record that will not be created takes along what waits for it, up to its next creation; lists fall as a whole.

@@ -204,9 +204,10 @@ private struct Walk {
                     guard let field = operation.object?["field"]?.text, let value = operation.object?["value"] else { return nil }
                     return FieldOperation(field, .increment, value)
                 })
-            model.mutations.append(
-                NaiveStore.Mutation(
-                    seq: next.seq, key: key, record: model.mutations[index].record, content: content, priority: next.priority))
+            var successor = NaiveStore.Mutation(
+                seq: next.seq, key: key, record: model.mutations[index].record, content: content, priority: next.priority)
+            successor.baseVersion = next.baseVersion
+            model.mutations.append(successor)
             model.raise()
         }
     }
