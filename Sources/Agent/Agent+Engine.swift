@@ -9,6 +9,7 @@ extension Agent {
     /// Opens the traffic: asks the store what it remembers and starts the engine with it.
     package func start() {
         let told = around.told
+        lookAtClock()
         store.run { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
             let start = EngineStart(
@@ -16,7 +17,7 @@ extension Agent {
                 waiting: facts.waitingPriorities, conditions: told)
             return Remembered(
                 start: start, book: try store.budgetBook(), unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
-                oldestNormalAt: try store.reads.oldestNormalAt())
+                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration())
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -33,13 +34,18 @@ extension Agent {
         var book: BudgetBook.Saved?
         var unmeteredSeenAt: Timestamp
         var oldestNormalAt: Timestamp?
+        /// What the hub has told to work by.
+        var server: String?
     }
 
     private func begin(with remembered: Remembered) {
         around.book = BudgetBook(remembered.book, at: environment.time.now())
         around.unmeteredSeenAt = remembered.unmeteredSeenAt
         around.oldestNormalAt = remembered.oldestNormalAt
-        handle(.started(remembered.start))
+        var start = remembered.start
+        if let safeMode = environment.safeMode { enter(safeMode, &start) }
+        restore(remembered.server)
+        handle(.started(start))
         hasBegun = true
         let waiting = whenBegun
         whenBegun = []
@@ -47,9 +53,20 @@ extension Agent {
         startWatching()
     }
 
+    /// What the agent syncs may be what kills it. A pause that an operator made stays as it is.
+    private func enter(_ safeMode: AgentEnvironment.SafeMode, _ start: inout EngineStart) {
+        let reason = "safe mode: the agent died \(safeMode.deaths) times in a row"
+        raise("safe_mode", reason)
+        let now = environment.time.now().wall
+        guard start.memory.pause.map({ $0.until.map { $0 <= now } ?? false }) ?? true else { return }
+        start.memory.pause = EngineMemory.Pause(until: now.advanced(by: safeMode.holds), reason: reason, uid: 0)
+    }
+
     func handle(_ event: SyncEvent) {
         guard !hasStopped else { return }
-        perform(engine.handle(event, at: environment.time.now()))
+        let effects = engine.handle(event, at: environment.time.now())
+        tellAnchor()
+        perform(effects)
     }
 
     /// Effects are performed in the order decided. Those of a store command or a call come back as events later; the engine
@@ -94,6 +111,8 @@ extension Agent {
     ) {
         count(result.traffic, for: request.kind.purpose, over: uplink)
         noteContact(result)
+        noteCertificateDate(result)
+        noteOffer(result)
         handle(.answered(request.id, result, sent: sent))
     }
 
@@ -120,11 +139,11 @@ extension Agent {
     private func stored(_ answer: StoreAnswer) {
         handle(.stored(answer))
         switch answer {
-        case .resultsApplied, .pullApplied, .housekept:
+        case .resultsApplied, .pullApplied, .housekept, .snapshotApplied, .requeued, .historyForgotten:
             events.poke()
             serveMutationWaiters()
             lookForOldestNormal()
-        case .batch, .streams, .done, .failed: break
+        case .batch, .streams, .done, .failed, .settled, .digest: break
         }
     }
 
@@ -133,6 +152,7 @@ extension Agent {
         let now = environment.time.now().instant
         if let last = observed.spaceMeasuredAt, last.duration(to: now) < .seconds(1) { return }
         observed.spaceMeasuredAt = now
+        lookAtClock()
         let free = environment.freeBytes()
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free

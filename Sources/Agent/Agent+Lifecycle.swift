@@ -41,10 +41,8 @@ extension Agent {
     /// What was found when the store was opened, for status and the log.
     package func note(_ opening: StoreOpening) {
         if opening.isNew { log.notice("a new database was made") }
-        if opening.lostTail > 0 {
-            observed.recovery = "\(opening.lostTail) acknowledged mutations at the end of the database are missing"
-            raise("lost_tail", observed.recovery ?? "")
-        }
+        if let rescue = opening.rescue { note(rescue) }
+        if opening.lostTail > 0 { noteLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
         log.notice("the last run did not end in good order; the database is being checked")
         reader.check { [self] result in

@@ -30,13 +30,23 @@ extension Agent {
                     + "it was restored or copied; everything that waits is being settled again")
         case .epochChanged(let before, let after):
             raise("epoch_changed", "the hub has another history than before (epoch \(before), now \(after))")
+        case .historyAdopted(let epoch, let requeued):
+            raise(
+                "epoch_changed",
+                "the hub has another history now (epoch \(epoch)); it had forgotten \(requeued) accepted mutations, "
+                    + "which are offered to it again, and everything is listed afresh")
+        case .compared(let entity, let differing):
+            log.log(
+                level: differing == 0 ? .info : .warning, "compared with the hub",
+                metadata: ["entity": "\(entity)", "differing": "\(differing)"])
+        case .twins(let count): noteTwins(count)
         case .streamsRestarted(let entities):
             log.notice("listing afresh", metadata: ["entities": "\(entities.map(\.text).joined(separator: ","))"])
         case .massDelete(let entities):
             raise(
                 "mass_delete",
-                "a full listing would have removed suspiciously many records of \(entities.map(\.text).joined(separator: ", ")); "
-                    + "nothing was removed")
+                "the hub no longer has suspiciously many records of \(entities.map(\.text).joined(separator: ", ")); "
+                    + "they were kept here. Look at the hub; if it is right: agentctl sync --accept-deletions")
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
@@ -66,6 +76,7 @@ extension Agent {
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
             observed.attention["epoch_changed"] = nil
+            observed.attention["replica_regressed"] = nil
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0
             log.log(level: isNews ? .info : .debug, "sync done", metadata: metadata)
         }
@@ -77,6 +88,7 @@ extension Agent {
                     pushed: Int64(outcome.pushed), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown)))
         }
         answerCycleWaiters(outcome)
+        fetchConfigIfOffered()
     }
 
     func raise(_ code: String, _ detail: String) {

@@ -24,12 +24,16 @@ package actor Agent {
     var configurationError: String?
     var startedFromLastGood = false
     var configurationVersion: Int64 = 1
+    /// What the hub has told; `nil` as long as it has said nothing.
+    var server: ServerConfiguration?
 
     // The engine and what it waits for.
     var engine: SyncEngine
     var wake: LoopTimer?
     var call: Task<Void, Never>?
     var hasStopped = false
+    /// What the store can do; see ``ServiceMode``.
+    var mode = ServiceMode.serving
     /// The engine has what the store remembers; until then some requests wait in ``whenBegun``.
     var hasBegun = false
     var whenBegun: [@Sendable () -> Void] = []

@@ -22,6 +22,9 @@ package struct AgentEnvironment: Sendable {
     package var log: Logger
     /// The first contact after a start or a gap is drawn from this long.
     package var spread: Duration = .seconds(5)
+    /// The agent died several times in a row: the apps are served, and the sync is paused for this long, or until an operator
+    /// resumes it. `nil`: all is well.
+    package var safeMode: SafeMode?
     /// `nil`: nobody watches; then a link that costs nothing is taken to be there.
     package var links: (any LinkMonitor)?
     /// `nil`: nobody watches; then it is mains power.
@@ -33,8 +36,20 @@ package struct AgentEnvironment: Sendable {
     package var closeIdleConnections: @Sendable () -> Void = {}
     /// Bytes that connections moved after the last request over them, since the last call.
     package var takeLeftover: @Sendable () -> Traffic = { Traffic() }
+    /// Whether the kernel says that the wall clock is kept right.
+    package var wallIsSynchronised: @Sendable () -> Bool = { true }
     /// Seconds that local time is ahead of UTC at a given moment.
     package var localOffset: @Sendable (Timestamp) -> Int = { _ in 0 }
+
+    package struct SafeMode: Hashable, Sendable {
+        package var deaths: Int
+        package var holds: Duration
+
+        package init(deaths: Int, holds: Duration) {
+            self.deaths = deaths
+            self.holds = holds
+        }
+    }
 
     package typealias HostResolver = @Sendable (
         _ host: String, _ answer: @escaping @Sendable (_ addresses: [String]?, _ isLiteral: Bool) -> Void

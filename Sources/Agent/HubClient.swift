@@ -36,6 +36,8 @@ package final class HubClient: Sendable {
         var coding: RequestCoding
         /// Digest of the token of the latest request: whether the file has another one since.
         var shown: [UInt8]?
+        /// Version of the hub's configuration that is in force.
+        var config: Int64?
     }
 
     package init(
@@ -99,6 +101,33 @@ package final class HubClient: Sendable {
         }
     }
 
+    /// The version of the hub's configuration that this agent works by, told with every request.
+    package func useConfig(_ version: Int64?) {
+        state.withLock { $0.config = version }
+    }
+
+    /// `GET /v1/config`; 304 when it is still the known one.
+    package func config(
+        known: Int64?, replica: ReplicaID, over uplink: Uplink? = nil
+    ) async -> Result<HTTPResponse, TransportError> {
+        let settings = state.withLock(\.settings)
+        var request: HTTPRequest
+        do {
+            request = try self.request(for: HubCall(id: 0, kind: .hello, session: "", body: []), replica: replica, settings)
+        } catch {
+            return .failure(TransportError(.credentials, doing: "fetch the hub's configuration", detail: "\(error)"))
+        }
+        request.method = .get
+        request.url = settings.baseURL + "/v1/config"
+        request.body = .none
+        request.headers["Content-Type"] = nil
+        request.headers["Sync-Session"] = nil
+        request.headers["If-None-Match"] = known.map { "\"\($0)\"" }
+        request.interface = uplink?.boundInterface
+        request.bytesPerSecond = uplink?.bytesPerSecond
+        return await transport.answer(to: request)
+    }
+
     /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
     /// nonce that nobody answers in its place.
     package func probe(nonce: String) async -> (isGood: Bool, traffic: Traffic) {
@@ -121,13 +150,17 @@ package final class HubClient: Sendable {
             "Sync-Version": "1", "Sync-Device": settings.device.text, "Sync-Replica": replica.text,
             "Sync-Session": call.session,
         ]
+        if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
+        if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
         if let token = try token() {
             state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
             headers["Authorization"] = "Bearer \(token)"
         }
+        headers[HubHeader.config] = state.withLock(\.config).map { String($0) }
         return HTTPRequest(
-            .post, settings.baseURL + call.path, headers: headers, body: .bytes(call.body), tls: settings.tls,
+            call.method, settings.baseURL + call.target, headers: headers,
+            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
     }
 }

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 // A timer of the wall clock that never fires by itself: one million years ahead. TFD_TIMER_CANCEL_ON_SET makes the
@@ -29,4 +30,10 @@ int csl_clock_watch_take(int fd) {
     int has_stepped = got < 0 && errno == ECANCELED;
     arm(fd);
     return has_stepped;
+}
+
+int csl_clock_is_synchronised(void) {
+    struct timex state = {0};
+    int clock = adjtimex(&state);
+    return clock >= 0 && clock != TIME_ERROR && !(state.status & STA_UNSYNC);
 }

@@ -8,6 +8,8 @@ enum Endpoint: String, CaseIterable {
     case push = "/v1/sync/push"
     case snapshot = "/v1/sync/snapshot"
     case known = "/v1/sync/known"
+    case config = "/v1/config"
+    case verify = "/v1/sync/verify"
     case healthz = "/healthz"
     case readyz = "/readyz"
     case metrics = "/metrics"
@@ -16,8 +18,8 @@ enum Endpoint: String, CaseIterable {
 
     var methods: [String] {
         switch self {
-        case .probe, .snapshot, .healthz, .readyz, .metrics: ["GET"]
-        case .hello, .push, .known: ["POST"]
+        case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
+        case .hello, .push, .known, .verify: ["POST"]
         case .pull: ["GET", "POST"]
         }
     }
@@ -25,7 +27,7 @@ enum Endpoint: String, CaseIterable {
     /// Asks for a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
-        case .hello, .pull, .push, .snapshot, .known: true
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config: true
         case .probe, .healthz, .readyz, .metrics: false
         }
     }
@@ -36,8 +38,8 @@ enum Endpoint: String, CaseIterable {
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0
-        case .hello, .pull, .known: 1
-        case .snapshot: 2
+        case .hello, .pull, .known, .config: 1
+        case .snapshot, .verify: 2
         }
     }
 }

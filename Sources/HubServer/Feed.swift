@@ -23,7 +23,7 @@ struct Feed {
         return response
     }
 
-    private func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
+    func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
         guard let text = stream.cursor else {
             return .success(Cursor(epoch: epoch, entity: stream.entity, seq: 0, live: head))
         }
@@ -45,7 +45,7 @@ struct Feed {
         return .success(cursor)
     }
 
-    private static func resync(_ code: String, _ detail: String) -> Problem {
+    static func resync(_ code: String, _ detail: String) -> Problem {
         Problem(code, status: 410, detail: detail, members: ["resync": "snapshot"])
     }
 
@@ -80,7 +80,8 @@ struct Feed {
             StreamPage.Deletion(id: $0.id, version: $0.record.version)
         }
         return StreamPage(
-            entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions)
+            entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
+            total: isFirst && hasMore ? try store.count(cursor.entity) : nil)
     }
 
     private func rows(after cursor: Cursor, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
@@ -116,7 +117,7 @@ struct Feed {
     func answer(_ request: SnapshotRequest) throws(DatabaseError) -> SnapshotPage {
         let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
         let isEvent = rules[request.entity]?.kind == .event
-        var rows = isEvent ? [] : try store.listing(request.entity, after: request.after, limit: request.limit + 1)
+        var rows = isEvent ? [] : try listing(request)
         // A page of large documents ends early; at least one record is always on it.
         var size = 0
         let fitting = rows.prefix { row in
@@ -127,7 +128,8 @@ struct Feed {
         rows = Array(fitting.prefix(request.limit))
         return SnapshotPage(
             entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
-            records: rows.compactMap { record($0, of: request.entity) }, after: rows.last?.id, hasMore: hasMore)
+            records: rows.compactMap { record($0, of: request.entity) }, after: rows.last?.id, hasMore: hasMore,
+            total: request.after == nil && hasMore ? try store.count(request.entity) : nil)
     }
 
     private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {

@@ -13,7 +13,9 @@ extension Hub {
         }
         let response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
-            capabilities: settings.compressor == nil ? ["groups"] : ["gzip", "groups"], limits: settings.limits,
+            config: settings.config?.version,
+            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + ["groups", VerifyMessages.capability],
+            limits: settings.limits,
             spread: settings.spread)
         return HubResponse(json: HelloMessages.response(response))
     }
@@ -23,6 +25,10 @@ extension Hub {
         let push = try reading { () throws(Problem) in try PushMessages.readRequest(body) }
         guard let replica = caller.replica else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
+        }
+        // Work for another history waits until its device has asked what this one still knows.
+        if let epoch = HubRequestHeaders(reading: request.headers).epoch, epoch != state.epoch {
+            throw HubRefusal(Feed.resync("epoch-changed", "the push is meant for another history of this hub"))
         }
         return try querying { () throws(DatabaseError) in
             let device = caller.device
@@ -87,12 +93,13 @@ extension Hub {
         let keys = try reading { () throws(Problem) in try KnownMessages.readRequest(body) }
         return try querying { () throws(DatabaseError) in
             var unknown: [MutationKey] = []
-            for key in keys where try store.key(caller.device, key) == nil { unknown.append(key) }
+            // Also those that were not accepted in this history: the device takes them for done, and they are not.
+            for key in keys where try store.key(caller.device, key)?.status != .accepted { unknown.append(key) }
             return HubResponse(json: KnownMessages.response(unknown: unknown))
         }
     }
 
-    private var feed: Feed {
+    var feed: Feed {
         Feed(store: store, rules: settings.rules, epoch: state.epoch, secret: state.secret, head: state.head)
     }
 
@@ -108,7 +115,7 @@ extension Hub {
             let isReady = (try? store.hub()) != nil
             return isReady ? HubResponse(text: "ready\n") : HubResponse(text: "the database does not answer\n", status: 503)
         case .metrics: return HubResponse(text: traffic.text(state))
-        case .hello, .pull, .push, .snapshot, .known: return HubResponse(Hub.notFound)
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config: return HubResponse(Hub.notFound)
         }
     }
 }

@@ -25,6 +25,8 @@ package final class Hub {
         /// Told to agents. What this hub itself refuses is larger and fixed (``Limits``).
         package var limits = HelloResponse.Announced()
         package var ablations: Ablations = .none
+        /// What agents are told to work by; `nil`: nothing, and they have their own.
+        package var config: HubConfiguration?
 
         package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {
             self.rules = rules
@@ -150,6 +152,8 @@ package final class Hub {
         case .push: try push(request, caller, at: now)
         case .snapshot: try snapshot(request)
         case .known: try known(request, caller)
+        case .config: config(request)
+        case .verify: try verify(request)
         case .probe, .healthz, .readyz, .metrics: open(endpoint, request)
         }
     }
@@ -186,9 +190,11 @@ package final class Hub {
         if let caller {
             headers.epoch = state.epoch
             headers.head = state.head
+            headers.config = settings.config?.version
             if let replica = caller.replica {
                 // A hint beside the answer: if it cannot be read, neither could the rest.
                 headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0
+                headers.twins = twins(of: caller.device, at: now)
             }
         }
         return Hub.finish(response, headers, at: now)

@@ -123,6 +123,11 @@ struct PushBatch {
             let problem = Problem("unknown-entity", status: 422, detail: "\(mutation.record.entity) is not an entity of this hub")
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         }
+        if let schema = rules.schema, rules.validation != .off, case let faults = schema.faults(in: mutation.content), let first = faults.first {
+            let detail = "\(mutation.record): \(first.pointer) \(first.detail)"
+            let problem = Problem("validation", status: 422, detail: detail, errors: faults)
+            return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+        }
         if let verdict = try dependencies(of: mutation, rules) { return PushResult(key: item.key, verdict: verdict) }
         return try apply(mutation, item.key, rules, commit: commit)
     }

@@ -33,6 +33,24 @@ package enum Ablation: String, Sendable, CaseIterable {
     case mergeForgotten
     /// A removal takes an element out of a set that somebody put in meanwhile.
     case removalBeatsAddition
+    /// An edit goes into a mutation of its record that may be at the hub already.
+    case sentCoalesced
+    /// The next batch is sent although nobody knows what became of the last.
+    case settleSkipped
+    /// A link that costs something is used like any other.
+    case meteredIgnored
+    /// A rejection takes later edits of the record along in what apps see.
+    case laterEditsForgotten
+    /// What waits for its parent, or for what it names, is sent at once.
+    case tiesIgnored
+    /// A hub that was restored is taken for the one that it was.
+    case epochIgnored
+    /// What a restored hub forgot is not offered again.
+    case requeueSkipped
+    /// Only what is above the highest `seq` that a restored hub knows of is offered again.
+    case requeueAboveHighest
+    /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
+    case cursorAtEnd
 }
 
 package struct Ablations: Sendable, Hashable {

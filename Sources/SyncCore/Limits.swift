@@ -26,6 +26,8 @@ package enum Limits {
     package static let pullRecords = 500
     package static let pullRecordsMax = 1000
     package static let pullBytes = 1 << 20
+    /// Records of one page of a listing: as many as the hub gives, since a listing is long, or what it said it would give.
+    package static func listedRecords(announced: Int) -> Int { announced >= pullRecords ? pullRecordsMax : announced }
     /// Pages of one cycle: one entity with a huge backlog must not keep local changes waiting for ever.
     package static let pullPagesPerCycle = 20
     package static let cycleBudget: Duration = .seconds(25)

@@ -18,6 +18,8 @@ struct Ledger {
         case clock
         case enqueued, pruned
         case relaxedLost, tailLost
+        /// Rows of `tie` and of `unmet`: where there are none, nobody looks for them.
+        case ties, unmet
 
         /// Before it was ever written.
         var initial: Int64 {
@@ -41,6 +43,8 @@ struct Ledger {
             case .pruned: "pruned"
             case .relaxedLost: "relaxed_lost"
             case .tailLost: "tail_lost"
+            case .ties: "ties"
+            case .unmet: "unmet"
             }
         }
     }

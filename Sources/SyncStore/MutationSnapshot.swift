@@ -28,11 +28,16 @@ package struct MutationSnapshot: Hashable, Sendable {
     package var nextAttempt: Timestamp?
     /// Why it is where it is, as a problem document; `fields` and `current` are in it for a conflict.
     package var problem: Problem?
-    /// The newer mutation that answers for this one.
+    /// The mutation that answers for this one: a newer one, or the older one that it went into.
     package var into: MutationKey?
+    /// Where that stands.
+    package var intoState: MutationState?
     /// The older mutation that this one answers for.
     package var supersedes: MutationKey?
     package var bytes: Int
+
+    /// What became of what was asked for: of a mutation that went into an older one, where that stands.
+    package var presentState: MutationState { state == .coalesced ? intoState ?? .done : state }
 }
 
 package struct MutationHistory: Hashable, Sendable {

@@ -28,8 +28,10 @@ struct OutboxRow {
     var firstSentMS: Int64?
     var into: Int64?
     var problem: String?
+    /// Counts from 0 in its batch.
+    var place: Int64?
 
-    static let columnCount: Int32 = 21
+    static let columnCount: Int32 = 22
 
     init(_ row: Statement, at first: Int32 = 0) {
         seq = row.int(first)
@@ -52,6 +54,7 @@ struct OutboxRow {
         firstSentMS = row.optionalInt(first + 18)
         into = row.optionalInt(first + 19)
         problem = row.optionalText(first + 20)
+        place = row.optionalInt(first + 21)
     }
 
     init(seq: Int64, priority: Priority, eid: Int64, aid: Int64, rid: Int64?, bytes: Int64) {

@@ -1,6 +1,7 @@
 import SyncCore
 
-/// One row of `payload`: what an app asked for. Only a rebase changes it, and only before it is first sent.
+/// One row of `payload`: what an app asked for. Once it was sent it never changes; before that, an edit that comes after it
+/// (``Store/coalesce(_:_:_:)``) and a rebase may change it.
 struct Payload {
     var seq: Int64
     var eid: Int64
@@ -33,20 +34,22 @@ struct Payload {
     var blobs: String?
     /// The app's own idempotency key, if it gave one.
     var appKey: String?
-    /// The fingerprint of its first form, since a rebase has changed it.
+    /// The fingerprint of what apps have asked for under this key, since a rebase has changed what is sent (``Fingerprint``).
     var firstDigest: String?
 
-    /// In the order of the properties, then the checksum: what a SELECT that ``init(_:at:)`` reads must name.
+    /// In the order of the properties, with the checksum before the last one, which came later: what a SELECT that
+    /// ``init(_:at:)`` reads must name.
     static let columnCount: Int32 = 29
     private static let firstText: Int32 = 14
-    private static let lastText: Int32 = 27
+    private static let lastText: Int32 = 26
+    private static let sum: Int32 = 27
 
     func insert(into database: Database) throws(StoreError) {
         let row = try database.statement(
             """
             INSERT INTO payload (seq, eid, aid, uid, action, priority, base_version, clock, bid, boot_ms, created_ms, ttl_age,
                 bytes, coalesces, key, id, hlc, author, gid, depends, supersedes, data, unset, ops, base_fields, blobs,
-                app_key, first_digest, sum)
+                app_key, sum, first_digest)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """)
         defer { row.reset() }
@@ -77,8 +80,8 @@ struct Payload {
         try row.bind(25, baseFields)
         try row.bind(26, blobs)
         try row.bind(27, appKey)
-        try row.bind(28, firstDigest)
-        try row.bind(29, Int64(checksum))
+        try row.bind(28, Int64(checksum))
+        try row.bind(29, firstDigest)
         _ = try row.step()
     }
 
@@ -111,7 +114,8 @@ struct Payload {
         digest.update(field: baseFields)
         digest.update(field: blobs)
         digest.update(field: appKey)
-        digest.update(field: firstDigest)
+        // Rows of before it existed keep their sums.
+        if firstDigest != nil { digest.update(field: firstDigest) }
         return digest.value
     }
 
@@ -122,7 +126,8 @@ struct Payload {
         var digest = CRC32C()
         for column in first..<(first + firstText) { digest.update(row.isNull(column) ? .min : row.int(column)) }
         for column in (first + firstText)...(first + lastText) { digest.update(field: row.bytes(column)) }
-        return Int64(digest.value) == row.int(first + lastText + 1)
+        if !row.isNull(first + sum + 1) { digest.update(field: row.bytes(first + sum + 1)) }
+        return Int64(digest.value) == row.int(first + sum)
     }
 
     /// Reads a row; of a damaged one, what can be made of it.
@@ -154,7 +159,7 @@ struct Payload {
         baseFields = row.optionalText(first + 24)
         blobs = row.optionalText(first + 25)
         appKey = row.optionalText(first + 26)
-        firstDigest = row.optionalText(first + 27)
+        firstDigest = row.optionalText(first + Payload.sum + 1)
     }
 
     /// A new one; the enqueue transaction fills in the rest.
@@ -191,6 +196,16 @@ struct Payload {
             clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
             group: gid.map { GroupID(trusted: $0) }, base: baseFields, author: author,
             firstDigest: firstDigest)
+    }
+}
+
+extension Store {
+    /// Replaces what is stored of a mutation.
+    ///
+    /// - Precondition: It was never sent.
+    func rewrite(_ payload: Payload) throws(StoreError) {
+        try database.run("DELETE FROM payload WHERE seq = ?", .int(payload.seq))
+        try payload.insert(into: database)
     }
 }
 

@@ -18,7 +18,7 @@ enum Schema {
     /// "ESAg". In the header of the file from its first page on, so a file without it is none of ours.
     static let applicationID: Int32 = 0x4553_4167
 
-    static let steps = [step1, step2, step3]
+    static let steps = [step1, step2, order, resync, conflicts]
 
     static var version: Int64 { Int64(steps.count) }
 
@@ -66,7 +66,7 @@ enum Schema {
         ) STRICT;
         CREATE INDEX record_gone ON record (gone_age) WHERE gone_age IS NOT NULL;
 
-        -- What an app asked for. Changed only by a rebase before it is first sent; sum covers all of it. id is NULL when it is the same text as key.
+        -- What an app asked for. Never changed; sum covers all of it. id is NULL when it is the same text as key.
         CREATE TABLE payload (
             seq INTEGER PRIMARY KEY CHECK (seq > 0),
             eid INTEGER NOT NULL REFERENCES entity,
@@ -95,7 +95,6 @@ enum Schema {
             base_fields TEXT,
             blobs TEXT,
             app_key TEXT,
-            first_digest TEXT,
             sum INTEGER NOT NULL
         ) STRICT;
 
@@ -205,29 +204,5 @@ enum Schema {
             unsure_month_bytes INTEGER NOT NULL CHECK (unsure_month_bytes >= 0),
             PRIMARY KEY (link, roaming)
         ) STRICT, WITHOUT ROWID;
-        """
-
-    /// What waits for a person (`ConflictRow.swift`).
-    private static let step3 = """
-        -- seq: the mutation that is in dispute. into_seq: the one that carries the decision, if anything had to be sent.
-        CREATE TABLE conflict (
-            cid INTEGER PRIMARY KEY CHECK (cid > 0),
-            rid INTEGER NOT NULL,
-            eid INTEGER NOT NULL REFERENCES entity,
-            seq INTEGER NOT NULL,
-            kind INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 2),
-            state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 4),
-            remote_version INTEGER NOT NULL,
-            sides TEXT NOT NULL,
-            history TEXT NOT NULL,
-            opened_ms INTEGER NOT NULL,
-            closed_age INTEGER,
-            into_seq INTEGER,
-            CHECK ((closed_age IS NULL) = (state < 3))
-        ) STRICT;
-        CREATE UNIQUE INDEX conflict_open ON conflict (seq) WHERE state < 2;
-        CREATE INDEX conflict_record ON conflict (rid) WHERE state < 2;
-        CREATE INDEX conflict_resolving ON conflict (into_seq) WHERE state = 2;
-        CREATE INDEX conflict_closed ON conflict (closed_age) WHERE closed_age IS NOT NULL;
         """
 }

@@ -38,4 +38,5 @@ extension Store {
             record: RecordSnapshot(record, name, pending: []), recordName: name, isRepeat: false,
             durability: intent.rules.durability)
     }
+
 }

@@ -21,10 +21,12 @@ extension Store {
     /// Tries again. A `failed` mutation goes as it is, key and payload; its outcome may be unknown. A `rejected` or `held`
     /// one is answered for by a new mutation with a new key.
     ///
-    /// - Parameter fix: Members that replace those of the old data.
-    /// - Throws: `.refused` with `not-found`, `already-sent`, or what an enqueue would refuse.
+    /// - Parameters:
+    ///   - fix: Members that replace those of the old data.
+    ///   - cascades: Also what was refused only because this one was, and so on.
+    /// - Throws: `.refused` with `not-found`, `already-sent`, or what an enqueue would refuse; then nothing of it is done.
     package func retry(
-        _ key: MutationKey, fix: JSONObject? = nil, by requester: Requester, at now: Moment
+        _ key: MutationKey, fix: JSONObject? = nil, cascades: Bool = false, by requester: Requester, at now: Moment
     ) throws(StoreError) -> Enqueued {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -36,6 +38,7 @@ extension Store {
             default: throw Refusal.alreadySent(key, row.state)
             }
             try audit("retry", key.text, uid: requester.uid, ["into": .string(answer.key.text)])
+            if cascades { try retryDependants(of: key, requester) }
             return answer
         }
     }
@@ -72,6 +75,26 @@ extension Store {
         _ verb: String, _ target: String, uid: UInt32, _ json: JSONObject, at now: Moment
     ) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in try audit(verb, target, uid: uid, json) }
+    }
+
+    /// Again, in their order, what was refused because it was to come after `key`.
+    private func retryDependants(of key: MutationKey, _ requester: Requester) throws(StoreError) {
+        var retried: Set<String> = [key.text]
+        let refused = try database.all("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
+            OutboxRow(row)
+        }
+        // A dependant may be older than its parent: until a pass finds no more.
+        var rest = refused
+        while let index = rest.firstIndex(where: { row in
+            let problem = Problem.read(stored: row.problem)
+            return problem?.code == "parent-rejected" && (problem?.members["parent"]?.text.map(retried.contains) ?? false)
+        }) {
+            let row = rest.remove(at: index)
+            guard let key = try payload(row.seq)?.key else { continue }
+            let answer = try replace(row, MutationKey(trusted: key), nil, requester)
+            try audit("retry", key, uid: requester.uid, ["into": .string(answer.key.text)])
+            retried.insert(key)
+        }
     }
 
     func audit(_ verb: String, _ target: String, uid: UInt32, _ json: JSONObject) throws(StoreError) {
@@ -141,7 +164,8 @@ extension Store {
         row.attempts = 0
         row.retries = 0
         row.nextAge = nil
-        row.isReady = row.rid == nil && row.group == nil
+        let isTied = try isTied(row.seq)
+        row.isReady = row.rid == nil && row.group == nil && !isTied
         try move(row, to: .pending)
         if let rid = row.rid {
             try levelPriorities(of: rid)
@@ -166,7 +190,8 @@ extension Store {
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, names.entity(row.eid),
             try recordID(of: row), data: content.data, unset: content.unset, operations: content.operations,
-            priority: row.priority, author: payload?.author)
+            priority: row.priority, dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true,
+            author: payload?.author, blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
         mutation.base = content.base
         for member in fix?.members ?? [] { mutation.data[member.name.text] = member.value }
         try settle(row, as: .resolved, keptFor: try keptFor(row))
@@ -175,6 +200,18 @@ extension Store {
         try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         return answer
+    }
+
+    /// What somebody has given up is not waited for any more.
+    private func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
+        guard let text = payload?.depends else { return [] }
+        var keys: [MutationKey] = []
+        for key in (StoredJSON.read(try outgoingDependencies(text))?.array ?? []).compactMap({ $0.text.flatMap { MutationKey($0) } }) {
+            guard let seq = try seq(of: key) else { continue }
+            let state = try outboxRow(seq)?.state
+            if state != .cancelled, state != .discarded, state != .expired { keys.append(key) }
+        }
+        return keys
     }
 
     /// From the mirror where there is one: it does not depend on a row that may be damaged.

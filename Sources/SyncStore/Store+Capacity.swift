@@ -66,7 +66,8 @@ extension Store {
     /// Makes room: expires waiting events. Where bytes are short their rows go as well, the oldest first.
     func drop(_ victims: [Int64]) throws(StoreError) {
         for seq in victims {
-            guard let row = try outboxRow(seq) else { continue }
+            guard var row = try outboxRow(seq) else { continue }
+            row.problem = Problem("queue-full", status: 507, detail: "it made room for a newer one of its entity, unsent").stored
             try settle(row, as: .expired, keptFor: try keptFor(row))
         }
         if !victims.isEmpty, try usedBytes() > capacity.bytes / 5 * 4 {

@@ -3,7 +3,8 @@ package import SyncCore
 extension Store {
     /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
     ///
-    /// By priority, then by `seq`, at least one if any is eligible and not too large. Nothing overtakes an older mutation of its record, and an
+    /// What goes is chosen by priority and then by `seq`, at least one if any is eligible and not too large; the order in
+    /// the batch is that of ``BatchPlace``. Nothing overtakes an older mutation of its record or what it is tied to, and an
     /// atomic list goes whole or not at all. Work is in proportion to what is taken, not to what waits.
     ///
     /// - Returns: `nil` when nothing is eligible.
@@ -17,23 +18,36 @@ extension Store {
     /// - Precondition: In a transaction that is prepared for changes.
     func claimNext(_ limits: BatchLimits) throws(StoreError) -> Batch? {
         try wakeDue()
-        var selection = ClaimSelection(limits: limits)
+        var selection = ClaimSelection(limits: limits, ranks: ranks, age: age, isTiedAnywhere: ledger[.ties] > 0)
         try selection.run(in: self)
         for seq in selection.damaged { try hold(seq) }
-        guard !selection.taken.isEmpty else { return nil }
+        if !selection.expired.isEmpty {
+            for row in selection.expired {
+                guard let row = try outboxRow(row.outbox.seq), row.state == .pending else { continue }
+                try withdraw(row, as: .expired)
+            }
+            try settleTies()
+            // What waited behind them may go now.
+            if selection.taken.isEmpty { return try claimNext(limits) }
+        }
+        var taken = selection.inOrder
+        guard !taken.isEmpty else { return nil }
+        try restamp(&taken)
         let claim = ledger.take(.nextClaim)
-        let seqs = selection.taken.map(\.outbox.seq)
-        for run in Self.runs(of: seqs) {
+        let seqs = taken.map(\.outbox.seq)
+        for run in Self.placed(seqs) {
             try database.run(
                 """
-                UPDATE mutation SET state = 1, ready = 0, sent = 1, claim = ?, first_sent_ms = coalesce(first_sent_ms, ?)
-                WHERE seq BETWEEN ? AND ?
-                """, .int(claim), .int(now.wall.milliseconds), .int(run.lowerBound), .int(run.upperBound))
+                UPDATE mutation SET state = 1, ready = 0, sent = 1, claim = ?, place = seq - ?,
+                    first_sent_ms = coalesce(first_sent_ms, ?) WHERE seq BETWEEN ? AND ?
+                """, .int(claim), .int(run.seqs.lowerBound - run.place), .int(now.wall.milliseconds),
+                .int(run.seqs.lowerBound), .int(run.seqs.upperBound))
         }
-        for row in selection.taken { ledger.move(from: row.outbox.ledgerGroup, to: .inFlight) }
+        if ledger[.unmet] > 0 { for seq in seqs { try forgetUnmet(of: seq) } }
+        for row in taken { ledger.move(from: row.outbox.ledgerGroup, to: .inFlight) }
         ledger[.maxSentSeq] = max(ledger[.maxSentSeq], seqs.max() ?? 0)
         journal.add(.mutation(.inFlight), seqs)
-        return try batch(selection.taken)
+        return try batch(taken)
     }
 
     /// The mutations whose outcome is unknown, in the order they were claimed, unchanged.
@@ -48,7 +62,7 @@ extension Store {
             try database.each(
                 """
                 SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
-                WHERE m.state = 1 AND m.priority <= ? ORDER BY m.claim, m.priority, m.seq LIMIT ?
+                WHERE m.state = 1 AND m.priority <= ? ORDER BY m.claim, m.place, m.seq LIMIT ?
                 """, .int(limits.leastPriority.rawValue), .int(max(1, limits.mutations) + Limits.atomicMutations),
                 while: { bytes <= limits.bytes || rows.last?.unit == rows.first?.unit }
             ) { row throws(StoreError) in
@@ -72,6 +86,10 @@ extension Store {
         if options.ablations.contains(.keyPerAttempt) {
             for index in rows.indices { try renewKey(of: &rows[index].payload) }
         }
+        for index in rows.indices {
+            guard let depends = rows[index].payload.depends else { continue }
+            rows[index].payload.depends = try outgoingDependencies(depends)
+        }
         return Batch(
             mutations: rows.map {
                 $0.payload.outgoing(entity: names.entity($0.payload.eid), priority: $0.outbox.priority)
@@ -84,6 +102,19 @@ extension Store {
             "SELECT seq FROM mutation WHERE seq > ? AND state IN (0, 1, 4, 5) ORDER BY seq LIMIT 1", .int(ledger[.ackedSeq]))
         ledger[.ackedSeq] = max(ledger[.ackedSeq], (open ?? ledger[.absorbedSeq] + 1) - 1)
         return ledger[.ackedSeq]
+    }
+
+    /// The same in the order of a batch: neighbours in it whose numbers rise by one, and the place of the first.
+    private static func placed(_ seqs: [Int64]) -> [(seqs: ClosedRange<Int64>, place: Int64)] {
+        var runs: [(seqs: ClosedRange<Int64>, place: Int64)] = []
+        for (place, seq) in seqs.enumerated() {
+            if let last = runs.last, seq == last.seqs.upperBound + 1 {
+                runs[runs.count - 1].seqs = last.seqs.lowerBound...seq
+            } else {
+                runs.append((seq...seq, Int64(place)))
+            }
+        }
+        return runs
     }
 
     /// Numbers that rise by one, together.
@@ -114,140 +145,5 @@ struct ClaimRow {
         payload = Payload(row, at: 0)
         outbox = OutboxRow(row, at: Payload.columnCount)
         isSound = Payload.isSound(row, at: 0)
-    }
-}
-
-/// The choice of one batch, front to back.
-///
-/// Two sources are merged by priority and `seq`: the ready mutations, in the order of their index, and those that become
-/// eligible because what was before them goes in this very batch. Since an older mutation of a record is never less urgent
-/// than a younger one, whatever is chosen later sorts later.
-struct ClaimSelection {
-    let limits: BatchLimits
-    private(set) var taken: [ClaimRow] = []
-    private(set) var damaged: [Int64] = []
-    private var takenSeqs: Set<Int64> = []
-    private var bytes = 0
-    /// Eligible behind what was taken, first to go last.
-    private var followers: [ClaimRow] = []
-
-    init(limits: BatchLimits) {
-        self.limits = limits
-    }
-
-    mutating func run(in store: Store) throws(StoreError) {
-        let ready = try store.database.statement(
-            """
-            SELECT p.*, m.* FROM mutation m INDEXED BY mutation_ready JOIN payload p ON p.seq = m.seq
-            WHERE m.ready = 1 AND m.priority <= ? ORDER BY m.priority, m.seq
-            """)
-        try ready.bind([.int(limits.leastPriority.rawValue)])
-        defer { ready.reset() }
-        var next = try ready.step() ? ClaimRow(ready) : nil
-        while true {
-            let candidate: ClaimRow
-            if let follower = followers.last, next.map({ Self.isBefore(follower, $0) }) ?? true {
-                candidate = followers.removeLast()
-            } else if let first = next {
-                candidate = first
-                next = try ready.step() ? ClaimRow(ready) : nil
-            } else {
-                return
-            }
-            let unit = try unit(of: candidate, in: store)
-            if isTooLarge(unit) { continue }
-            // Whatever failed alone spoils no batch of others, and nobody waits behind it for more than its own request.
-            let isAlone = unit.contains { $0.outbox.isAlone }
-            guard fits(unit), !isAlone || taken.isEmpty else { return }
-            let unsound = unit.filter { !$0.isSound }
-            if unsound.isEmpty {
-                try take(unit, in: store)
-            } else {
-                damaged += unsound.map(\.outbox.seq)
-            }
-            if isAlone, !taken.isEmpty { return }
-        }
-    }
-
-    /// The first whole units of rows that are in order.
-    static func leading(of rows: [ClaimRow], within limits: BatchLimits) -> [ClaimRow] {
-        var chosen = ClaimSelection(limits: limits)
-        var rest = rows[...]
-        while let first = rest.first {
-            let unit = rest.prefix { $0.unit == first.unit }
-            let isAlone = unit.contains { $0.outbox.isAlone }
-            rest = rest.dropFirst(unit.count)
-            if chosen.isTooLarge(Array(unit)) { continue }
-            guard chosen.fits(Array(unit)), !isAlone || chosen.taken.isEmpty else { break }
-            chosen.taken += unit
-            chosen.bytes += unit.reduce(0) { $0 + $1.payload.contentBytes }
-            if isAlone { break }
-        }
-        return chosen.taken
-    }
-
-    private func fits(_ unit: [ClaimRow]) -> Bool {
-        let size = unit.reduce(0) { $0 + $1.payload.contentBytes }
-        return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size <= limits.bytes)
-    }
-
-    /// What follows in its record waits behind it.
-    private func isTooLarge(_ unit: [ClaimRow]) -> Bool {
-        limits.mutationBytes.map { max in unit.reduce(0) { $0 + $1.payload.contentBytes } > max } ?? false
-    }
-
-    private static func isBefore(_ left: ClaimRow, _ right: ClaimRow) -> Bool {
-        (left.outbox.priority, left.unit) < (right.outbox.priority, right.unit)
-    }
-
-    /// A mutation alone, or with all waiting members of its atomic list.
-    private func unit(of row: ClaimRow, in store: Store) throws(StoreError) -> [ClaimRow] {
-        guard let group = row.outbox.group else { return [row] }
-        return try store.database.all(
-            """
-            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.seq BETWEEN ? AND ? AND m.state = 0 ORDER BY m.seq
-            """, .int(group.lowerBound), .int(group.upperBound)
-        ) { row throws(StoreError) in ClaimRow(row) }
-    }
-
-    private mutating func take(_ unit: [ClaimRow], in store: Store) throws(StoreError) {
-        for row in unit {
-            taken.append(row)
-            takenSeqs.insert(row.outbox.seq)
-            bytes += row.payload.contentBytes
-        }
-        for row in unit {
-            guard let rid = row.outbox.rid else { continue }
-            try addFollower(of: rid, after: row.outbox.seq, in: store)
-        }
-    }
-
-    private mutating func addFollower(of rid: Int64, after seq: Int64, in store: Store) throws(StoreError) {
-        let following = try store.database.first(
-            """
-            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.seq > ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT 1
-            """, .int(rid), .int(seq)
-        ) { row throws(StoreError) in ClaimRow(row) }
-        guard let row = following, row.outbox.state == .pending, row.outbox.nextAge == nil,
-            row.outbox.priority <= limits.leastPriority, !takenSeqs.contains(row.outbox.seq)
-        else { return }
-        if let group = row.outbox.group, try !isFree(group, in: store) { return }
-        guard !followers.contains(where: { $0.unit == row.unit }) else { return }
-        let place = followers.firstIndex { Self.isBefore($0, row) } ?? followers.endIndex
-        followers.insert(row, at: place)
-    }
-
-    /// Whether all that is before the members of an atomic list goes in this batch.
-    private func isFree(_ group: ClosedRange<Int64>, in store: Store) throws(StoreError) -> Bool {
-        for member in try store.groupMembers(group) {
-            if member.state.blocksItsRecord || member.nextAge != nil { return false }
-            guard member.state == .pending, let rid = member.rid else { continue }
-            if let before = try store.lastBlocking(of: rid, before: group.lowerBound), !takenSeqs.contains(before) {
-                return false
-            }
-        }
-        return true
     }
 }

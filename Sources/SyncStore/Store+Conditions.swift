@@ -1,7 +1,14 @@
 package import SyncCore
 
-// What the policy's starvation rule must still know after a restart.
+// What other parts of the agent must still know after a restart.
 extension Store {
+    /// Keeps what the hub has told to work by.
+    package func keepServerConfiguration(_ text: String, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in try MetaTable(database).set("server_config", text) }
+    }
+
+    package func serverConfiguration() throws(StoreError) -> String? { try MetaTable(database).text("server_config") }
+
     /// Keeps when an unmetered link was last usable. Called now and then, not with every look: a few hours more or less do
     /// not matter to a rule of a day.
     package func noteUnmetered(at time: Timestamp, now: Moment) throws(StoreError) {

@@ -17,6 +17,10 @@ final class EnqueueIntent {
     let document: String?
     /// Oldest events of the same entity that make room.
     var dropped: [Int64] = []
+    /// What it has to wait for.
+    var ties = Ties()
+    /// What of the schema it does not keep to, where that is taken all the same.
+    var warnings: [Problem.Pointer] = []
 
     init(
         _ mutation: NewMutation, _ rules: EntityRules, by requester: Requester, in group: EnqueueGroup?, payload: Payload,
@@ -36,7 +40,7 @@ final class EnqueueIntent {
 
     /// Nothing but an append: see `Store+Intake.swift`.
     var isPlainEvent: Bool {
-        isEvent && group == nil && dropped.isEmpty && payload.depends == nil && payload.supersedes == nil
+        isEvent && group == nil && dropped.isEmpty && ties.isEmpty && payload.supersedes == nil
     }
 }
 
@@ -54,7 +58,6 @@ extension Store {
         guard eid != nil || names.hasRoomForEntity else {
             throw Refusal.validation("/entity", "there are \(Names.limit) entities already")
         }
-        try checkReferences(of: mutation)
         let intent: EnqueueIntent
         switch rules.kind {
         case .reference:
@@ -72,6 +75,7 @@ extension Store {
         case .record:
             intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
         }
+        intent.warnings = try checkSchema(rules, intent.payload.action, mutation)
         intent.payload.priority = intent.priority
         intent.payload.uid = Int64(requester.uid)
         intent.payload.coalesces = mutation.coalesces
@@ -85,6 +89,10 @@ extension Store {
         }
         intent.payload.bytes = Int64(bytes)
         intent.payload.supersedes = supersedes
+        if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
+            intent.ties = try findTies(of: mutation, rules)
+            if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
+        }
         // What takes the place of another needs no more room than that had.
         if supersedes == nil { intent.dropped = try makeRoom(for: intent, eid: eid) }
         return intent
@@ -180,10 +188,16 @@ extension Store {
         }
     }
 
-    private func checkReferences(of mutation: NewMutation) throws(StoreError) {
-        for (index, key) in mutation.dependsOn.enumerated() where try seq(of: key) == nil {
-            throw Refusal.validation("/depends_on/\(index)", "there is no mutation \(key)")
-        }
+    /// - Throws: `.refused` with `validation` and a pointer to each fault, where the entity wants that.
+    private func checkSchema(
+        _ rules: EntityRules, _ action: MutationAction, _ mutation: NewMutation
+    ) throws(StoreError) -> [Problem.Pointer] {
+        guard let schema = rules.schema, rules.validation != .off else { return [] }
+        let faults = schema.faults(
+            in: MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations))
+        guard rules.validation == .reject, let first = faults.first else { return faults }
+        throw .refused(
+            Problem("validation", status: 422, detail: "\(mutation.entity): \(first.pointer) \(first.detail)", errors: faults))
     }
 
     /// Finds a mutation by the number that its key carries.

@@ -24,6 +24,16 @@ extension Store {
         case .setAside(let key, let problem, let counts): try setAside(key, problem, counts: counts, at: now)
         case .remember(let memory): try remember(memory, at: now)
         case .housekeep: return .housekept(more: try housekeep(at: now))
+        case .applySnapshot(let page):
+            let applied = try applySnapshot(page, at: now)
+            return .snapshotApplied(applied.summary, applied.position)
+        case .loadSettled(let seq):
+            let settled = try loadSettled(after: seq)
+            return .settled(settled.keys, upTo: settled.upTo)
+        case .requeue(let keys): return .requeued(try requeue(keys, at: now))
+        case .forgetHistory: return .historyForgotten(more: try forgetHistory(at: now))
+        case .digest(let entity): return .digest(try digest(of: entity))
+        case .noteVerified(let entity, let differs): try noteVerified(entity, differs: differs, at: now)
         }
         return .done
     }
@@ -48,7 +58,7 @@ extension Store {
         guard !waiting.isEmpty else { return }
         try database.run(
             """
-            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?,
+            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?, place = NULL,
                 first_sent_ms = coalesce(first_sent_ms, ?) WHERE state = 0
             """, .int(ledger.take(.nextClaim)), .int(now.wall.milliseconds))
         for (group, count) in ledger.counts where group.state == .pending && count > 0 {
@@ -110,6 +120,11 @@ extension EngineMemory {
     fileprivate var stored: String {
         var object: JSONObject = ["failures": .int(failures)]
         object["epoch"] = epoch.map { .string($0) }
+        if let healing {
+            object["healing"] = .object([
+                "epoch": .string(healing.epoch), "asked_seq": .int(healing.askedSeq), "requeued": .int(Int64(healing.requeued)),
+            ])
+        }
         if isBreakerOpen { object["breaker_open"] = .bool(true) }
         object["not_before_ms"] = notBefore.map { .int($0.milliseconds) }
         object["last_success_ms"] = lastSuccess.map { .int($0.milliseconds) }
@@ -136,5 +151,9 @@ extension EngineMemory {
             epoch: object["epoch"]?.text, notBefore: time("not_before_ms"), failures: Int(clamping: object["failures"]?.int ?? 0),
             pause: pause, lastSuccess: time("last_success_ms"), lastError: object["last_error"]?.text,
             lastErrorAt: time("last_error_ms"), isBreakerOpen: object["breaker_open"]?.bool ?? false)
+        if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
+            healing = Healing(
+                epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0))
+        }
     }
 }

@@ -8,6 +8,8 @@ struct HousekeepingSweep {
     var expiry: Int64 = 0
     /// When the last pass ended, on the age clock.
     var expiryEnded: Int64?
+    /// Records up to this `rid` have lost their version to a new history of the hub.
+    var history: Int64 = 0
     /// Giving free pages back works.
     var vacuums = true
 }
@@ -189,6 +191,7 @@ extension Store {
         try database.run(
             "DELETE FROM conflict WHERE cid IN (SELECT cid FROM conflict WHERE closed_age < ? AND cid < (SELECT max(cid) FROM conflict) LIMIT ?)",
             .int(age - Self.auditKeptFor.milliseconds), .int(Self.sliceRows))
+        try forgetRequeued()
         return max(keys, tombstones, audits)
     }
 

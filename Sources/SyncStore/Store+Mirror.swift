@@ -81,8 +81,9 @@ extension Store {
         try database.each(
             """
             SELECT p.* FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq
-            """, .int(row.rid)
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3
+                AND NOT (? < 0 AND EXISTS (SELECT 1 FROM requeued q WHERE q.seq = m.seq)) ORDER BY m.seq
+            """, .int(row.rid), .int(row.base == nil ? 0 : row.baseVersion)
         ) { row throws(StoreError) in
             if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content(under: rules) {
                 contents.append(content)
@@ -115,10 +116,4 @@ extension Store {
     }
 
     private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]
-
-    /// Takes a stamp of the hub into account, so that ours are later than all we have seen.
-    func observe(_ stamp: String?) {
-        guard let time = stamp.flatMap({ HybridTime($0) }) else { return }
-        clock.observe(time, now: now.wall)
-    }
 }

@@ -24,6 +24,7 @@ extension Store {
         guard state != row.state else { return }
         ledger.move(from: row.ledgerGroup, to: state)
         journal.add(.mutation(state), row.seq)
+        noteTieEnd(row, now: state)
     }
 
     /// Gives a mutation its final state.
@@ -34,6 +35,14 @@ extension Store {
         var settled = row
         settled.pruneAge = pruneAge(eid: row.eid, keptFor: keptFor)
         try move(settled, to: state)
+        // The receipts of what went into this one are worth as much as its own.
+        if row.rid != nil, ledger.count(.coalesced) > 0 {
+            // Where the answer to a repeated request is not "done", it must be told from the row.
+            let receiptsKeptFor = state == .done ? keptFor : max(keptFor ?? .zero, Self.appKeysKeptFor)
+            try database.run(
+                "UPDATE mutation SET prune_age = ? WHERE into_seq = ? AND state = 9",
+                .int(pruneAge(eid: row.eid, keptFor: receiptsKeptFor)), .int(row.seq))
+        }
     }
 
     func pruneAge(eid: Int64, keptFor: Duration? = nil) -> Int64 {

@@ -1,26 +1,21 @@
 package import SyncCore
 
 extension Store {
-    /// Share and number of records of an entity that one sweep may remove. A hub that is empty, made anew or seen with the
-    /// wrong rights must not wipe a fleet.
-    static let sweepShare: Int64 = 5
-    static let sweepFree: Int64 = 50
-
-    /// Entities to pull, with their cursors: reference entities first.
+    /// Entities to pull, with their cursors and listings, in the order of ``RuleBook/seedOrder(of:)``.
     package func loadStreams(at now: Moment) throws(StoreError) -> [StreamPosition] {
         if !damagedRecords.isEmpty { try repair(at: now) }
-        var cursors: [EntityName: String] = [:]
-        try database.each("SELECT eid, cursor FROM stream WHERE cursor IS NOT NULL") { row throws(StoreError) in
-            cursors[names.entity(row.int(0))] = row.text(1)
+        let age = ages.age(at: now)
+        var found: [EntityName: StreamPosition] = [:]
+        try database.each(
+            "SELECT eid, full_age, cursor, listing = 1 AND snapshot = 1, snap_after, buckets FROM stream"
+        ) { row throws(StoreError) in
+            let entity = names.entity(row.int(0))
+            var position = Self.position(entity, row, at: 2)
+            position.fullSync = Self.fullSync(fullSync, last: row.optionalInt(1), device: options.device, age: age)
+            found[entity] = position
         }
-        let known = Set(rules.entities.keys).union(names.entities.keys)
-        func kind(_ name: EntityName) -> EntityRules.Kind { rules[name]?.kind ?? .event }
-        return known.filter { kind($0) != .event }
-            .sorted { left, right in
-                let (first, second) = (kind(left) == .reference, kind(right) == .reference)
-                return first != second ? first : left < right
-            }
-            .map { StreamPosition(entity: $0, cursor: cursors[$0]) }
+        let known = Set(rules.entities.keys).union(names.entities.keys).filter { (rules[$0]?.kind ?? .event) != .event }
+        return rules.seedOrder(of: known).map { found[$0] ?? StreamPosition(entity: $0, cursor: nil) }
     }
 
     /// Applies one answer to a pull. Invariant: a cursor is committed only together with its page.
@@ -58,8 +53,9 @@ extension Store {
     func restartStream(_ eid: Int64) throws(StoreError) {
         try database.run(
             """
-            INSERT INTO stream (eid, gen, listing) VALUES (?, 1, 1)
-            ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL
+            INSERT INTO stream (eid, gen, listing, snapshot) VALUES (?, 1, 1, 1)
+            ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = 1,
+                snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0
             """, .int(eid))
     }
 
@@ -75,9 +71,52 @@ extension Store {
         // The first pull of an entity is a listing like any other.
         try database.run("INSERT INTO stream (eid, gen, listing) VALUES (?, 1, 1) ON CONFLICT DO NOTHING", .int(eid))
         let listing = try beginListing(eid, head: head)
+        if let total = page.total {
+            try database.run("UPDATE stream SET seed_total = ? WHERE eid = ?", .int(total), .int(eid))
+        }
+        try apply(page.records, eid: eid, listing: listing, &summary)
+        var records = TouchedRecords()
+        var deleted: [(row: MirrorRow, item: StreamPage.Deletion)] = []
+        for item in page.deletions {
+            // Deletions of records that were never here say nothing.
+            guard let row = try MirrorRow.find(database, eid: eid, id: item.id.text) else { continue }
+            if row.isNewer(thanDeletion: item) { summary.unchanged += 1 } else { deleted.append((row, item)) }
+        }
+        if try isMassDelete(deleted.count { $0.row.base != nil }, eid: eid, endsRun: !page.hasMore) {
+            summary.massDeletes.append(page.entity)
+            try hold(deleted.filter { $0.row.base != nil }.map(\.row.rid), of: eid)
+            deleted.removeAll { $0.row.base != nil }
+        }
+        for (row, item) in deleted {
+            try touch(row.rid, &records)
+            try delete(
+                row.rid, version: max(item.version, row.baseVersion), isRevoked: item.reason == "revoked", &records)
+            summary.deletions += 1
+        }
+        try finish(records)
+        try keepCursor(of: page, eid: eid)
+        if let listing, !page.hasMore { try endListing(of: page.entity, eid, listing, &summary) }
+    }
+
+    /// Whether the feed deletes suspiciously much, since it was last read to its end.
+    private func isMassDelete(_ count: Int, eid: Int64, endsRun: Bool) throws(StoreError) -> Bool {
+        guard count > 0 || endsRun else { return false }
+        let before = try database.number("SELECT run_deleted FROM stream WHERE eid = ?", .int(eid)) ?? 0
+        let run = before + Int64(count)
+        if endsRun ? before > 0 : count > 0 {
+            try database.run("UPDATE stream SET run_deleted = ? WHERE eid = ?", .int(endsRun ? 0 : run), .int(eid))
+        }
+        guard count > 0, run > options.massDelete.free else { return false }
+        let live = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
+        return options.massDelete.isReached(by: run, of: live + before)
+    }
+
+    func apply(
+        _ items: [StreamPage.Record], eid: Int64, listing: Listing?, _ summary: inout PullSummary
+    ) throws(StoreError) {
         var records = TouchedRecords()
         var fresh: [RecordID: MirrorRow] = [:]
-        for item in page.records {
+        for item in items {
             var found = fresh[item.id]
             if found == nil { found = try MirrorRow.find(database, eid: eid, id: item.id.text) }
             let row = found ?? MirrorRow(rid: ledger.take(.nextRecord), eid: eid, id: item.id.text, at: now.wall)
@@ -85,22 +124,6 @@ extension Store {
             try apply(item, to: row, listing: listing, &records, &summary)
         }
         try finish(records)
-        records = TouchedRecords()
-        for item in page.deletions {
-            // Deletions of records that were never here say nothing.
-            guard let row = try MirrorRow.find(database, eid: eid, id: item.id.text) else { continue }
-            if row.isNewer(thanDeletion: item) {
-                summary.unchanged += 1
-            } else {
-                try touch(row.rid, &records)
-                try delete(
-                    row.rid, version: max(item.version, row.baseVersion), isRevoked: item.reason == "revoked", &records)
-                summary.deletions += 1
-            }
-        }
-        try finish(records)
-        try keepCursor(of: page, eid: eid)
-        if let listing, !page.hasMore { try endListing(of: page.entity, eid, listing, &summary) }
     }
 
     private func apply(
@@ -116,14 +139,14 @@ extension Store {
             }
             return
         }
-        if let listing { touched.row.gen = listing.gen }
+        if let listing { touched.row.gen = listing.gen } else if touched.row.gen < 0 { touched.row.gen = 0 }
         records[row.rid] = touched
         let remote = RemoteSide(item.record, device: item.originDevice, author: item.originAuthor)
         try takeRemote(remote, of: row.rid, &records)
         summary.upserts += 1
     }
 
-    private func delete(
+    func delete(
         _ rid: Int64, version: Int64, isRevoked: Bool = false, _ records: inout TouchedRecords
     ) throws(StoreError) {
         try takeRemote(RemoteSide(deletedIn: version, isRevoked: isRevoked), of: rid, &records)
@@ -157,34 +180,47 @@ extension Store {
         return listing
     }
 
-    private func endListing(
-        of entity: EntityName, _ eid: Int64, _ listing: Listing, _ summary: inout PullSummary
+    /// - Parameter only: Buckets that were listed; `nil` for all.
+    func endListing(
+        of entity: EntityName, _ eid: Int64, _ listing: Listing, only: Set<UInt8>? = nil, _ summary: inout PullSummary
     ) throws(StoreError) {
         var missing = try database.all(
             """
-            SELECT rid FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND base_version <= ? AND base IS NOT NULL
+            SELECT rid, id FROM record
+            WHERE eid = ? AND gen < ? AND base_version <> 0 AND base_version <= ? AND base IS NOT NULL
             """, .int(eid), .int(listing.gen), .int(listing.head)
-        ) { row throws(StoreError) in row.int(0) }
+        ) { row throws(StoreError) in
+            if let only, !only.contains(EntityDigest.bucket(of: RecordID(trusted: row.text(1)))) { return nil }
+            return row.int(0)
+        }.compactMap { (rid: Int64?) in rid }
         if options.ablations.contains(.sweepSkipped) { missing = [] }
         let all = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
-        let isMass = missing.count > Self.sweepFree && Int64(missing.count) * Self.sweepShare > all
-        if isMass {
+        if options.massDelete.isReached(by: Int64(missing.count), of: all) {
             summary.massDeletes.append(entity)
+            try hold(missing, of: eid)
         } else {
-            // Their documents are not all in memory at once.
-            for start in stride(from: 0, to: missing.count, by: Self.sliceRows) {
-                var records = TouchedRecords()
-                for rid in missing[start..<min(start + Self.sliceRows, missing.count)] {
-                    try touch(rid, &records)
-                    try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
-                }
-                try finish(records)
-            }
+            try sweep(missing)
             summary.deletions += missing.count
+            try hold([], of: eid)
         }
         try database.run(
-            "UPDATE stream SET listing = 0, listing_head = NULL, sweep_held = ?, last_full_ms = ? WHERE eid = ?",
-            .int(isMass ? missing.count : 0), .int(now.wall.milliseconds), .int(eid))
+            """
+            UPDATE stream SET listing = 0, listing_head = NULL, snapshot = 0, snap_after = NULL, snap_cursor = NULL,
+                buckets = NULL, last_full_ms = ?, full_age = ? WHERE eid = ?
+            """, .int(now.wall.milliseconds), .int(age), .int(eid))
+        try noteSeeded()
+    }
+
+    /// Once everything was read to its end, the device is no beginner any more, whatever is configured later.
+    private func noteSeeded() throws(StoreError) {
+        let meta = MetaTable(database)
+        guard try meta.text("seeded") == nil else { return }
+        for stream in rules.entities where stream.value.kind != .event {
+            guard let eid = names.entities[stream.key],
+                try database.number("SELECT last_full_ms FROM stream WHERE eid = ?", .int(eid)) != nil
+            else { return }
+        }
+        try meta.set("seeded", "1")
     }
 
     // MARK: - Damage

@@ -3,8 +3,8 @@ import SyncCore
 // Which mutations may go now is kept up to date with each change, instead of being found out when a batch is made. So
 // claiming costs as much as it takes, whatever waits in front of it: a million rows behind a conflict are not looked at.
 //
-// Invariant: a pending mutation is ready if and only if it is not delayed and nothing of its record is before it. Before it
-// means: an older mutation that is pending, in flight, conflicted, failed or held. For an atomic list that must hold for all
+// Invariant: a pending mutation is ready if and only if it is not delayed, not tied (`Store+Ties.swift`), and nothing of its
+// record is before it. Before it means: an older mutation that is pending, in flight, conflicted, failed or held. For an atomic list that must hold for all
 // of its members at once, where other members do not count, and its oldest waiting member alone is marked ready for all.
 
 extension Store {
@@ -23,7 +23,8 @@ extension Store {
         if let group = head.group {
             try refreshReadiness(ofGroup: group)
         } else {
-            try setReady(head.seq, head.nextAge == nil, was: head.isReady)
+            let isTied = try isTied(head.seq)
+            try setReady(head.seq, head.nextAge == nil && !isTied, was: head.isReady)
         }
     }
 
@@ -34,7 +35,10 @@ extension Store {
         var isReady = !members.contains { $0.state.blocksItsRecord } && !waiting.contains { $0.nextAge != nil }
         if isReady {
             for member in waiting {
-                guard let rid = member.rid, try lastBlocking(of: rid, before: seqs.lowerBound) != nil else { continue }
+                var before: Int64?
+                if let rid = member.rid { before = try lastBlocking(of: rid, before: seqs.lowerBound) }
+                let isTied = try isTied(member.seq)
+                guard before != nil || isTied else { continue }
                 isReady = false
                 break
             }
@@ -58,7 +62,7 @@ extension Store {
             """, .int(rid), .int(seq))
     }
 
-    private func setReady(_ seq: Int64, _ isReady: Bool, was: Bool) throws(StoreError) {
+    func setReady(_ seq: Int64, _ isReady: Bool, was: Bool) throws(StoreError) {
         guard isReady != was else { return }
         try database.run("UPDATE mutation SET ready = ? WHERE seq = ?", .bool(isReady), .int(seq))
     }
@@ -78,7 +82,8 @@ extension Store {
             row.nextAge = nil
             if found.state == .failed { row.attempts = 0 }
             // Nothing of its record is before an event.
-            row.isReady = row.rid == nil && row.group == nil
+            let isTied = try isTied(row.seq)
+            row.isReady = row.rid == nil && row.group == nil && !isTied
             try move(row, to: .pending)
             if found.state == .failed, let rid = row.rid {
                 try levelPriorities(of: rid)
@@ -96,21 +101,22 @@ extension Store {
     /// A more urgent mutation lends its priority to all that must go before it: older ones of its record, what it depends
     /// on, its parents' creates; to the atomic lists that these are in, and so on. So the order of a record is kept by
     /// taking mutations by priority and then by `seq`; and what is in flight before it is settled with it.
-    func raisePriorities(before row: OutboxRow, _ intent: EnqueueIntent) throws(StoreError) {
+    func raisePriorities(before row: OutboxRow) throws(StoreError) {
         guard row.priority != .bulk else { return }
         var work: [(rid: Int64, before: Int64)] = []
         if let rid = row.rid { work.append((rid, row.seq)) }
-        for key in intent.mutation.dependsOn {
-            guard let seq = try seq(of: key), let parent = try outboxRow(seq) else { continue }
-            try raise(parent, to: row.priority, &work)
-        }
-        for (field, entity) in intent.rules.refs {
-            guard let id = intent.mutation.data[field]?.text, let eid = names.entities[entity],
-                let rid = try database.number("SELECT rid FROM record WHERE eid = ? AND id = ?", .int(eid), .text(id))
-            else { continue }
-            work.append((rid, row.seq))
-        }
+        try raiseTied(row.seq, to: row.priority, &work)
         try raiseAll(to: row.priority, work)
+    }
+
+    /// What `seq` is tied to.
+    private func raiseTied(
+        _ seq: Int64, to priority: Priority, _ work: inout [(rid: Int64, before: Int64)]
+    ) throws(StoreError) {
+        for earlier in try ties(of: seq) {
+            guard let row = try outboxRow(earlier) else { continue }
+            try raise(row, to: priority, &work)
+        }
     }
 
     /// The same for a record of which something came back from the network: younger ones may have become more urgent
@@ -155,6 +161,7 @@ extension Store {
                 "UPDATE mutation SET priority = ? WHERE seq = ?", .int(priority.rawValue), .int(member.seq))
             ledger.move(from: member.ledgerGroup, to: priority)
             if let rid = member.rid { work.append((rid, member.seq)) }
+            try raiseTied(member.seq, to: priority, &work)
         }
     }
 }

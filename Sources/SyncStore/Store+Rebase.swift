@@ -282,9 +282,4 @@ extension Store {
         if !isSame, payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: names.entity(payload.eid)) }
         try rewrite(changed)
     }
-
-    func rewrite(_ payload: Payload) throws(StoreError) {
-        try database.run("DELETE FROM payload WHERE seq = ?", .int(payload.seq))
-        try payload.insert(into: database)
-    }
 }

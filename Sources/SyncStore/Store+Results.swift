@@ -17,6 +17,8 @@ extension Store {
             for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
             try finish(pass.records)
             for group in pass.groups { try refreshReadiness(ofGroup: group) }
+            // What waited for these may go in the very next batch.
+            try settleTies()
             try closeAnswered()
             var batch: Batch?
             if let next { batch = try claimNext(next) }
@@ -104,6 +106,16 @@ extension Store {
             // The row is damaged, and the hub has what was sent: only the hub can tell what that makes.
             return try refetch(&touched)
         }
+        // A base of an older history stays one, until the hub lists the record afresh: what it makes of this together with
+        // its own is not ours to compute.
+        if touched.row.baseVersion < 0, touched.row.base != nil {
+            let isInBase = try isRequeued(row.seq)
+            if !isInBase {
+                let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+                touched.row.setBase(Fold.apply(content, to: object)?.json, version: -1, at: now.wall)
+            }
+            return touched.needsFold = true
+        }
         let base = touched.row.base
         if content.action == .delete {
             // Version 0: the hub had nothing to delete and keeps no trace of it.
@@ -151,7 +163,10 @@ extension Store {
                     .int(pruneAge), .int(run.lowerBound), .int(run.upperBound))
             }
         }
-        for row in rows { ledger.move(from: row.ledgerGroup, to: .done) }
+        for row in rows {
+            ledger.move(from: row.ledgerGroup, to: .done)
+            noteTieEnd(row, now: .done)
+        }
         if !rows.isEmpty { journal.add(.mutation(.done), rows.map(\.seq)) }
     }
 
@@ -211,6 +226,10 @@ extension Store {
         pass.summary.rejected += 1
         guard let rid = row.rid else { return }
         if let current, !isKept { try install(current, on: rid, &pass.records) }
+        if options.ablations.contains(.laterEditsForgotten), let touched = pass.records[rid] {
+            pass.records[rid]?.row.setView(touched.row.base)
+            return
+        }
         pass.records[rid]?.needsFold = true
         try rejectFollowers(of: row, &pass)
     }
@@ -228,8 +247,10 @@ extension Store {
             return try move(row, to: .failed)
         }
         pass.summary.retried += 1
-        // What waits for an older mutation of its record anyway needs no wait of its own.
+        // What waits for another mutation anyway needs no wait of its own.
         if problem?.code == "blocked-by-earlier", let rid = row.rid, try lastBlocking(of: rid, before: row.seq) != nil {
+            row.nextAge = nil
+        } else if problem?.code == "dependency-missing", try isTied(row.seq) {
             row.nextAge = nil
         } else {
             row.nextAge = age + RetryDelay.after(row.retries, asked: after, using: &random).milliseconds
@@ -249,22 +270,11 @@ extension Store {
     /// A record that the hub refuses to create takes with it what was to be done with it, up to its next creation. An
     /// atomic list falls as a whole.
     func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
-        var work = try followers(of: row, in: pass.records)
-        while let next = work.popLast() {
-            for var member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
-                guard try outboxRow(member.seq)?.state == .pending else { continue }
-                member.problem =
-                    Problem(
-                        "parent-rejected", status: 422,
-                        detail: "the hub refused to create what this was to change: mutation \(row.seq)"
-                    ).stored
-                try move(member, to: .rejected)
-                pass.summary.rejected += 1
-                guard let rid = member.rid else { continue }
-                try touch(rid, &pass.records)
-                pass.records[rid]?.needsFold = true
-                work += try followers(of: member, in: pass.records)
-            }
-        }
+        let followers = try followers(of: row, in: pass.records)
+        guard !followers.isEmpty else { return }
+        let before = ledger.count(.rejected)
+        let parent = try payload(row.seq)?.key ?? "\(row.seq)"
+        for follower in followers { try rejectAlong(follower, with: parent, "was refused by the hub", &pass.records) }
+        pass.summary.rejected += Int(ledger.count(.rejected) - before)
     }
 }

@@ -10,6 +10,8 @@ struct Transaction {
     var hasChanges = false
     /// Why it can no longer be committed: an operation without a savepoint failed in the middle.
     var spoiled: StoreError?
+    /// Mutations whose change of state others may have waited for, to be told at the end (`Store+TieEnds.swift`).
+    var tieEnds: [TieEnd] = []
 
     /// A class, so that looking at a transaction does not count a reference to everything in here.
     final class Saved {
@@ -86,6 +88,7 @@ extension Store {
         let value: Value
         do throws(StoreError) {
             value = try body()
+            try settleTies()
         } catch {
             rollback()
             throw error
@@ -98,7 +101,9 @@ extension Store {
         if let spoiled = transaction?.spoiled { throw spoiled }
         if refusesFirst {
             do throws(StoreError) {
-                return try body()
+                let value = try body()
+                try settleTies()
+                return value
             } catch {
                 if error.problem == nil { transaction?.spoiled = error }
                 throw error
@@ -108,6 +113,7 @@ extension Store {
         try database.run("SAVEPOINT operation")
         do throws(StoreError) {
             let value = try body()
+            try settleTies()
             try database.run("RELEASE operation")
             return value
         } catch {
@@ -118,6 +124,7 @@ extension Store {
                 transaction?.spoiled = second
             }
             restore(before)
+            transaction?.tieEnds = []
             throw error
         }
     }

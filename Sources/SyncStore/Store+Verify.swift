@@ -80,12 +80,15 @@ extension Store {
         }
         var found: [String] = []
         var before: [Int64: [OutboxRow]] = [:]
+        var ties: [Int64: [Int64]] = [:]
+        try database.each("SELECT seq, on_seq FROM tie") { row throws(StoreError) in ties[row.int(0), default: []].append(row.int(1)) }
         func isFree(_ row: OutboxRow, except group: ClosedRange<Int64>?) -> Bool {
             let older = row.rid.flatMap { before[$0] } ?? []
-            return row.state == .pending && row.nextAge == nil
+            return row.state == .pending && row.nextAge == nil && ties[row.seq] == nil
                 && !older.contains { $0.state != .rejected && $0.seq < row.seq && !(group?.contains($0.seq) ?? false) }
         }
         for row in rows { if let rid = row.rid { before[rid, default: []].append(row) } }
+        found += verifyTies(ties, rows)
         for row in rows {
             var expected = isFree(row, except: row.group)
             if let group = row.group {
@@ -101,6 +104,31 @@ extension Store {
             let urgent = row.rid.flatMap { before[$0] }?.first { $0.seq < row.seq && $0.state == .pending && $0.priority > row.priority }
             if row.state == .pending, let urgent {
                 found.append("mutation \(urgent.seq) is less urgent than \(row.seq), which waits for it")
+            }
+        }
+        return found
+    }
+
+    /// Ties are between open mutations, and what is waited for is as urgent as what waits.
+    private func verifyTies(_ ties: [Int64: [Int64]], _ rows: [OutboxRow]) -> [String] {
+        var found: [String] = []
+        let open = Dictionary(uniqueKeysWithValues: rows.map { ($0.seq, $0) })
+        let count = ties.values.reduce(0) { $0 + $1.count }
+        if count != ledger[.ties] { found.append("\(count) ties, \(ledger[.ties]) are counted") }
+        for (seq, earlier) in ties.sorted(by: { $0.key < $1.key }) {
+            guard let row = open[seq] else {
+                found.append("mutation \(seq) waits for \(earlier), and is settled")
+                continue
+            }
+            for other in earlier {
+                guard let waited = open[other] else {
+                    // A new event has no narrow row yet.
+                    if other <= ledger[.absorbedSeq] { found.append("mutation \(seq) waits for \(other), which is settled") }
+                    continue
+                }
+                if row.isUnsettled, waited.isUnsettled, waited.priority > row.priority {
+                    found.append("mutation \(other) is less urgent than \(seq), which is tied to it")
+                }
             }
         }
         return found

@@ -21,6 +21,7 @@ extension Store {
                 rid: ledger.take(.nextRecord), eid: payload.eid, id: payload.recordID.text, at: now.wall)
         }
         if let merged = try mergeIntoSent(intent, payload, record) { return merged }
+        if let record, !record.isNew, let merged = try coalesce(intent, payload, record) { return merged }
         try payload.insert(into: database)
         var row = OutboxRow(
             seq: payload.seq, priority: intent.priority, eid: payload.eid, aid: payload.aid, rid: record?.rid,
@@ -31,15 +32,17 @@ extension Store {
         var waitsBehind = false
         if hasOthers, let record { waitsBehind = try firstBlocking(of: record.rid) != nil }
         // An atomic list is judged as a whole when its last member is in.
-        row.isReady = intent.group == nil && !waitsBehind
+        row.isReady = intent.group == nil && !waitsBehind && intent.ties.on.isEmpty
         try row.insert(into: database)
         count(payload)
         ledger[.absorbedSeq] = payload.seq
         journal.add(.mutation(.pending), payload.seq)
-        if waitsBehind || payload.depends != nil || !intent.rules.refs.isEmpty {
-            try raisePriorities(before: row, intent)
+        if !intent.ties.isEmpty || ledger[.unmet] > 0 { try tie(row, payload, intent.ties) }
+        if let older = payload.supersedes.flatMap({ UUIDv7.carried(in: $0) }) { try handOver(from: older, to: row.seq) }
+        if waitsBehind || !intent.ties.on.isEmpty { try raisePriorities(before: row) }
+        guard var record else {
+            return answer(intent, payload, record: nil, state: try rejectIfDoomed(payload.seq, intent) ?? .pending)
         }
-        guard var record else { return answer(intent, payload, record: nil) }
         record.setView(intent.document)
         if record.status == .synced { record.status = .pending }
         record.goneAge = nil
@@ -47,6 +50,10 @@ extension Store {
         try record.save(to: database)
         journal.add(.record(record.isDeleted ? .delete : .upsert, .local), record.rid)
         if record.status == .conflict { try refreshLocalSides(of: record.rid, record.document) }
+        if let present = try rejectIfDoomed(payload.seq, intent) {
+            let shown = try MirrorRow.find(database, rid: record.rid)
+            return answer(intent, payload, record: shown, pending: try openKeys(of: record.rid), state: present)
+        }
         let keys = hasOthers ? try openKeys(of: record.rid) : [MutationKey(trusted: payload.key)]
         return answer(intent, payload, record: record, pending: keys)
     }
@@ -59,8 +66,7 @@ extension Store {
         payload.seq = ledger.take(.nextSeq)
         payload.key = UUIDv7.make(at: now.wall, carrying: payload.seq, using: &random)
         payload.gid = intent.group.map { $0.id ?? payload.key }
-        payload.hlc = clock.tick(now: now.wall).description
-        payload.clock = clockTrust
+        stamp(&payload)
         payload.bootMS = now.instant.nanoseconds / 1_000_000
         payload.createdMS = now.wall.milliseconds
         if intent.priority != .critical, let ttl = mutation.ttl ?? intent.rules.ttl {
@@ -74,17 +80,20 @@ extension Store {
         ledger[.enqueued] += 1
     }
 
-    private func answer(
-        _ intent: EnqueueIntent, _ payload: Payload, record: MirrorRow?, pending: [MutationKey] = []
+    func answer(
+        _ intent: EnqueueIntent, _ payload: Payload, record: MirrorRow?, pending: [MutationKey] = [],
+        state: MutationState = .pending
     ) -> Enqueued {
         let name = RecordName(intent.mutation.entity, payload.recordID)
-        return Enqueued(
-            key: MutationKey(trusted: payload.key), seq: payload.seq, state: .pending,
+        var answer = Enqueued(
+            key: MutationKey(trusted: payload.key), seq: payload.seq, state: state,
             record: record.map { RecordSnapshot($0, name, pending: pending) }, recordName: name, isRepeat: false,
             durability: intent.mutation.durability ?? intent.rules.durability)
+        answer.warnings = intent.warnings
+        return answer
     }
 
-    private func currentBoot() throws(StoreError) -> Int64 {
+    func currentBoot() throws(StoreError) -> Int64 {
         if let boot { return boot }
         let text = SQLValue.text(options.bootID)
         try database.run("INSERT INTO boot (name) VALUES (?) ON CONFLICT DO NOTHING", text)

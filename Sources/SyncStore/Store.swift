@@ -13,11 +13,17 @@ package final class Store {
     /// What was found at the start.
     package internal(set) var opening = StoreOpening()
     /// May change at any time; what is enqueued later follows it.
-    package var rules: RuleBook
+    package var rules: RuleBook {
+        didSet { ranks = EntityRanks(rules) }
+    }
     /// Free bytes of the file system, as last measured; `nil` means unknown.
     package var freeBytes: Int64?
-    /// How far the wall clock is trusted now; stored with each mutation.
+    /// When everything is compared with the hub; may change at any time.
+    package var fullSync: FullSyncTerms
+    /// Whether the wall clock is known to be right (`synced`) or not. Counts as long as there is no anchor.
     package var clockTrust: ClockTrust = .synced
+    /// How the time of this boot relates to the hub's.
+    package internal(set) var anchor: ClockAnchor?
     /// Called before and after each commit; for tests.
     package var gate: ((CommitStage) throws(StoreError) -> Void)?
 
@@ -36,6 +42,8 @@ package final class Store {
     /// Where the slow sweeps of housekeeping go on.
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
+    /// By ``rules``.
+    var ranks: EntityRanks
 
     /// Opens or makes the schema in `database`, brings it up to date, and takes up where the last life ended.
     ///
@@ -45,7 +53,9 @@ package final class Store {
         self.database = database
         self.options = options
         self.rules = options.rules
+        ranks = EntityRanks(options.rules)
         self.capacity = options.capacity
+        self.fullSync = options.fullSync
         let start = try OpeningSequence(database: database, options: options, now: now).run()
         self.replica = start.replica
         self.ages = start.ages
@@ -54,6 +64,8 @@ package final class Store {
         self.names = start.names
         self.opening = start.opening
         self.random = start.random
+        clockTrust = options.clockTrust
+        try loadAnchor()
         try takeUp(at: now)
     }
 

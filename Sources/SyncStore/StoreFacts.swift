@@ -37,6 +37,8 @@ package struct StoreFacts: Hashable, Sendable {
     package var relaxedLost: Int64
     /// Acknowledged mutations that were missing after a restart, in all.
     package var tailLost: Int64
+    /// Every mirrored entity was read to its end once.
+    package var isSeeded: Bool
 
     package func count(_ states: MutationState...) -> Int64 {
         states.reduce(0) { $0 + (counts[$1]?.values.reduce(0, +) ?? 0) }
@@ -60,4 +62,6 @@ package struct EntityOverview: Hashable, Sendable {
     package var isListing: Bool
     /// Records that a sweep would have removed and did not, because they were suspiciously many.
     package var sweepHeld: Int64
+    /// Live records that the hub had when all of it was last listed; `nil` when it did not say.
+    package var seedTotal: Int64?
 }

@@ -18,6 +18,8 @@ final class StoreLoop {
     /// Answered already, and lost if the commit fails.
     private var relaxed = 0
     private var deadline: Int64?
+    /// The highest `seq` that the shell was told of.
+    private var notedSeq: Int64 = 0
 
     let opening: StoreOpening
 
@@ -112,6 +114,11 @@ final class StoreLoop {
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
         do throws(StoreError) {
             try store?.commit()
+            // Before anybody hears of it, as the order of the promise is.
+            if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
+                note(lastSeq)
+                notedSeq = lastSeq
+            }
             tell(finished, nil)
         } catch {
             tell(finished, error)

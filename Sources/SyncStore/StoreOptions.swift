@@ -12,7 +12,21 @@ package struct StoreOptions: Sendable {
     package var seed: UInt64
     /// What is known from outside the database about its past.
     package var marker: StoreMarker?
+    /// Called on the store's thread after each commit that gave out numbers, with the highest `seq`: so that the shell can
+    /// write down, outside of the database, how far it was acknowledged. Must not block.
+    package var noteAcknowledged: (@Sendable (Int64) -> Void)?
+    package var massDelete = MassDeleteGuard()
+    package var fullSync = Store.FullSyncTerms()
     package var ablations: Ablations
+    /// Whether the wall clock is known to be right.
+    package var clockTrust: ClockTrust = .synced
+
+    /// With another marker, for an opening after the first one.
+    package func with(_ marker: StoreMarker?) -> StoreOptions {
+        var options = self
+        options.marker = marker
+        return options
+    }
 
     package init(
         device: DeviceID, bootID: String, rules: RuleBook = RuleBook(), capacity: StoreCapacity = StoreCapacity(),
@@ -25,6 +39,21 @@ package struct StoreOptions: Sendable {
         self.seed = seed
         self.marker = marker
         self.ablations = ablations
+    }
+}
+
+/// What one listing, or one run of the feed, may delete of an entity without being asked: more than that is held back until
+/// an operator has looked at it. A hub that is empty, made anew or seen with the wrong rights must not wipe a fleet.
+package struct MassDeleteGuard: Hashable, Sendable {
+    /// One in so many.
+    package var share: Int64 = 5
+    /// So many at any rate.
+    package var free: Int64 = 50
+
+    package init() {}
+
+    func isReached(by deleted: Int64, of all: Int64) -> Bool {
+        deleted > free && deleted.multipliedReportingOverflow(by: share).partialValue > all
     }
 }
 
@@ -62,6 +91,8 @@ package struct StoreOpening: Hashable, Sendable {
     package var needsCheck = false
     /// Acknowledged mutations that are missing at the end. The store has taken a new replica id then.
     package var lostTail: Int64 = 0
+    /// The database before this one could not be opened, and this one was made of what could be read of it.
+    package var rescue: StoreRescue?
 
     package init() {}
 }

@@ -23,7 +23,8 @@ extension StoreReads {
             maxSentSeq: ledger[.maxSentSeq], ackedSeq: ledger[.ackedSeq], bytes: (pages - freePages) * 4_096,
             fileBytes: pages * 4_096, walBytes: database.walFileBytes, freePages: freePages,
             schema: try database.number("PRAGMA user_version") ?? 0, sqlite: Database.libraryVersion,
-            relaxedLost: ledger[.relaxedLost], tailLost: ledger[.tailLost])
+            relaxedLost: ledger[.relaxedLost], tailLost: ledger[.tailLost],
+            isSeeded: try meta.text("seeded") == "1")
     }
 
     private func openByApp(_ ledger: Ledger) throws(StoreError) -> [AppName: Int64] {
@@ -66,7 +67,7 @@ extension StoreReads {
         return try database.all(
             """
             SELECT e.eid, e.name, (SELECT count(*) FROM record r WHERE r.eid = e.eid AND r.deleted = 0),
-                s.last_pull_ms, s.last_full_ms, coalesce(s.listing, 0), coalesce(s.sweep_held, 0)
+                s.last_pull_ms, s.last_full_ms, coalesce(s.listing, 0), coalesce(s.sweep_held, 0), s.seed_total
             FROM entity e LEFT JOIN stream s ON s.eid = e.eid ORDER BY e.name
             """
         ) { row throws(StoreError) in
@@ -74,7 +75,7 @@ extension StoreReads {
                 name: EntityName(trusted: row.text(1)), records: row.int(2), open: open[row.int(0)] ?? 0,
                 lastPullAt: row.optionalInt(3).map { Timestamp(milliseconds: $0) },
                 lastFullAt: row.optionalInt(4).map { Timestamp(milliseconds: $0) }, isListing: row.bool(5),
-                sweepHeld: row.int(6))
+                sweepHeld: row.int(6), seedTotal: row.optionalInt(7))
         }
     }
 }

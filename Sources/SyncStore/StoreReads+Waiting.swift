@@ -4,8 +4,8 @@ package import SyncCore
 package enum Obstacle: Hashable, Sendable {
     /// An earlier open mutation of its record goes first.
     case order(MutationKey, MutationState)
-    /// Something that it depends on is not at the hub yet.
-    case dependency(MutationKey)
+    /// What it depends on, or the creation of a parent, is not at the hub yet.
+    case dependency(MutationKey, MutationState)
     /// It failed and is tried again then.
     case retry(Timestamp?)
 }
@@ -33,21 +33,19 @@ extension StoreReads {
         let earlier = try database.first(
             """
             SELECT p.key, m.state FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.seq < ? AND m.state < 6 ORDER BY m.seq LIMIT 1
+            WHERE m.rid = ? AND m.seq < ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT 1
             """, .int(row.rid), .int(mutation.seq)
         ) { row throws(StoreError) in (key: MutationKey(row.text(0)), state: MutationState(rawValue: Int(row.int(1)))) }
         if let key = earlier?.key, let state = earlier?.state { return .order(key, state) }
-        for name in dependencies(of: mutation) {
-            guard let found = try self.mutation(name, at: now) else { continue }
-            if !found.state.isTerminal { return .dependency(name) }
-        }
-        return nil
-    }
-
-    private func dependencies(of mutation: MutationSnapshot) -> [MutationKey] {
-        // Our own text, checked when it was enqueued; what cannot be read names nothing.
-        guard let text = mutation.dependsOn, let json = try? JSONReader.read(Array(text.utf8)) else { return [] }
-        return (json.array ?? []).compactMap { $0.text.flatMap { MutationKey($0) } }
+        return try database.first(
+            """
+            SELECT p.key, coalesce(m.state, 0) FROM tie t JOIN payload p ON p.seq = t.on_seq LEFT JOIN mutation m ON m.seq = p.seq
+            WHERE t.seq = ? ORDER BY t.on_seq LIMIT 1
+            """, .int(mutation.seq)
+        ) { row throws(StoreError) -> Obstacle? in
+            guard let key = MutationKey(row.text(0)), let state = MutationState(rawValue: Int(row.int(1))) else { return nil }
+            return .dependency(key, state)
+        } ?? nil
     }
 
     /// What is pending or in flight, oldest first.

@@ -18,8 +18,9 @@ package struct StoreReads {
         let ages = try ages(at: now)
         let found = try database.first(
             """
-            SELECT p.*, m.*, e.name, a.name, i.key FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
+            SELECT p.*, m.*, e.name, a.name, i.key, j.state FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
             JOIN entity e ON e.eid = p.eid JOIN app a ON a.aid = p.aid LEFT JOIN payload i ON i.seq = m.into_seq
+            LEFT JOIN mutation j ON j.seq = m.into_seq
             WHERE p.seq = ?
             """, .int(seq)
         ) { row throws(StoreError) in MutationSnapshot(row, ages, at: now) }
@@ -52,8 +53,9 @@ package struct StoreReads {
     package func mutations(_ query: MutationQuery, at now: Moment) throws(StoreError) -> MutationPage {
         let ages = try ages(at: now)
         var sql = """
-            SELECT p.*, m.*, e.name, a.name, i.key FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
+            SELECT p.*, m.*, e.name, a.name, i.key, j.state FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
             JOIN entity e ON e.eid = p.eid JOIN app a ON a.aid = p.aid LEFT JOIN payload i ON i.seq = m.into_seq
+            LEFT JOIN mutation j ON j.seq = m.into_seq
             WHERE p.seq > ?
             """
         var values: [SQLValue] = [.int(max(query.after, try firstPossible(query.states) - 1))]
@@ -162,7 +164,8 @@ package struct StoreReads {
 }
 
 extension MutationSnapshot {
-    /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key of the newer mutation.
+    /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key and state of the one that answers
+    ///   for it.
     init(_ row: Statement, _ ages: AgeClock?, at now: Moment) {
         let payload = Payload(row, at: 0)
         let isNew = row.isNull(Payload.columnCount)
@@ -181,6 +184,7 @@ extension MutationSnapshot {
             firstSentAt: outbox.firstSentMS.map { Timestamp(milliseconds: $0) }, attempts: Int(clamping: outbox.attempts),
             nextAttempt: outbox.nextAge.flatMap { age in ages?.wall(of: age, at: now) },
             problem: Problem.read(stored: outbox.problem), into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
+            intoState: row.optionalInt(names + 3).flatMap { MutationState(rawValue: Int(clamping: $0)) },
             supersedes: payload.supersedes.map { MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))
     }
 }

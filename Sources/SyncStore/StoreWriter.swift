@@ -59,6 +59,19 @@ package final class StoreWriter: @unchecked Sendable {
         return try result.get()
     }
 
+    /// Refuses all work with this error: the database may be looked at, and nothing else.
+    package func startRefusing(with error: StoreError) throws(StoreError) {
+        try thread.start { [self] in
+            while case .value(let jobs) = thread.wait(until: nil, { (box: inout [Job]) -> [Job]? in
+                if box.isEmpty { return nil }
+                defer { box.removeAll() }
+                return box
+            }) {
+                deliver(jobs.map { job in { job.refuse(error) } })
+            }
+        }
+    }
+
     package func enqueue(
         _ mutations: [NewMutation], isAtomic: Bool = false, by requester: Requester, appKey: AppKey? = nil,
         completion: @escaping @Sendable (Result<[Enqueued], StoreError>) -> Void

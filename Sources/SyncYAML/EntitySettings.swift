@@ -78,6 +78,25 @@ package enum EntitySettings {
         return nil
     }
 
+    /// The book as the keys `entities` and `strict_entities`, for another reader of them; what is not set is left out.
+    package static func written(_ rules: RuleBook) -> JSONObject {
+        var object = JSONObject()
+        for member in book.write(rules).object?.members ?? [] where !member.value.isNull {
+            object[member.name.text] = withoutNulls(member.value, upTo: 2)
+        }
+        return object
+    }
+
+    /// Down to the keys of an entity: what a schema holds is its own.
+    private static func withoutNulls(_ json: JSON, upTo depth: Int) -> JSON {
+        guard depth > 0, case .object(let object) = json else { return json }
+        var kept = JSONObject()
+        for member in object.members where !member.value.isNull {
+            kept[member.name.text] = withoutNulls(member.value, upTo: depth - 1)
+        }
+        return .object(kept)
+    }
+
     private static var book: Format<RuleBook> {
         .mapping(
             RuleBook(), [.key("entities", \.entities, entities), .key("strict_entities", \.isStrict, .boolean)],
@@ -102,6 +121,12 @@ package enum EntitySettings {
                 .optional("ttl", \.ttl, .duration(.seconds(1)...(.days(3_650)))),
                 .key("when_full", \.whenFull, .word),
                 .key("durability", \.durability, .word),
+                .key("coalesce", \.coalesces, .boolean),
+                .key("history", \.keepsHistory, .boolean),
+                .optional("rank", \.rank, .integer(0...100)),
+                .optional("schema", \.schema, .schema),
+                .key("validate", \.validation, .word),
+                .optional("min_agent", \.minAgent, version),
             ], check: checkRules)
     }
 
@@ -127,6 +152,7 @@ package enum EntitySettings {
             if rules.whenFull == .dropOldest { refuse("when_full", "reject: only events may be dropped") }
             if rules.durability == .relaxed { refuse("durability", "flash: only events may be relaxed") }
         }
+        if rules.kind != .record, rules.keepsHistory { refuse("history", "it only for a record: nothing else has edits that could be made one") }
         if rules.kind == .record, rules.strategy != .fields, !rules.fields.isEmpty {
             refuse("fields", "it only with strategy: fields, which is \(rules.strategy.rawValue)")
         }
@@ -155,6 +181,12 @@ package enum EntitySettings {
             guard let dot = field.lastIndex(of: "."), rules.fields[String(field[..<dot])] != .merge else { continue }
             refuse(["fields", field], "the rule merge for \(field[..<dot]), or no rule for a member of it")
         }
+    }
+
+    /// `1.4` or `1.4.2`.
+    private static var version: Format<String> {
+        .text(
+            expected: "a version such as 1.4", parse: { AgentRelease($0) == nil ? nil : $0 }, write: { .string($0) })
     }
 
     /// A member of a document: any text that a key can be.

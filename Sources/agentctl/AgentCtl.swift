@@ -19,7 +19,7 @@ struct AgentCtl: ParsableCommand {
             StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
             WatchCommand.self, MutationsCommand.self, RejectedCommand.self, ConflictsCommand.self, LinksCommand.self, PowerCommand.self,
             LedgerCommand.self, SyncCommand.self, PauseCommand.self,
-            ResumeCommand.self, ConfigCommand.self, VersionCommand.self, CompletionsCommand.self,
+            ResumeCommand.self, AuditCommand.self, ConfigCommand.self, VersionCommand.self, CompletionsCommand.self,
         ])
 
     /// Options that make a list.

@@ -22,9 +22,11 @@ final class DaemonRunner {
     private let writer: StoreWriter
     private let reader: StoreReader
     private let agent: Agent
-    private let opening: StoreOpening
+    private let vault: Vault
     private let identity: IdentityFile
     private let clock: ClockMonitor?
+    private let crashes: CrashFile
+    private let heartbeat: Heartbeat?
 
     init(
         _ loaded: LoadedConfiguration, config: String, state: StateDirectory, log: Logger, _ notifier: ReadinessNotifier?
@@ -48,17 +50,19 @@ final class DaemonRunner {
         let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
         let box = AgentBox()
         identity = IdentityFile(stateFolder: state.path)
-        let marker = try identity.read()
-        let path = state.path + "/agent.db"
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: device, bootID: bootID, rules: configuration.rules, capacity: configuration.storeCapacity, seed: seed,
-            marker: marker)
+            marker: try identity.read())
+        options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
+        options.fullSync.interval = configuration.sync.fullSync
+        let vault = Vault(stateFolder: state.path, options)
+        self.vault = vault
         writer = StoreWriter(
             time: clocks, deliver: deliver,
             incident: { incident in loop.execute { box.agent?.assumeIsolated { $0.note(incident) } } },
-            open: { now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
-        opening = try writer.start()
-        reader = StoreReader(path: path, time: clocks, deliver: deliver)
+            open: { now throws(StoreError) in try vault.open(at: now) })
+        try vault.start(writer)
+        reader = StoreReader(path: vault.path, time: clocks, deliver: deliver)
         let credentials = HubCredentials(configuration.hub)
         let kept = LastGoodFile(beside: state.path)
         var environment = AgentEnvironment(
@@ -75,6 +79,12 @@ final class DaemonRunner {
                 }
             }, log: log)
         let transport = transport
+        crashes = CrashFile(stateFolder: state.path)
+        let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)
+        crashes.write(count)
+        if count.isSafeMode {
+            environment.safeMode = .init(deaths: count.deaths, holds: CrashCount.window)
+        }
         environment.links = Self.netlink(configuration, log)
         environment.power = SysfsPowerMonitor { error in
             log.warning("changes of the power supply are not heard of", metadata: ["error": "\(error)"])
@@ -83,17 +93,19 @@ final class DaemonRunner {
         environment.closeIdleConnections = { transport.closeIdleConnections() }
         environment.takeLeftover = { transport.takeLeftover() }
         environment.localOffset = { LocalTime.offset(at: $0) }
+        environment.wallIsSynchronised = { SystemClocks.isSynchronised }
         agent = Agent(
             .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
             executor: executor)
         box.put(agent)
+        heartbeat = Heartbeat(notifier, executor: executor, store: writer)
         do throws(LinuxError) {
             clock = try ClockMonitor { loop.execute { box.agent?.assumeIsolated { $0.clockStepped() } } }
         } catch {
             log.warning("steps of the clock are not heard of", metadata: ["error": "\(error)"])
             clock = nil
         }
-        if marker == nil || opening.isNew || opening.lostTail > 0 { try keepIdentity() }
+        if case .open(let opening) = vault.state { try keepIdentity(after: opening) }
     }
 
     private static func netlink(_ configuration: AgentConfiguration, _ log: Logger) -> NetlinkMonitor? {
@@ -130,6 +142,10 @@ final class DaemonRunner {
                 case .hangUp: Self.reload(agent, log, notifier)
                 }
             }
+            if case .damaged(let reason) = vault.state {
+                // Before the door opens: nobody may hear that the queue is empty.
+                executor.loop.execute { agent.assumeIsolated { $0.beginRecovery("\(reason)") } }
+            }
             let endpoint = try Self.endpoint(loaded.configuration.socket)
             server = try wait { [group] in try await agent.listen(on: endpoint, group: group) }
         } catch {
@@ -137,18 +153,20 @@ final class DaemonRunner {
             close()
             return 73
         }
-        let opening = opening
-        executor.loop.execute {
-            agent.assumeIsolated { agent in
-                agent.note(opening)
-                if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
-                agent.start()
-            }
+        do throws(StoreError) {
+            try serveStore(damage)
+        } catch {
+            Say.error("\(error)")
+            wait { await server.stop(within: .seconds(1)) }
+            signals.close()
+            close()
+            return 73
         }
         if damage == nil { keepLastGood() }
         // A service manager that does not listen is no reason not to serve.
         try? notifier?.send(.ready, .status("serving \(server.address)"))
         log.notice("serving", metadata: ["socket": "\(server.address)"])
+        heartbeat?.start()
         ended.wait()
 
         log.notice("stopping")
@@ -157,7 +175,31 @@ final class DaemonRunner {
         wait { await server.stop(within: .seconds(5)) }
         signals.close()
         close()
+        crashes.remove()
         return 0
+    }
+
+    /// Behind the open door: puts the database in order if need be, and lets the agent have it.
+    private func serveStore(_ damage: ConfigurationErrors?) throws(StoreError) {
+        let agent = agent
+        let opening: StoreOpening
+        switch vault.state {
+        case .open(let found): opening = found
+        case .damaged(let reason):
+            opening = try vault.recover(writer, from: reason)
+            try keepIdentity(after: opening)
+        case .newer(let error):
+            executor.loop.execute { agent.assumeIsolated { $0.refuseWork(error) } }
+            return
+        }
+        executor.loop.execute {
+            agent.assumeIsolated { agent in
+                agent.endRecovery()
+                agent.note(opening)
+                if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
+                agent.start()
+            }
+        }
     }
 
     private func close() {
@@ -166,13 +208,19 @@ final class DaemonRunner {
         reader.close()
         do throws(StoreError) {
             // What it acknowledged last is read before the end, and written down beside the database.
-            try keepIdentity()
+            if case .open = vault.state { try keepIdentity() }
             try writer.close()
         } catch {
             log.error("the store was not closed in good order", metadata: ["error": "\(error)"])
         }
         try? group.syncShutdownGracefully()
         state.close()
+    }
+
+    /// Where what is written down is not, or no longer, about this database.
+    private func keepIdentity(after opening: StoreOpening) throws(StoreError) {
+        guard !vault.hasMarker || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
+        try keepIdentity()
     }
 
     /// Writes down which database this is and how far it has come.
@@ -188,6 +236,7 @@ final class DaemonRunner {
         }
         done.wait()
         guard let marker = try answer.withLock({ $0 })?.get() else { return }
+        vault.note(marker)
         do throws(LinuxError) {
             try identity.write(marker)
         } catch {

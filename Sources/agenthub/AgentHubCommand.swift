@@ -13,7 +13,7 @@ struct AgentHubCommand: ParsableCommand {
             cannot be listened on, 73 the data folder cannot be used, 75 another agenthub serves it, 78 the entities are not \
             accepted.
             """,
-        version: "agenthub 1.0.0", subcommands: [ServeCommand.self, TokenCommand.self, StatsCommand.self, ExportCommand.self])
+        version: "agenthub 1.0.0", subcommands: [ServeCommand.self, TokenCommand.self, StatsCommand.self, ExportCommand.self, PublishCommand.self])
 
     static func main() {
         ignoreDeadlySignals()

@@ -208,6 +208,11 @@ final class LoopbackHub: HTTPTransport {
         state = Mutex(State(hub: Unguarded(hub: hub)))
     }
 
+    /// What the hub tells agents to work by from now on.
+    func offer(_ settings: JSONObject?) {
+        state.withLock { $0.hub.hub.settings.config = settings.map { HubConfiguration($0) } }
+    }
+
     var weather: Weather {
         get { state.withLock { $0.weather } }
         set { state.withLock { $0.weather = newValue } }

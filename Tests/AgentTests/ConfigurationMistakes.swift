@@ -433,6 +433,7 @@ enum ConfigurationMistakes {
         metered: { max_age: 1m }
         blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus }
         log: { level: trace, format: json }
+        locked: [sync.pull_interval]
 
         """
 }

@@ -1,5 +1,6 @@
 import LocalAPI
 import SyncCore
+import SyncLinux
 import Testing
 
 extension EndToEnd {
@@ -72,7 +73,12 @@ extension EndToEnd {
                 try await stand.untilHubHas(1)
                 try await stand.enqueue(2, .normal)
                 try await stand.enqueue(3, .bulk)
-                try await stand.until("both deferred") { $0.outbox.deferred.count == 2 && $0.isResting }
+                // What the hub tells it to work by came with the first answer, and the hub was greeted anew with that.
+                try await stand.until("both deferred, and no cycle ahead") { status in
+                    let soon = SystemClocks().now().wall.advanced(by: .seconds(30))
+                    return status.configuration.version == 2 && status.outbox.deferred.count == 2 && status.isResting
+                        && status.sync.nextAt.map { $0 > soon } ?? true
+                }
                 let before = try await stand.network.counters(Self.modem)
                 let segments = try await stand.network.tcp("InSegs")
                 // The promise is about a span of time, so one has to pass.

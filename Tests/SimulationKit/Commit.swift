@@ -8,6 +8,9 @@ package enum Commit: String, CaseIterable, Sendable {
     case page = "a page"
     case restart = "a restart of streams"
     case replica = "a new replica"
+    case listing = "a page of a listing"
+    case requeue = "work that is offered again"
+    case history = "a new history"
     case aside = "a mutation set aside"
     case memory = "what is remembered"
     case house = "housekeeping"
@@ -19,7 +22,7 @@ package enum Commit: String, CaseIterable, Sendable {
     init(_ command: StoreCommand) {
         self =
             switch command {
-            case .loadInFlight, .loadStreams: .look
+            case .loadInFlight, .loadStreams, .loadSettled, .digest: .look
             case .claim: .claim
             case .applyResults: .results
             case .applyPull: .page
@@ -27,7 +30,10 @@ package enum Commit: String, CaseIterable, Sendable {
             case .adoptReplica: .replica
             case .setAside: .aside
             case .remember: .memory
-            case .housekeep: .house
+            case .housekeep, .noteVerified: .house
+            case .applySnapshot: .listing
+            case .requeue: .requeue
+            case .forgetHistory: .history
             }
     }
 
@@ -36,7 +42,8 @@ package enum Commit: String, CaseIterable, Sendable {
         switch self {
         case .apps, .claim, .results, .page, .look: 0.012
         case .memory, .house, .aside, .decision: 0.06
-        case .restart, .replica: 0.2
+        case .listing: 0.05
+        case .restart, .replica, .requeue, .history: 0.2
         }
     }
 }

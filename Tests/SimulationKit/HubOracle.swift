@@ -8,7 +8,11 @@ struct HubOracle {
     /// Readings by id.
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
-    private var fingerprints: [MutationKey: [UInt8]] = [:]
+    /// Keys that the hub said "accepted" for.
+    private(set) var applied: Set<MutationKey> = []
+    /// Records that there are or were.
+    private(set) var known: Set<RecordName> = []
+    var fingerprints: [MutationKey: [UInt8]] = [:]
     /// The place of the operation that took effect last.
     private var latest: [Slot: Int] = [:]
 
@@ -20,7 +24,7 @@ struct HubOracle {
     /// Takes an answer of the hub into account, as it left the hub.
     mutating func note(
         _ push: IncomingPush, _ response: PushResponse, from agent: Int, _ operations: inout [Operation],
-        byKey: [MutationKey: Int], successors: Set<MutationKey>
+        byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool
     ) throws(Broken) {
         guard push.items.count == response.results.count else {
             throw Broken("one result for each mutation", "\(push.items.count) mutations, \(response.results.count) results")
@@ -29,7 +33,9 @@ struct HubOracle {
             guard item.key == result.key else {
                 throw Broken("results in the order sent", "\(result.key) in the place of \(item.key)")
             }
-            if let known = fingerprints[item.key], known != item.fingerprint {
+            // A database that went back may have sent this with more edits in it, and cannot know that.
+            let isDoubtful = mayDiffer && (byKey[item.key].map { operations[$0].isDoubtful } ?? true)
+            if let known = fingerprints[item.key], known != item.fingerprint, !isDoubtful {
                 throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
             }
             fingerprints[item.key] = item.fingerprint
@@ -43,8 +49,15 @@ struct HubOracle {
         byKey: [MutationKey: Int], successors: Set<MutationKey>
     ) throws(Broken) {
         appliedCount += 1
-        let number = byKey[key] ?? Operation.number(of: mutation.content.data["t"]?.text)
-        if let number {
+        applied.insert(key)
+        known.insert(mutation.record)
+        // One mutation may be several operations: those that say so by their tokens, and those whose apps were told. A
+        // deletion carries no token.
+        var numbers = Set(tokens(of: mutation).compactMap { Operation.number(of: $0) })
+        if let number = byKey[key] { numbers.insert(number) }
+        let told = operations.filter { $0.agent == agent && $0.into == key && !$0.isLost }.map(\.number)
+        if mutation.content.action == .delete { numbers.formUnion(told) }
+        for number in numbers.sorted(by: { (operations[$0].place ?? .max) < (operations[$1].place ?? .max) }) {
             operations[number].applied += 1
             if operations[number].applied > 1 {
                 throw Broken("each mutation takes effect once", "\(operations[number].token) was applied twice (\(key))")
@@ -74,6 +87,14 @@ struct HubOracle {
         lists[mutation.record] = list
     }
 
+    private func tokens(of mutation: IncomingMutation) -> [String] {
+        let appended = mutation.content.operations.flatMap { $0.kind == .append ? $0.value.array?.compactMap(\.text) ?? [] : [] }
+        // What brings a record back carries all of it: what was added to what it had seen.
+        let seen = mutation.content.base["a"]?.array ?? []
+        let whole = (mutation.content.data["a"]?.array ?? []).filter { !seen.contains($0) }.compactMap(\.text)
+        return appended + whole + [mutation.content.data["t"]?.text].compactMap { $0 }
+    }
+
     /// Of one device, mutations of one record take effect in the order in which its database took them.
     private mutating func checkOrder(_ operation: Operation, _ record: RecordName) throws(Broken) {
         // One that a restored database knows nothing of may still arrive from the network, whenever.
@@ -95,7 +116,7 @@ struct HubOracle {
     /// Compares with what the hub really holds.
     func check(_ observed: [RecordName: JSONObject]) throws(Broken) {
         for (record, document) in observed.sorted(by: { $0.key < $1.key })
-        where record.entity == Entities.works || record.entity == Entities.spots {
+        where Entities.counted.contains(record.entity) {
             let list = document["a"]?.array?.compactMap(\.text) ?? []
             guard let expected = lists[record] else {
                 throw Broken("deleted is deleted", "the hub has \(record), which was deleted: \(document.json)")

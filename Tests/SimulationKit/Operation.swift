@@ -17,7 +17,12 @@ struct Operation {
     var data: JSONObject
     var operations: [FieldOperation]
     var priority: Priority
+    var app = Entities.app
+    var dependsOn: [MutationKey] = []
+    var ttl: Duration?
     var answer = Answer.none
+    /// The older mutation that it went into.
+    var into: MutationKey?
     /// The number of its app's acknowledgement among all that were given.
     var acknowledgement = 0
     /// Its place among all that the databases of agents have taken; `nil` before that. Who repeats a request that failed
@@ -49,8 +54,8 @@ struct Operation {
 
     var mutation: NewMutation {
         NewMutation(
-            action, record.entity, record.id, data: data, operations: operations, priority: priority,
-            size: JSON.object(data).bytes.count)
+            action, record.entity, record.id, data: data, operations: operations, priority: priority, dependsOn: dependsOn,
+            ttl: ttl, size: JSON.object(data).bytes.count)
     }
 }
 
@@ -74,8 +79,18 @@ enum Entities {
     static let prices = EntityName(trusted: "prices")
     static let readings = EntityName(trusted: "readings")
     static let templates = EntityName(trusted: "templates")
+    /// Parents, and their children: a room names its area.
+    static let areas = EntityName(trusted: "areas")
+    static let rooms = EntityName(trusted: "rooms")
 
-    static let mirrored = [prices, spots, templates, works]
+    static let mirrored = [areas, prices, rooms, spots, templates, works]
+    /// What devices count in, and append to.
+    static let counted: Set = [areas, rooms, spots, works]
+
+    static let app = AppName(trusted: "app")
+    /// It asks for more than it may have open.
+    static let greedy = AppName(trusted: "greedy")
+    static let greedyQuota = 3
 
     static func rules(ofHub: Bool) -> RuleBook {
         var works = EntityRules()
@@ -93,10 +108,15 @@ enum Entities {
         readings.priority = .bulk
         var templates = EntityRules()
         templates.kind = .reference
+        var areas = EntityRules()
+        areas.fields = ["n": .counter, "a": .append]
+        areas.onDeleted = .updateWins
+        var rooms = areas
+        rooms.refs = ["area": self.areas]
         return RuleBook(
             [
                 self.works: works, self.spots: spots, self.prices: prices, self.readings: readings,
-                self.templates: templates,
+                self.templates: templates, self.areas: areas, self.rooms: rooms,
             ], isStrict: true)
     }
 }

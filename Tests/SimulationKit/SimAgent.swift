@@ -11,6 +11,9 @@ final class SimAgent {
     /// What stands beside the database (`identity.json`): as far as it was written down.
     var marker: StoreMarker?
     private(set) var images: [Image] = []
+    /// Its disk was replaced by an old copy at some time, or there is another copy of it: what it holds as unsent may have been
+    /// sent.
+    var wentBack = false
 
     // The running process; `nil` while it is down.
     var store: Store?
@@ -27,9 +30,14 @@ final class SimAgent {
     /// How wrong the wall clock is.
     var wallError: Duration = .zero
     var linkIsUp = true
-    var conditions: Conditions { linkIsUp ? .plain : .offline }
-    /// The stamps of what is enqueued now are known to be doubtful.
-    var clockIsDoubtful = false
+    /// The link that it has costs something.
+    var isMetered = false
+    var conditions: Conditions {
+        guard linkIsUp else { return .offline }
+        return isMetered ? Conditions(uplink: Uplink(name: "wwan0", isMetered: true)) : .plain
+    }
+    /// What its store was told of the time.
+    var toldAnchor: ClockAnchor?
 
     /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
     var places: [EntityName: Int64] = [:]
@@ -57,6 +65,15 @@ final class SimAgent {
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
         database = try Database.inMemory()
+    }
+
+    /// A copy of another one's card, in a machine of its own.
+    init(index: Int, cloning other: SimAgent) throws(StoreError) {
+        self.index = index
+        (token, device) = (other.token, other.device)
+        database = try other.database.copy()
+        marker = other.marker
+        bootID = "boot-0 of \(index)"
     }
 
     func moment(at now: Instant) -> Moment {
@@ -93,5 +110,6 @@ final class SimAgent {
         database = try image.database.copy()
         if withMarker { marker = image.marker }
         places = [:]
+        wentBack = true
     }
 }

@@ -8,6 +8,8 @@ final class SimHub {
     private var seeds: SeededRandom
     /// When its process comes back; `nil` while it runs.
     var isUp = true
+    /// Counts the databases that it had: what was sent to an earlier one arrives nowhere.
+    var generation = 0
     private let observerToken: String
     /// The records as the observer knows them.
     private(set) var records: [RecordName: (version: Int64, data: JSONObject)] = [:]
@@ -43,11 +45,24 @@ final class SimHub {
         return HTTPResponse(status: response.status, headers: response.headers, body: response.body)
     }
 
+    var epoch: String { hub.epoch }
+
     /// The process dies and another one opens the same database.
     func restart() throws(HubError) {
         let copy = try hub.copy()
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
         try hub.restore(copy, startingEpoch: false)
+    }
+
+    /// Another database, with nothing in it.
+    func replace() throws(HubError) {
+        hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+    }
+
+    /// The observer begins anew.
+    func forgetObserved() {
+        (records, cursors) = ([:], [:])
+        (head, seenHead) = (hub.head, nil)
     }
 
     /// A back office changes a record, keeping what devices count and append.

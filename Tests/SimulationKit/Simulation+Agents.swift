@@ -6,11 +6,14 @@ extension Simulation {
     func start(_ agent: SimAgent) throws(Broken) {
         guard agent.store == nil else { return }
         let moment = agent.moment(at: now)
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
             marker: agent.marker, ablations: ablations)
+        options.fullSync.interval = scenario.fullSync
+        options.massDelete.free = scenario.deletesFreely
         let store = try Broken.none { try Store(agent.database, options, at: moment) }
-        store.clockTrust = agent.clockIsDoubtful ? .unsynced : .synced
+        store.clockTrust = .unsynced
+        agent.toldAnchor = nil
         if store.opening.lostTail > 0 { count("lost tails noticed") }
         store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
         agent.store = store
@@ -41,12 +44,25 @@ extension Simulation {
         guard var engine = agent.engine else { return }
         let effects = engine.handle(event, at: agent.moment(at: now))
         agent.engine = engine
+        if let anchor = engine.anchor, anchor.isNews(after: agent.toldAnchor) { try learn(anchor, agent) }
+        if agent.store == nil { return }
         for effect in effects {
             if strikes(.crash, 0.004) {
                 say("agent \(agent.index) dies between two effects")
                 return die(agent)
             }
             try perform(effect, agent)
+        }
+    }
+
+    /// As the agent's shell does it: before anything that the engine wishes.
+    private func learn(_ anchor: ClockAnchor, _ agent: SimAgent) throws(Broken) {
+        committing = .memory
+        do throws(StoreError) {
+            try agent.store?.learn(anchor, at: agent.moment(at: now))
+            agent.toldAnchor = anchor
+        } catch {
+            if dying == agent.index { die(agent) }
         }
     }
 
@@ -62,6 +78,7 @@ extension Simulation {
             }
         case .send(let call):
             try begin(.call(call.id), agent)
+            try checkSent(call, agent)
             send(call, agent)
         case .probe(let id): plan(.probed(agent: agent.index, life: agent.life, id), in: chance(upTo: .milliseconds(300)))
         case .wake(let at):
@@ -86,6 +103,7 @@ extension Simulation {
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
         if case .restartStreams(let entities) = command, hasCommitted { for entity in entities { agent.places[entity] = nil } }
+        if case .forgetHistory = command, hasCommitted { agent.places = [:] }
         if dying == agent.index { return die(agent) }
         agent.job = .none
         if case .failed(let text) = answer, !hasRefusedCommit {
@@ -164,6 +182,12 @@ extension Simulation {
             count("regressions")
             say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")
         case .epochChanged: count("epoch changes")
+        case .historyAdopted(_, let requeued):
+            count("histories adopted")
+            if requeued > 0 { count("offered again") }
+            say("agent \(agent.index) adopts the new history, \(requeued) offered again")
+        case .compared(_, let differing): count(differing == 0 ? "comparisons" : "differences found")
+        case .twins(let twins): if twins > 1 { count("clones noticed") }
         case .streamsRestarted(let entities):
             count("restarted streams")
             say("agent \(agent.index) lists anew: \(entities.map(\.text))")
@@ -192,6 +216,12 @@ extension Simulation {
         case .applyPull(let response):
             "applies a pull of \(response.pages.map { "\($0.entity) \($0.records.count)+\($0.deletions.count)" })"
         case .restartStreams: "restarts streams"
+        case .applySnapshot(let page): "lists \(page.entity), \(page.records.count)\(page.hasMore ? " and more" : "")"
+        case .loadSettled(let seq): "loads what is settled after \(seq)"
+        case .requeue(let keys): "requeues \(keys.count)"
+        case .forgetHistory: "forgets its history"
+        case .digest(let entity): "digests \(entity)"
+        case .noteVerified(let entity, let differs): "notes \(differs.count) differences of \(entity)"
         case .adoptReplica(let replica): "adopts \(replica)"
         case .setAside: "sets aside"
         case .remember: "remembers"
@@ -206,6 +236,12 @@ extension Simulation {
             "\(summary.done) done, \(summary.rejected) rejected, \(summary.retried) later, \(summary.unknown) unknown, next \(next?.mutations.map(\.seq) ?? [])"
         case .streams(let streams): "\(streams.count)"
         case .pullApplied(let summary): "\(summary.upserts) new, \(summary.deletions) gone, \(summary.unchanged) known"
+        case .snapshotApplied(let summary, let position):
+            "\(summary.upserts) new, \(summary.deletions) gone, \(summary.unchanged) known, \(position.listing == nil ? "complete" : "more")"
+        case .settled(let keys, _): "\(keys.count) keys"
+        case .requeued(let count): "\(count)"
+        case .historyForgotten(let more): more ? "more" : "done"
+        case .digest: "done"
         case .done: "done"
         case .housekept: "done"
         case .failed(let text): "failed, \(text)"

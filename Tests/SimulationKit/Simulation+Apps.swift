@@ -22,9 +22,12 @@ extension Simulation {
     private func makeRequest(for agent: SimAgent, isLastWord: Bool = false) -> AppRequest {
         let isAtomic = chance(0.12)
         var request = AppRequest(agent: agent.index, operations: [], isAtomic: isAtomic)
+        let isGreedy = !isLastWord && chance(0.12)
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
-            operations.append(makeOperation(for: agent, isLastWord: isLastWord))
+            var operation = makeOperation(for: agent, isLastWord: isLastWord)
+            if isGreedy { operation.app = Entities.greedy }
+            operations.append(operation)
         }
         if chance(0.4), let first = request.operations.first {
             let token = Operation.token(first)
@@ -42,15 +45,20 @@ extension Simulation {
                 number: number, agent: agent.index, record: RecordName(Entities.readings, RecordID(trusted: token)),
                 action: .create, data: ["t": .string(token), "value": .int(number)], operations: [], priority: .bulk)
         }
-        let entity = draw < 0.65 ? Entities.works : draw < 0.9 ? Entities.spots : Entities.prices
+        let entity = draw < 0.45 ? Entities.works : draw < 0.65 ? Entities.spots : draw < 0.73 ? Entities.prices : draw < 0.85 ? Entities.areas : Entities.rooms
         let id = isLastWord ? "last-\(agent.index)" : "r\(Int.random(in: 0..<scenario.records, using: &random))"
         let name = RecordName(entity, RecordID(trusted: id))
         var operation = Operation(
             number: number, agent: agent.index, record: name, action: action(on: name, agent), data: [:], operations: [],
             priority: pick([.critical, .normal, .normal, .normal, .bulk]))
+        if !isLastWord, chance(0.1), let other = operations.last(where: { $0.agent == agent.index && !$0.isLost && $0.key != nil })?.key {
+            operation.dependsOn = [other]
+        }
+        if !isLastWord, operation.priority != .critical, chance(0.06) { operation.ttl = chance(from: .seconds(1), upTo: .seconds(60)) }
         guard operation.action != .delete else { return operation }
+        if entity == Entities.rooms, chance(0.8) { operation.data["area"] = .string("r\(Int.random(in: 0..<scenario.records, using: &random))") }
         operation.data["t"] = .string(token)
-        let fields = entity == Entities.works ? ["s", "s", "v", "c", "m"] : ["s", "v", "c"]
+        let fields = entity == Entities.works ? ["s", "s", "s", "v", "c"] + (chance(0.3) ? ["m"] : []) : ["s", "v", "c"]
         operation.data[pick(fields)] = .string(token)
         if entity == Entities.works { addRich(to: &operation, agent) }
         if strikes(.poison, 0.1) { operation.data["x"] = "poison" }
@@ -114,7 +122,10 @@ extension Simulation {
         guard let store = agent.store else { return wait(request) }
         let moment = agent.moment(at: now)
         let mutations = request.operations.map { operations[$0].mutation }
-        let requester = Requester(app: AppName(trusted: "app"), uid: 1_000)
+        let isGreedy = request.operations.first.map { operations[$0].app == Entities.greedy } ?? false
+        let requester = Requester(
+            app: isGreedy ? Entities.greedy : Entities.app, uid: isGreedy ? 1_001 : 1_000,
+            quotaMutations: isGreedy ? Entities.greedyQuota : nil)
         let answers: [Enqueued]
         hasCommitted = false
         committing = .apps
@@ -129,6 +140,10 @@ extension Simulation {
             if answersEarly { try store.commit() }
         } catch {
             store.rollback()
+            if error.problem?.code == "queue-full" {
+                count("quotas used up")
+                guard isGreedy else { throw Broken("one app's quota is its own", "\(request.operations.map { Operation.token($0) }) are refused: \(error)") }
+            }
             return refuse(request, error, agent)
         }
         try checkView(request, answers)
@@ -173,6 +188,10 @@ extension Simulation {
             operations[number].answer = .acknowledged(answer.key)
             operations[number].acknowledgement = acknowledgements
             byKey[answer.key] = number
+            if answer.state == .coalesced {
+                operations[number].into = try? store.reads.mutation(answer.key, at: agent.moment(at: now))?.into
+                count("coalesced")
+            }
             let operation = operations[number]
             say("agent \(agent.index) takes \(operation.token): \(operation.priority.name) \(operation.action.rawValue) \(operation.record), seq \(answer.seq)")
             count("acknowledged")

@@ -6,11 +6,18 @@ extension Simulation {
     /// Answers what waits for a person: conflicts by one side, the other, something else or not at all; parked mutations by
     /// "again".
     func decide(_ agent: SimAgent) throws(Broken) {
+        if let store = agent.store, try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) {
+            let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(at: moment) }
+            guard isDone else { return }
+            say("the operator of agent \(agent.index) accepts deletions")
+            count("deletions accepted")
+        }
         try checkConflicts(of: agent)
         for conflict in try conflicts(of: agent) where !chance(0.2) {
             guard try resolve(conflict, agent) else { return }
         }
         for conflict in try mutations(of: agent, .conflicted) where chance(0.3) {
+            try checkListed(conflict)
             let isDone = try act(agent) { (store, moment) throws(StoreError) in
                 try store.discard(conflict.key, reason: "remote", uid: 0, at: moment)
             }

@@ -98,34 +98,36 @@ extension Simulation {
         guard var found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
             throw Broken("nothing acknowledged is missing", "\(operation.token) of agent \(operation.agent), \(operation.record)")
         }
-        // A decision answers for it.
-        var isCarried = false
+        if found.state == .coalesced { count("coalesced into \(found.presentState.name)") }
+        // Another one answers for it: the one that it went into, a decision, or one that brings its record back.
         while found.state == .resolved || found.state == .coalesced, let into = found.into {
-            // One that brings a record back carries the later changes with it.
-            if found.state == .coalesced { isCarried = true }
             guard let next = try Broken.none({ try store.reads.mutation(into, at: moment) }) else {
-                throw Broken("nothing acknowledged is missing", "the decision about \(operation.token), \(into)")
+                throw Broken("nothing acknowledged is missing", "\(into), which answers for \(operation.token)")
             }
             found = next
         }
+        let isApplied = oracle.applied.contains(found.key)
         switch found.state {
         case .superseded:
             // A deletion of what is deleted, and a value that the hub had changed: nothing that adds up.
-            guard operation.action == .delete || operation.record.entity == Entities.prices else {
+            guard found.action == .delete || operation.record.entity == Entities.prices else {
                 throw Broken("nothing is dropped without a word", "\(operation.token) of agent \(operation.agent), \(operation.record)")
             }
             count("superseded")
         case .done:
-            guard operation.applied == 1 || isCarried else {
+            guard isApplied else {
                 throw Broken("done is done at the hub", "\(operation.token) of agent \(operation.agent) was never applied")
             }
             if operation.record.entity == Entities.readings, oracle.events[operation.record.id] != operation.token {
                 throw Broken("done is done at the hub", "the reading \(operation.token) is not there")
             }
-        case .rejected, .discarded, .cancelled:
+        case .rejected, .discarded, .cancelled, .expired:
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
-            if found.state == .cancelled, operation.isDoubtful { return }
-            guard operation.applied == 0 else {
+            if operation.isDoubtful, found.state == .cancelled || found.state == .expired || found.problem?.code == "idempotency-mismatch" { return }
+            // So for an edit that went into such a one.
+            let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
+            if found.key != key, isDoubtful { return }
+            guard !isApplied, operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }
             try checkListed(found)
@@ -141,7 +143,7 @@ extension Simulation {
         let operation = operations[number]
         // What a contest has decided before is in the audit trail; what goes as an operation is there as one.
         let kept = (found.data ?? "") + (found.operations ?? "")
-        guard operation.action == .delete || operation.record.entity == Entities.prices || kept.contains(operation.token) else {
+        guard found.action == .delete || operation.record.entity == Entities.prices || kept.contains("\"\(operation.token)\"") else {
             throw Broken("what is refused keeps its value", "\(operation.token): \(kept)")
         }
     }

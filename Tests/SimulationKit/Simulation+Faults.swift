@@ -21,9 +21,10 @@ extension Simulation {
             }
         case 5: try decide(agent)
         case 6, 7: try appCancels(agent)
+        case 8: if has(.hubRestore) { try backUpHub() }
         default: break
         }
-        let possible = [Fault.powerCut, .restore, .link, .clock, .pause, .collect, .auth, .hubCrash].filter { has($0) }
+        let possible = [Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone].filter { has($0) }
         guard !possible.isEmpty, chance(0.6) else { return }
         try strike(pick(possible), agent)
     }
@@ -38,11 +39,18 @@ extension Simulation {
         case .link:
             try link(agent, up: false)
             plan(.link(agent: agent.index, up: true), in: chance(0.7) ? chance(upTo: .seconds(40)) : chance(upTo: .seconds(400)))
+        case .metered:
+            try metered(agent, true)
+            plan(.costsNothing(agent: agent.index), in: chance(upTo: .seconds(120)))
         case .clock:
-            let far: [Duration] = [.seconds(10), .seconds(4_000), .seconds(40 * 86_400), .seconds(50 * 365 * 86_400)]
-            agent.wallError = chance(0.3) ? .zero : pick(far) * (chance(0.5) ? 1 : -1)
-            agent.clockIsDoubtful = chance(0.3)
-            agent.store?.clockTrust = agent.clockIsDoubtful ? .unsynced : .synced
+            let far: [Duration] = [.seconds(10), .seconds(4_000), .seconds(40 * 86_400)]
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0, 1: agent.wallError = .zero
+            // Without a battery the clock begins at 1970; one bit more, and it is 2106.
+            case 2: agent.wallError = .milliseconds(0 - agent.moment(at: now).wall.advanced(by: .zero - agent.wallError).milliseconds)
+            case 3: agent.wallError = .milliseconds(4_294_967_295_000 - agent.moment(at: now).wall.advanced(by: .zero - agent.wallError).milliseconds)
+            default: agent.wallError = pick(far) * (chance(0.5) ? 1 : -1)
+            }
             say("agent \(agent.index) has its clock wrong by \(agent.wallError.milliseconds / 1_000) s")
             count("clock jumps")
             try feed(.clockChanged, to: agent)
@@ -64,6 +72,8 @@ extension Simulation {
             badTokens[agent.index] = now.advanced(by: chance(from: .seconds(5), upTo: .seconds(100)))
             count("bad credentials")
         case .hubCrash: if hub.isUp { stopHub() }
+        case .hubRestore: if chance(0.5) { try backUpHub() } else { try replaceHub() }
+        case .clone: try clone(agent)
         default: return
         }
     }
@@ -106,6 +116,13 @@ extension Simulation {
         try feed(.conditions(agent.conditions), to: agent)
     }
 
+    func metered(_ agent: SimAgent, _ costs: Bool) throws(Broken) {
+        agent.isMetered = costs && !isHealed
+        say("agent \(agent.index) has a link that \(agent.isMetered ? "costs something" : "costs nothing")")
+        if agent.isMetered { count("metered links") }
+        try feed(.conditions(agent.conditions), to: agent)
+    }
+
     // MARK: The end of the faults
 
     func heal() throws(Broken) {
@@ -115,6 +132,7 @@ extension Simulation {
         try startHub()
         drainUntil = now.advanced(by: .seconds(1_800))
         for agent in agents {
+            if agent.isMetered { try metered(agent, false) }
             if !agent.linkIsUp { try link(agent, up: true) }
             try feed(.resumed, to: agent)
             extendDrain(for: agent)

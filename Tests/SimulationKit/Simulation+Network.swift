@@ -9,6 +9,8 @@ struct Flight {
     var request: HTTPRequest
     /// Boot time of the agent.
     var sent: Instant
+    /// Of the hub that it was sent to.
+    var generation: Int
     /// Of a copy nobody waits for the answer.
     var isCopy = false
 }
@@ -21,7 +23,7 @@ extension Simulation {
     func send(_ call: HubCall, _ agent: SimAgent) {
         let flight = Flight(
             agent: agent.index, life: agent.life, call: call.id, kind: call.kind, request: request(for: call, agent),
-            sent: agent.boot(now))
+            sent: agent.boot(now), generation: hub.generation)
         say("agent \(agent.index) call \(call.id): \(call.kind.rawValue)")
         count("calls")
         if call.kind == .settle { count("settles") }
@@ -58,8 +60,9 @@ extension Simulation {
         var headers: HTTPHeaders = [
             "Authorization": "Bearer \(token)", "Content-Type": "application/json", "Accept": "application/json",
         ]
-        HubRequestHeaders(device: agent.device, replica: agent.engine?.replica, session: call.session).write(to: &headers)
-        return HTTPRequest(.post, Self.hubURL + call.path, headers: headers, body: .bytes(call.body))
+        HubRequestHeaders(device: agent.device, replica: agent.engine?.replica, session: call.session, epoch: call.epoch).write(to: &headers)
+        if call.method == .get { return HTTPRequest(.get, Self.hubURL + call.target, headers: headers) }
+        return HTTPRequest(.post, Self.hubURL + call.target, headers: headers, body: .bytes(call.body))
     }
 
     private func fail(_ flight: Flight, _ code: TransportError.Code, in delay: Duration) {
@@ -70,7 +73,7 @@ extension Simulation {
     // MARK: At the hub
 
     func arrive(_ flight: Flight) throws(Broken) {
-        guard hub.isUp else {
+        guard hub.isUp, flight.generation == hub.generation else {
             if !flight.isCopy { fail(flight, .unreachable, in: .milliseconds(5)) }
             return
         }

@@ -30,6 +30,7 @@ package final class Simulation {
         case weather
         case starts(agent: Int)
         case link(agent: Int, up: Bool)
+        case costsNothing(agent: Int)
         case resumes(agent: Int)
         case asksForSync(agent: Int)
         case hubStarts
@@ -61,6 +62,8 @@ package final class Simulation {
     /// The agent whose credentials do not hold at the moment, and until when.
     var badTokens: [Int: Instant] = [:]
     var isHealed = false
+    var hubImages: [HubImage] = []
+    var hasClone = false
     var drainUntil = Instant(nanoseconds: 0)
     var isDrained = false
     var isOver = false
@@ -131,6 +134,7 @@ package final class Simulation {
         case .weather: try weather()
         case .starts(let index): try start(agents[index])
         case .link(let index, let up): try link(agents[index], up: up)
+        case .costsNothing(let index): try metered(agents[index], false)
         case .resumes(let index): try feed(.resumed, to: agents[index])
         case .asksForSync(let index): try feed(.requested(SyncRequest()), to: agents[index])
         case .hubStarts: try startHub()

@@ -33,9 +33,40 @@ struct MigrationTests {
         try raw.rows("PRAGMA user_version = 0")
         let again = try TestAgent(in: folder)
         #expect(again.store.opening.isNew)
-        #expect(try again.database.pragma("user_version") == "3")
+        #expect(try again.database.pragma("user_version") == "5")
         try again.create("a")
         #expect(try again.store.verify() == [])
+    }
+
+    @Test("Every earlier version is brought up to date with its rows, also over several steps", arguments: [1, 2, 3, 4])
+    func older(_ version: Int) throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        try agent.pull((0..<30).map { ("p\($0)", Int64($0 + 1), ["v": .int(Int64($0))]) }, cursor: "c-7", head: 30)
+        let done = try agent.create("a", ["n": 1]).key
+        try agent.drain()
+        let refused = try agent.create("b", ["n": 2]).key
+        _ = try agent.claim()
+        try agent.answer(PushResult(key: refused, verdict: .rejected(Problem("validation", status: 422, detail: "no"), current: nil)))
+        let waits = try agent.update("p3", ["v": 99]).key
+        let listed = try agent.list([TestAgent.mutation(.create, "l1"), TestAgent.mutation(.create, "l2")]).map(\.key)
+        let event = try agent.event().key
+        let inFlight = try agent.claim(1).map(\.key)
+        let keys = [done, refused, waits] + listed + [event]
+        let before = try agent.states(keys)
+        let facts = try agent.store.reads.facts(at: agent.now)
+        try agent.store.close(at: agent.now)
+        try RawDatabase(folder.database).goBack(to: version)
+
+        try agent.reopen()
+        #expect(try agent.database.pragma("user_version") == "5")
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.states(keys) == before)
+        #expect(try agent.store.reads.facts(at: agent.now).enqueued == facts.enqueued)
+        #expect(agent.store.replica == facts.replica)
+        #expect(try agent.store.loadStreams(at: agent.now).first { $0.entity.text == "audit" }?.cursor == "c-7")
+        #expect(try agent.inFlight().map(\.key) == inFlight)
+        #expect(try agent.view("p3") == #"{"v":99}"#)
     }
 
     @Test("The schema itself refuses rows that contradict themselves", arguments: [
@@ -52,5 +83,27 @@ struct MigrationTests {
         try agent.create("a")
         let raw = try RawDatabase(folder.database)
         #expect(throws: RawDatabase.Failure.self) { try raw.rows(sql) }
+    }
+}
+
+extension MigrationTests {
+    @Test("Version 2 gets the order of batches; what was in flight is settled, what waits goes on")
+    func order() throws {
+        let folder = try TemporaryFolder()
+        var keys: [MutationKey] = []
+        do {
+            let agent = try TestAgent(in: folder)
+            keys.append(try agent.create("a").key)
+            keys.append(try agent.create("b").key)
+            _ = try agent.claim()
+            keys.append(try agent.update("a", ["v": 2]).key)
+            try agent.store.close(at: agent.now)
+        }
+        try RawDatabase(folder.database).goBack(to: 2)
+        let agent = try TestAgent(in: folder)
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.inFlight().map(\.key) == [keys[0], keys[1]])
+        try agent.answer(.accepted(keys[0], 1), .accepted(keys[1], 2))
+        #expect(try agent.claim().map(\.key) == [keys[2]])
     }
 }

@@ -86,7 +86,8 @@ struct NaiveStore {
 
     // MARK: - Claim
 
-    /// What a claim must take, in order.
+    /// What a claim must take, in order: chosen by priority and age, sent in the order of ``BatchPlace``. What would have to
+    /// stand behind something that it must follow is not chosen.
     func nextBatch(_ limits: BatchLimits) -> [Int64] {
         var taken: [Int64] = []
         while true {
@@ -96,12 +97,40 @@ struct NaiveStore {
             }
             let free = units.values.filter { unit in
                 unit.allSatisfy { isFree($0, taken: taken) } && unit[0].priority <= limits.leastPriority
+                    && predecessors(of: unit).allSatisfy { place(of: $0) < place(of: unit) }
             }
             guard let next = free.min(by: { ($0[0].priority, $0[0].seq) < ($1[0].priority, $1[0].seq) }) else { break }
             if !taken.isEmpty, taken.count + next.count > limits.mutations { break }
             taken += next.map(\.seq)
         }
-        return taken
+        let chosen = mutations.filter { taken.contains($0.seq) }
+        return chosen.sorted { (place(of: unit(of: $0)), $0.seq) < (place(of: unit(of: $1)), $1.seq) }.map(\.seq)
+    }
+
+    private func unit(of mutation: Mutation) -> [Mutation] {
+        mutation.group == nil ? [mutation] : mutations.filter { $0.group == mutation.group && $0.state == .pending }
+    }
+
+    /// The entities of the walk have no parents, so there is one rank.
+    private func place(of unit: [Mutation]) -> BatchPlace {
+        let places = unit.map { mutation in
+            BatchPlace(
+                priority: mutation.priority, action: mutation.content.action,
+                entity: EntityName(trusted: mutation.record == nil ? "reading" : "audit"),
+                seq: mutation.group?.lowerBound ?? mutation.seq, ranks: EntityRanks(RuleBook()))
+        }
+        return places.min() ?? BatchPlace(
+            priority: .bulk, action: .delete, entity: EntityName(trusted: "none"), seq: .max, ranks: EntityRanks(RuleBook()))
+    }
+
+    /// The units that hold the newest mutation before each member, on the member's record.
+    private func predecessors(of unit: [Mutation]) -> [[Mutation]] {
+        unit.compactMap { member in
+            mutations.last { older in
+                older.record != nil && older.record == member.record && older.seq < member.seq && older.state == .pending
+                    && (member.group == nil || older.group != member.group)
+            }.map { self.unit(of: $0) }
+        }
     }
 
     private func isFree(_ mutation: Mutation, taken: [Int64]) -> Bool {

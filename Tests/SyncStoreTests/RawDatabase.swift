@@ -47,6 +47,28 @@ final class RawDatabase {
         }
     }
 
+    /// Takes away what the steps of the schema after that version have added: the database as that version left it.
+    func goBack(to version: Int) throws {
+        for step in stride(from: try number("PRAGMA user_version").map { Int($0) } ?? 0, to: version, by: -1) {
+            for sql in Self.undo[step] ?? [] { try rows(sql) }
+        }
+        try rows("PRAGMA user_version = \(version)")
+    }
+
+    private static let undo: [Int: [String]] = [
+        2: ["DROP TABLE usage", "DROP TABLE budget"],
+        3: [
+            "DROP INDEX mutation_flight", "ALTER TABLE mutation DROP COLUMN place",
+            "CREATE INDEX mutation_flight ON mutation (claim, priority, seq) WHERE state = 1", "DROP INDEX mutation_into",
+            "DROP TABLE tie", "DROP TABLE unmet", "ALTER TABLE boot DROP COLUMN anchor_ms",
+        ],
+        4: ["DROP TABLE requeued"]
+            + ["snapshot", "snap_after", "snap_cursor", "buckets", "full_age", "seed_total", "run_deleted"].map {
+                "ALTER TABLE stream DROP COLUMN \($0)"
+            },
+        5: ["DROP TABLE conflict", "ALTER TABLE payload DROP COLUMN first_digest"],
+    ]
+
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }
 
     private func failure(_ sql: String) -> Failure { Failure(description: "\(String(cString: sqlite3_errmsg(handle))): \(sql)") }
@@ -81,7 +103,9 @@ final class TemporaryFolder {
 
     func bytes(_ ending: String = "") -> [UInt8] { FileManager.default.contents(atPath: database + ending).map { [UInt8]($0) } ?? [] }
 
-    func write(_ bytes: [UInt8]) throws { try Data(bytes).write(to: URL(fileURLWithPath: database)) }
+    func write(_ bytes: [UInt8], _ ending: String = "") throws {
+        try Data(bytes).write(to: URL(fileURLWithPath: database + ending))
+    }
 }
 
 extension TestAgent {

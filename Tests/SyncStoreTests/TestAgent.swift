@@ -55,10 +55,11 @@ final class TestAgent {
 
     static func mutation(
         _ action: NewMutation.Action, _ id: String?, _ data: JSONObject = [:], entity: String = "audit",
-        priority: Priority? = nil
+        priority: Priority? = nil, coalesces: Bool = false
     ) -> NewMutation {
         NewMutation(
-            action, EntityName(trusted: entity), id.map { RecordID(trusted: $0) }, data: data, priority: priority)
+            action, EntityName(trusted: entity), id.map { RecordID(trusted: $0) }, data: data, priority: priority,
+            coalesces: coalesces)
     }
 
     @discardableResult

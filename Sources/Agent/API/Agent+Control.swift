@@ -29,9 +29,13 @@ extension Agent {
         if let pause = engine.memory.pause, pause.until.map({ $0 > environment.time.now().wall }) ?? true {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
-        if body.request.isForced { log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"]) }
+        if body.acceptsDeletions { acceptDeletions(uid: call.peer.uid) }
         // Whoever replaced a refused token and asks for a sync means with the new one.
         if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
+        if body.request.isForced {
+            log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"])
+            audit("force", uid: call.peer.uid, ["scope": .string(body.request.scope.rawValue)])
+        }
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))
@@ -98,12 +102,16 @@ extension Agent {
         let body = try PauseBody.read(call.body)
         let pause = EngineMemory.Pause(until: body.until, reason: body.reason, uid: call.peer.uid)
         log.notice("sync paused", metadata: ["uid": "\(call.peer.uid)", "until": "\(body.until.map(\.description) ?? "resumed")"])
+        var detail: JSONObject = ["reason": .string(body.reason)]
+        detail["until"] = body.until.map { .string($0.description) }
+        audit("pause", uid: call.peer.uid, detail)
         setPause(pause, call)
     }
 
     func resume(_ call: LocalCall) throws(Problem) {
         _ = try ResumeBody.read(call.body)
         log.notice("sync resumed", metadata: ["uid": "\(call.peer.uid)"])
+        audit("resume", uid: call.peer.uid)
         setPause(nil, call)
     }
 
@@ -137,6 +145,7 @@ extension Agent {
         let values = loaded.settings.map { setting in
             switch setting.origin {
             case .standard: ConfigAnswer.Value(key: setting.key, value: setting.value, origin: "default")
+            case .server: ConfigAnswer.Value(key: setting.key, value: setting.value, origin: "server")
             case .file(let name, let line):
                 ConfigAnswer.Value(key: setting.key, value: setting.value, origin: "file", place: "\(name):\(line)")
             }
@@ -163,6 +172,7 @@ extension Agent {
     func reloadConfiguration(_ call: LocalCall) {
         do throws(ConfigurationErrors) {
             let change = try reload()
+            audit("reload", uid: call.peer.uid, ["changed": .list(change.changed), "restart_needed": .list(change.needsRestart)])
             call.answer(ReloadAnswer(changed: change.changed, restartNeeded: change.needsRestart).answer)
         } catch {
             call.refuse(problem(error))
@@ -177,7 +187,7 @@ extension Agent {
     package func reload() throws(ConfigurationErrors) -> ConfigurationChange {
         let new: LoadedConfiguration
         do throws(ConfigurationErrors) {
-            new = try ConfigurationLoader.read(environment.configurationFiles(), accounts: environment.accounts)
+            new = try ConfigurationLoader.read(environment.configurationFiles(), accounts: environment.accounts, server: server)
         } catch {
             configurationError = error.errors.first?.description
             log.error("configuration refused, the old one stays in force", metadata: ["error": "\(error)"])
@@ -203,7 +213,7 @@ extension Agent {
         return change
     }
 
-    private func apply(_ configuration: AgentConfiguration) {
+    func apply(_ configuration: AgentConfiguration) {
         log.logLevel = configuration.log.level.loggerLevel
         gate.use(configuration.access)
         hub.use(configuration.hubSettings(device: device))
@@ -215,9 +225,11 @@ extension Agent {
         review()
         let rules = configuration.rules
         let capacity = configuration.storeCapacity
+        let fullSync = configuration.sync.fullSync
         store.run { store, _ throws(StoreError) in
             store.rules = rules
             store.capacity = capacity
+            store.fullSync.interval = fullSync
         } completion: { _ in }
     }
 

@@ -114,7 +114,7 @@ extension Agent {
         let keys = Array(mutationWaiters.keys)
         store.run { store, now throws(StoreError) in
             var states: [MutationKey: MutationState] = [:]
-            for key in keys { states[key] = try store.reads.mutation(key, at: now)?.state }
+            for key in keys { states[key] = try store.reads.mutation(key, at: now)?.presentState }
             return states
         } completion: { [self] result in
             // A failed read is no verdict: they go on waiting, and their time runs out if it stays so.

@@ -115,7 +115,7 @@ extension MutationItem {
     init(_ mutation: MutationSnapshot, in situation: Situation, now: Timestamp) {
         self.init(
             id: mutation.key.text, seq: mutation.seq, record: mutation.record, action: mutation.action.rawValue,
-            state: mutation.state.name, priority: mutation.priority.name, attempts: Int64(mutation.attempts),
+            state: mutation.presentState.name, priority: mutation.priority.name, attempts: Int64(mutation.attempts),
             createdAt: mutation.createdAt, nextAttemptAt: mutation.nextAttempt, problem: mutation.problem,
             app: mutation.app.text, author: mutation.author, into: mutation.into?.text, supersedes: mutation.supersedes?.text)
         guard mutation.state == .pending,

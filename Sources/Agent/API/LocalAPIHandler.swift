@@ -50,6 +50,7 @@ extension Agent {
     func admit(_ request: RequestHead) -> HTTPAdmission {
         do throws(Problem) {
             let route = try Route.parse(method: request.method.rawValue, target: request.target)
+            try mode.check(route)
             let access = try gate.admit(request.peer, to: route, now: environment.time.now().instant)
             try route.body.check(
                 contentType: request.header("Content-Type"), contentEncoding: request.header("Content-Encoding"),
@@ -82,7 +83,7 @@ extension Agent {
     private func dispatch(_ call: LocalCall) throws(Problem) {
         switch call.route {
         case .health: call.answer(ControlAnswer.health)
-        case .ready: call.answer(ControlAnswer.ready(reason: nil, firstSync: nil))
+        case .ready: showReadiness(call)
         case .enqueue(let wait): try enqueue(call, wait: wait)
         case .enqueueLines: enqueueLines(call)
         case .mutations(let query): listMutations(call, query)
@@ -111,6 +112,7 @@ extension Agent {
         case .clearLinkHint(let name): try clearLinkHint(call, name)
         case .power: showPower(call)
         case .ledger(let query): showLedger(call, query)
+        case .audit(let query): showAudit(call, query)
         case .why(let key): showWhy(call, key)
         case .plan: try showPlan(call)
         }

@@ -27,11 +27,25 @@ extension AgentConfiguration {
                 .key("metered", \.metered, Metered.format),
                 .key("blobs", \.blobs, Blobs.format),
                 .key("log", \.log, Log.format),
+                .key("locked", \.locked, .list(.lockableKey, upTo: 100)),
             ],
             check: { configuration, root, reading in
                 EntitySettings.checkReferences(configuration.rules, root, &reading)
                 configuration.access.checkEntities(configuration.rules, root, &reading)
             })
+    }
+}
+
+extension Format where Value == String {
+    /// A key, or all below it.
+    fileprivate static var lockableKey: Format {
+        .text(
+            expected: "a key that a hub may say, such as sync.pull_interval; they begin with "
+                + ServerConfiguration.keys.sorted().joined(separator: ", "),
+            parse: { text in
+                let first = text.split(separator: ".", omittingEmptySubsequences: false).first.map(String.init)
+                return first.map { ServerConfiguration.keys.contains($0) } ?? false ? text : nil
+            }, write: { .string($0) })
     }
 }
 

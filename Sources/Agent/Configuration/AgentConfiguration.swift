@@ -21,6 +21,8 @@ package struct AgentConfiguration: Hashable, Sendable {
     package var metered = Metered()
     package var blobs = Blobs()
     package var log = Log()
+    /// Dotted keys that a hub may not change.
+    package var locked: [String] = []
 
     /// The defaults. Only the hub's address has none.
     package init(hub url: ServiceURL, accounts: Accounts) {

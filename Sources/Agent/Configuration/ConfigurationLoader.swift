@@ -25,9 +25,9 @@ package enum ConfigurationLoader {
     /// - Throws: Everything that is wrong, in the order of the files. Each file must be right by itself, also where
     ///   a later one overrides it; only what is missing and what contradicts is looked at in all of them together.
     package static func read(
-        _ files: [ConfigurationFile], accounts: Accounts
+        _ files: [ConfigurationFile], accounts: Accounts, server: ServerConfiguration? = nil
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
-        let attempt = ConfigurationAttempt(files, accounts: accounts)
+        let attempt = ConfigurationAttempt(files, accounts: accounts, server: server)
         guard let loaded = attempt.loaded else { throw ConfigurationErrors(attempt.errors) }
         return loaded
     }
@@ -43,7 +43,7 @@ struct ConfigurationAttempt {
     private var isComplete = true
 
     /// - Precondition: At least one file.
-    init(_ files: [ConfigurationFile], accounts: Accounts) {
+    init(_ files: [ConfigurationFile], accounts: Accounts, server: ServerConfiguration? = nil) {
         precondition(!files.isEmpty)
         let format = AgentConfiguration.format(accounts: accounts)
         let start = YAMLPosition(file: files[0].name, line: 1, column: 1)
@@ -55,6 +55,11 @@ struct ConfigurationAttempt {
             if let root = read(file, format) { whole = whole.overlaid(by: root) } else { isComplete = false }
         }
         guard isComplete else { return }
+        if let server {
+            // What is locked is a list of texts, or else an error that is found below.
+            let locked = whole["locked"].flatMap { $0.json.array }?.compactMap(\.text) ?? []
+            whole = whole.overlaid(by: server.root(without: locked))
+        }
         var reading = Reading(isWhole: true)
         let value = format.read(whole, &reading)
         // An error that a file has by itself shows again in the whole, at the same place.
@@ -97,11 +102,14 @@ package struct EffectiveSetting: Hashable, Sendable {
     package enum Origin: Hashable, Sendable, CustomStringConvertible {
         case standard
         case file(String, line: Int)
+        /// The hub has said so.
+        case server
 
         package var description: String {
             switch self {
             case .standard: "default"
             case .file(let name, let line): "\(name):\(line)"
+            case .server: "server"
             }
         }
     }
@@ -131,7 +139,8 @@ package struct EffectiveSetting: Hashable, Sendable {
             let given = node.flatMap { $0.isNull ? nil : $0.position }
             return [
                 EffectiveSetting(
-                    key: key, value: value, origin: given.map { .file($0.file, line: $0.line) } ?? .standard)
+                    key: key, value: value,
+                    origin: given.map { $0.file == ServerConfiguration.name ? .server : .file($0.file, line: $0.line) } ?? .standard)
             ]
         }
         return object.members.flatMap { member in

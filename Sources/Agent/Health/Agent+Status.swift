@@ -63,6 +63,7 @@ extension Agent {
             }
         }
         document.sync = syncState(now)
+        document.sync.firstSync = firstSync(view.entities, isSeeded: facts.isSeeded)
         document.usage = view.usage
         if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, now)
@@ -82,6 +83,8 @@ extension Agent {
                 records: entity.records, pending: entity.open,
                 cursorAge: entity.lastPullAt.map { max(.zero, $0.duration(to: now.wall)) })
         }
+        document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
+            .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
         document.apps = facts.openByApp.sorted { $0.key < $1.key }.map { app, open in
             .init(app: app.text, uid: AppUser.uid(of: app), connections: 0, open: open)
         }
@@ -125,6 +128,8 @@ extension Agent {
             // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
             let isSuspect = clock.offset > HybridClock.aheadMax || clock.offset < .zero - HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
+        } else if isClockUnsynced {
+            sync.clock = .init(offset: .zero, error: .zero, state: observed.attention["clock_suspect"] == nil ? "unsynced" : "suspect")
         }
         if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1) }
         return sync
@@ -149,8 +154,12 @@ extension SyncEngine.Step {
     var phase: String {
         switch self {
         case .greeting: "hello"
-        case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica: "settle"
-        case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams: "pull"
+        case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica, .loadingSettled, .asking, .requeuing,
+            .forgettingHistory, .adoptingHistory:
+            "settle"
+        case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams, .listing, .applyingSnapshot,
+            .digesting, .verifying, .recordingComparison:
+            "pull"
         case .claiming, .pushing, .recordingResults, .settingAside: "push"
         case .housekeeping, .remembering: "housekeeping"
         }

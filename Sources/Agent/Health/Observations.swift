@@ -6,6 +6,14 @@ struct Observations {
     var enqueued: Priority?
     var waiters: UInt64 = 0
     var spaceMeasuredAt: Instant?
+    /// The last one that the store was told.
+    var anchor: ClockAnchor?
+    /// The configuration that the hub has last named, and the one of them that was no good.
+    var offeredConfig: Int64?
+    var refusedConfig: Int64?
+    var fetchesConfig = false
+    /// `nil` before the first look.
+    var wallIsSynchronised: Bool?
     /// Refusals of the local API by code.
     var refusals: [String: Int64] = [:]
     var cycles = 0

@@ -81,6 +81,7 @@ extension Agent {
     /// The wall clock was set, or the machine was suspended: nothing planned is at its time any more.
     package func clockStepped() {
         log.notice("the clock was set, or the machine was suspended")
+        lookAtClock()
         handle(.clockChanged)
         feed(.timer)
         review()

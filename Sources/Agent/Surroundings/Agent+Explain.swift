@@ -93,7 +93,7 @@ extension WhyAnswer {
             switch mutation.state {
             case .inFlight: sentence = "it was sent; the hub's answer is not known yet, and it is asked about first in the next cycle"
             case .done: sentence = "it is at the hub"
-            case .coalesced: sentence = "it goes as a part of \(mutation.into?.text ?? "a later mutation") of the same record"
+            case .coalesced: sentence = "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is \(mutation.presentState.name)"
             case .rejected: sentence = "the hub refused it\(problem)"
             case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
             case .held: sentence = "it was set aside until somebody decides\(problem)"
@@ -117,10 +117,10 @@ extension WhyAnswer {
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.order.rawValue,
                 sentence: "it waits because \(earlier), an earlier mutation of its record, must go first and is \(other.name)",
                 wouldChange: ["when that one is settled: agentctl why \(earlier)"], situation: note)
-        case .dependency(let other)?:
+        case .dependency(let other, let otherState)?:
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.dependency.rawValue,
-                sentence: "it waits because it depends on \(other), which is not at the hub yet",
+                sentence: "it waits because it depends on \(other), which must go first and is \(otherState.name)",
                 wouldChange: ["when that one is settled: agentctl why \(other)"], situation: note)
         case .retry(let until)?:
             self.init(

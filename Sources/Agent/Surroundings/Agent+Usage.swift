@@ -105,8 +105,8 @@ extension HubCall.Kind {
     var purpose: UsagePurpose {
         switch self {
         case .hello: .hello
-        case .settle: .settle
-        case .pull: .pull
+        case .settle, .known: .settle
+        case .pull, .snapshot, .verify: .pull
         case .push: .push
         }
     }

@@ -114,6 +114,6 @@ extension HubRequest {
 
     private static let headerNames = [
         "Authorization", "Accept-Encoding", "Content-Encoding", HubHeader.version, HubHeader.versionUnderscored,
-        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config,
+        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, "If-None-Match",
     ]
 }

@@ -34,7 +34,16 @@ package struct EnqueueAnswer: Hashable, Sendable {
             writer.member("id", enqueued.key.text)
             writer.member("seq", enqueued.seq)
             writer.member("state", enqueued.state.name)
+            writer.member("into", enqueued.into?.text)
             if enqueued.durability == .relaxed { writer.member("durability", enqueued.durability.rawValue) }
+            if !enqueued.warnings.isEmpty {
+                writer.elements("warnings", enqueued.warnings) { writer, warning in
+                    writer.object { writer in
+                        writer.member("pointer", warning.pointer)
+                        writer.member("detail", warning.detail)
+                    }
+                }
+            }
             writer.members("record") { writer in
                 writer.member("entity", enqueued.recordName.entity.text)
                 writer.member("id", enqueued.recordName.id.text)

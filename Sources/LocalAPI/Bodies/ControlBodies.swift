@@ -7,20 +7,24 @@ package struct SyncBody: Hashable, Sendable {
     package var request: SyncRequest
     /// Answer when the cycle has ended.
     package var waits: Bool
+    /// Remove what was kept because the hub no longer had suspiciously much: somebody has looked at it.
+    package var acceptsDeletions: Bool
 
-    package init(_ request: SyncRequest = SyncRequest(), waits: Bool = false) {
+    package init(_ request: SyncRequest = SyncRequest(), waits: Bool = false, acceptsDeletions: Bool = false) {
         self.request = request
         self.waits = waits
+        self.acceptsDeletions = acceptsDeletions
     }
 
     /// What the peer must be; more than ``Route/role`` when it asks for what costs others.
-    package var role: Role { request.isForced || request.scope == .full ? .operate : .enqueue }
+    package var role: Role { request.isForced || request.scope == .full || acceptsDeletions ? .operate : .enqueue }
 
     package static func read(_ bytes: [UInt8]) throws(Problem) -> SyncBody {
         var reader = BodyReader(try BodyText.object(bytes))
         let request = SyncRequest(
             scope: reader.word("scope", SyncRequest.Scope.self) ?? .all, isForced: reader.bool("force") ?? false)
-        let body = SyncBody(request, waits: reader.bool("wait") ?? false)
+        let body = SyncBody(
+            request, waits: reader.bool("wait") ?? false, acceptsDeletions: reader.bool("accept_deletions") ?? false)
         try reader.finish()
         return body
     }
@@ -31,6 +35,7 @@ package struct SyncBody: Hashable, Sendable {
             writer.member("scope", request.scope.rawValue)
             writer.member("force", request.isForced)
             writer.member("wait", waits)
+            if acceptsDeletions { writer.member("accept_deletions", true) }
         }
         return writer.bytes
     }

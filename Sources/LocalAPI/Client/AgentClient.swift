@@ -156,6 +156,10 @@ package struct AgentClient: Sendable {
         try await call(.power) { PowerAnswer($0) }
     }
 
+    package func audit(_ query: AuditQuery) async throws(AgentError) -> Reply<AuditAnswer> {
+        try await call(.audit(query)) { AuditAnswer($0) }
+    }
+
     package func ledger(_ query: LedgerQuery) async throws(AgentError) -> Reply<LedgerAnswer> {
         try await call(.ledger(query)) { LedgerAnswer($0) }
     }

@@ -47,6 +47,8 @@ package enum Route: Hashable, Sendable {
     /// Of a mutation, or of a blob.
     case why(MutationKey)
     case plan
+    /// Who decided what.
+    case audit(AuditQuery)
 
     /// - Parameter method: As sent; methods are case-sensitive.
     /// - Throws: 404 `not-found`, 405 `method-not-allowed` with `allow`, 400 `malformed` for the target or a parameter.
@@ -64,10 +66,8 @@ package enum Route: Hashable, Sendable {
             .ledger, .why, .plan, .conflicts, .conflict:
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
-        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .resolveConflict,
-            .sync:
-            .enqueue
-        case .pause, .resume, .config, .hintLink, .clearLinkHint: .operate
+        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .resolveConflict, .sync: .enqueue
+        case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
         }
@@ -82,8 +82,7 @@ package enum Route: Hashable, Sendable {
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .conflicts,
-            .conflict:
+            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .conflicts, .conflict:
             .none
         }
     }
@@ -123,6 +122,7 @@ package enum Route: Hashable, Sendable {
         case .ledger: "ledger"
         case .why: "why"
         case .plan: "plan"
+        case .audit: "audit"
         }
     }
 
@@ -191,6 +191,18 @@ package struct ConflictListQuery: Hashable, Sendable {
     ) {
         self.states = states
         self.entity = entity
+        self.after = after
+        self.limit = limit
+    }
+}
+
+/// Which decisions are listed, oldest first: `GET /v1/audit?after=&limit=`.
+package struct AuditQuery: Hashable, Sendable {
+    /// Only entries with a higher number.
+    package var after: Int64?
+    package var limit: Int
+
+    package init(after: Int64? = nil, limit: Int = MutationListQuery.limitDefault) {
         self.after = after
         self.limit = limit
     }

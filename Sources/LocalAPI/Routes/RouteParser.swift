@@ -63,6 +63,7 @@ enum RouteParser {
         case "power": [("GET", plain(.power))]
         case "usage", "ledger": [("GET", { p throws(Problem) in .ledger(try LedgerQuery(from: &p)) })]
         case "plan": [("POST", plain(.plan))]
+        case "audit": [("GET", { p throws(Problem) in .audit(try auditQuery(&p)) })]
         default: nil
         }
     }
@@ -134,6 +135,13 @@ enum RouteParser {
         query.states = try p.words("state", ConflictState.allCases.map { ($0.rawValue, $0) })
         query.entity = try p.identifier("entity", as: EntityName.self)
         if let after = try p.integer("after", in: 0...Int64.max) { query.after = ConflictID(number: after) }
+        if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
+        return query
+    }
+
+    private static func auditQuery(_ p: inout ParameterReader) throws(Problem) -> AuditQuery {
+        var query = AuditQuery()
+        query.after = try p.integer("after", in: 0...Int64.max)
         if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
         return query
     }

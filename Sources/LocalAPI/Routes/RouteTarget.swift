@@ -85,6 +85,10 @@ package struct RouteTarget: Hashable, Sendable {
             add("by", query.period.rawValue)
         case .why(let key): (method, path) = (.get, ["why", key.text])
         case .plan: (method, path) = (.post, ["plan"])
+        case .audit(let query):
+            (method, path) = (.get, ["audit"])
+            add("after", query.after.map { String($0) })
+            add("limit", String(query.limit))
         }
         target = RequestTarget.text(["v1"] + path, parameters)
     }

@@ -25,6 +25,9 @@ extension StatusDocument {
             writer.members("sync") { sync.write(to: &$0) }
             writer.members("outbox") { outbox.write(to: &$0) }
             if let conflicts { writer.members("conflicts") { $0.member("open", conflicts) } }
+            if !alarms.isEmpty {
+                writer.elements("alarms", alarms) { writer, alarm in writer.object { alarm.write(to: &$0) } }
+            }
             writer.elements("attention", attention) { writer, item in writer.object { item.write(to: &$0) } }
             writer.elements("entities", entities) { writer, entity in
                 writer.object { writer in
@@ -106,6 +109,7 @@ extension StatusDocument {
         }
         power = PowerState(reader.inside("power"))
         conflicts = reader.inside("conflicts").int("open")
+        alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }
 

@@ -24,6 +24,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var usage: Usage?
     /// `nil` when nothing watches the power supply.
     package var power: PowerState?
+    /// What happened to the data itself, by code.
+    package var alarms: [Alarm] = []
 
     package static let attentionMax = 5
 

@@ -54,6 +54,8 @@ extension StatusDocument {
         default: degraded.append(connectivity.state)
         }
         if configuration.error != nil || configuration.source == "last_good" { attention.append("config") }
+        attention += alarms.map(\.code).filter { !Alarm.healing.contains($0) }
+        degraded += alarms.map(\.code).filter { Alarm.healing.contains($0) }
         if outbox.count(.conflicted) > 0 { attention.append("conflicts") }
         if sync.clock?.state == "suspect" { attention.append("clock") }
         if outbox.count(.rejected) > 0 { degraded.append("rejected") }

@@ -236,8 +236,9 @@ struct StatusRows {
         text += ", sqlite \(database.sqlite), synchronous \(database.durability)"
         var texts = [text]
         if database.integrity != "ok" { texts.append("INTEGRITY: " + database.integrity) }
+        texts += document.alarms.map { $0.code + ": " + $0.detail }
         if let recovery = database.recovery { texts.append(recovery) }
-        let isSound = database.integrity == "ok"
+        let isSound = database.integrity == "ok" && document.alarms.allSatisfy { StatusDocument.Alarm.healing.contains($0.code) }
         return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: 2)
     }
 

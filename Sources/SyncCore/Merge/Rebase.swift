@@ -223,7 +223,8 @@ private struct Pass {
             drop(field)
             // As a difference to what is there now, so that it still commutes with what comes later.
             if let operations = WireForm.operations(strategy, field, from: theirs, to: united) {
-                result.operations += operations
+                // An operation of its own on the same field comes after its value (``Coalescing``).
+                result.operations = operations + result.operations
             } else {
                 result.data[field] = united
                 if strategy == .merge, let theirs { result.base[field] = theirs }

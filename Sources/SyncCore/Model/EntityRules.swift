@@ -33,6 +33,14 @@ package struct EntityRules: Hashable, Sendable {
         case relaxed
     }
 
+    /// What an enqueue does about a document that is not as ``schema`` says. The hub refuses it, unless this is `off`.
+    package enum Validation: String, Sendable, CaseIterable {
+        case reject
+        /// Accepted, and the answer says what is wrong.
+        case warn
+        case off
+    }
+
     package var kind: Kind = .record
     /// Field of this entity that holds the id of a parent record, and the parent's entity.
     package var refs: [String: EntityName] = [:]
@@ -51,6 +59,16 @@ package struct EntityRules: Hashable, Sendable {
     package var ttl: Duration?
     package var whenFull: WhenFull = .reject
     package var durability: Durability = .flash
+    /// Unsent edits of one record become one mutation.
+    package var coalesces = true
+    /// Each edit counts for itself, as in an audit trail: nothing is made into one, whatever ``coalesces`` says.
+    package var keepsHistory = false
+    package var schema: DocumentSchema?
+    package var validation: Validation = .warn
+    /// An agent older than this mirrors the entity and lets nobody change it.
+    package var minAgent: String?
+    /// Place among the entities in a batch; `nil` means that ``refs`` says it.
+    package var rank: Int?
 
     package init() {}
 

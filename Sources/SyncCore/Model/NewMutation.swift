@@ -88,6 +88,10 @@ package struct Enqueued: Hashable, Sendable {
     /// The same app key with the same body came before: this is the first answer again.
     package var isRepeat: Bool
     package var durability: EntityRules.Durability
+    /// What of the entity's schema the mutation does not keep to. The hub may refuse it for that.
+    package var warnings: [Problem.Pointer] = []
+    /// The older mutation that this one went into, or was taken back with.
+    package var into: MutationKey?
 
     package init(
         key: MutationKey, seq: Int64, state: MutationState, record: RecordSnapshot?, recordName: RecordName,

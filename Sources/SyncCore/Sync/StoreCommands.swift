@@ -26,6 +26,18 @@ package enum StoreCommand: Sendable {
     case remember(EngineMemory)
     /// Prune, expire, checkpoint, vacuum: a bounded slice.
     case housekeep
+    /// Applies one page of a listing by id. Invariant: the place in the listing is committed only together with its page.
+    case applySnapshot(SnapshotPage)
+    /// Keys of the next mutations that the hub has accepted, after that `seq`.
+    case loadSettled(after: Int64)
+    /// The hub no longer knows these: they are in flight again, before everything else, in the order of `seq`.
+    case requeue([MutationKey])
+    /// Makes our versions those of an older history: a bounded slice. With the last one, every entity is listed afresh.
+    case forgetHistory
+    /// What of an entity the hub is asked to compare.
+    case digest(EntityName)
+    /// The hub has compared: these buckets differ and are listed afresh; none: all is the same.
+    case noteVerified(EntityName, differs: [UInt8])
 }
 
 package enum StoreAnswer: Sendable {
@@ -37,6 +49,13 @@ package enum StoreAnswer: Sendable {
     case done
     /// Whether another slice is worth while.
     case housekept(more: Bool)
+    /// Where the stream stands now.
+    case snapshotApplied(PullSummary, StreamPosition)
+    /// No keys: there are no more.
+    case settled([MutationKey], upTo: Int64)
+    case requeued(Int)
+    case historyForgotten(more: Bool)
+    case digest(EntityDigest)
     /// The store could not: the text is for people. Nothing was changed.
     case failed(String)
 }
@@ -148,6 +167,30 @@ package struct ResultsSummary: Hashable, Sendable {
 package struct StreamPosition: Hashable, Sendable {
     package var entity: EntityName
     package var cursor: String?
+    /// A listing by id is under way: its next page comes before anything of the feed.
+    package var listing: Listing?
+    package var fullSync = FullSync.notDue
+
+    package struct Listing: Hashable, Sendable {
+        /// The last id that was listed.
+        package var after: RecordID?
+        /// Only these; `nil` means all.
+        package var buckets: [UInt8]?
+
+        package init(after: RecordID? = nil, buckets: [UInt8]? = nil) {
+            self.after = after
+            self.buckets = buckets
+        }
+    }
+
+    /// Whether all of it is to be compared with the hub again, just because it was long ago.
+    package enum FullSync: Hashable, Sendable {
+        case notDue
+        /// When that costs nothing.
+        case due
+        /// In any case.
+        case overdue
+    }
 
     package init(entity: EntityName, cursor: String?) {
         self.entity = entity
@@ -181,6 +224,22 @@ package struct EngineMemory: Hashable, Sendable {
     package var lastSuccess: Timestamp?
     package var lastError: String?
     package var lastErrorAt: Timestamp?
+    /// The hub's new history that this database is being moved to, and how far that has come.
+    package var healing: Healing?
+
+    package struct Healing: Hashable, Sendable {
+        package var epoch: String
+        /// The hub was asked about every accepted mutation up to this `seq`.
+        package var askedSeq: Int64 = 0
+        /// Mutations that it did not know.
+        package var requeued: Int = 0
+
+        package init(epoch: String, askedSeq: Int64 = 0, requeued: Int = 0) {
+            self.epoch = epoch
+            self.askedSeq = askedSeq
+            self.requeued = requeued
+        }
+    }
 
     package struct Pause: Hashable, Sendable {
         package var until: Timestamp?

@@ -7,7 +7,9 @@ extension SyncEngine {
         guard call == lastCallID, let step = cycle?.step else { return }
         let expectsThisCall: Bool
         switch step {
-        case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id): expectsThisCall = id == call
+        case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id), .listing(_, let id),
+            .verifying(_, let id), .asking(_, _, let id):
+            expectsThisCall = id == call
         default: expectsThisCall = false
         }
         guard expectsThisCall else { return }
@@ -22,9 +24,12 @@ extension SyncEngine {
             case .answered(let facts, let body):
                 note(facts, sent: sent, at: moment)
                 noteRate(facts, at: moment)
+                noteTwins(facts, &effects)
                 hubIs(.online, cause: "the hub answered", &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
+                // It is the hub that we knew after all; what was asked of the other one meanwhile says nothing about it.
+                if facts.epoch != nil, facts.epoch == memory.epoch { memory.healing = nil }
                 cycle?.wasAnswered = true
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
@@ -50,6 +55,7 @@ extension SyncEngine {
             sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
             pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
             hubSpread = hello.spread
+            hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
             greetedAt = moment.instant
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
@@ -80,6 +86,9 @@ extension SyncEngine {
             let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
             advance(to: .recordingResults(next: next?.leastPriority))
             effects.append(.store(.applyResults(response.results, next: next)))
+        case .listing(let asked, _): try listed(body, asked, at: moment, &effects)
+        case .verifying(let position, _): try compared(body, position, at: moment, &effects)
+        case .asking(let keys, let seq, _): try told(body, about: keys, upTo: seq, at: moment, &effects)
         default: return
         }
     }

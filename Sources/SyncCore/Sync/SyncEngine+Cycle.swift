@@ -41,6 +41,7 @@ extension SyncEngine {
         case (.remembering, _):
             saved(answer)
             finish(at: moment, &effects)
+        case (.adoptingHistory, _): historyAdopted(answer, at: moment, &effects)
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         case (.loadingInFlight, .batch(let batch?, _)):
             noteSent(batch)
@@ -72,13 +73,18 @@ extension SyncEngine {
             }
             if cycle?.scope == .full {
                 cycle?.scope = .all
-                let fresh = wanted.map { StreamPosition(entity: $0.entity, cursor: nil) }
-                return restart(wanted.map(\.entity), then: fresh, at: moment, &effects)
+                return restart(wanted.map(\.entity), at: moment, &effects)
             }
-            wanted.isEmpty ? push(at: moment, &effects) : pull(wanted, at: moment, &effects)
+            wanted.isEmpty ? push(at: moment, &effects) : read(wanted, at: moment, &effects)
         case (.applyingPull(let next, let gone), .pullApplied(let summary)):
             applied(summary, next, gone, at: moment, &effects)
-        case (.restartingStreams(let next), .done): pull(next, at: moment, &effects)
+        case (.restartingStreams, .done): loadStreams(&effects)
+        case (.applyingSnapshot, .snapshotApplied(let summary, let position)): listed(summary, position, at: moment, &effects)
+        case (.digesting(let position), .digest(let digest)): compare(position, digest, at: moment, &effects)
+        case (.recordingComparison, .done): compare(at: moment, &effects)
+        case (.loadingSettled, .settled(let keys, let seq)): ask(about: keys, upTo: seq, at: moment, &effects)
+        case (.requeuing(let seq), .requeued(let count)): requeued(count, upTo: seq, at: moment, &effects)
+        case (.forgettingHistory, .historyForgotten(let more)): more ? forgetHistory(&effects) : adoptHistory(&effects)
         case (.claiming(let least), .batch(let batch, let retryAt)):
             noteRetry(retryAt, at: moment)
             if batch == nil { watchdog.drained(downTo: least) }
@@ -117,18 +123,15 @@ extension SyncEngine {
         guard !next.isEmpty || !gone.isEmpty else {
             // A second look at a few entities, or one that missed some, does not bring everything up to that head.
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
-            return push(at: moment, &effects)
+            return compare(at: moment, &effects)
         }
         if quietUntil != nil { return goOnLater(at: moment, &effects) }
-        if (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) {
-            // Local changes must not wait for ever behind a huge backlog: push, and go on with the pages in the next cycle.
-            timer.wish(.again(at: moment.instant), now: moment.instant)
+        if hasReadEnough(at: moment) {
+            // What the hub no longer knows our cursor of is asked again then, and refused again.
             return push(at: moment, &effects)
         }
-        if !gone.isEmpty {
-            let fresh = gone.map { StreamPosition(entity: $0, cursor: nil) }
-            return restart(gone, then: next + fresh, at: moment, &effects)
-        }
+        // The others go on with the cursors that were committed with their pages.
+        if !gone.isEmpty { return restart(gone, at: moment, &effects) }
         pull(next, at: moment, &effects)
     }
 
@@ -163,7 +166,7 @@ extension SyncEngine {
     mutating func loadInFlight(at moment: Moment, _ effects: inout [SyncEffect]) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         if hasNoRequestsLeft { return goOnLater(at: moment, &effects) }
-        guard let limits = limits(at: moment) else { return pullOrPush(at: moment, &effects) }
+        guard let limits = limits(at: moment), !ablations.contains(.settleSkipped) else { return pullOrPush(at: moment, &effects) }
         advance(to: .loadingInFlight)
         effects.append(.store(.loadInFlight(limits)))
     }
@@ -195,7 +198,9 @@ extension SyncEngine {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
         let interval = allowed(at: moment).pull?.interval ?? settings.policy.pullInterval
-        return headSeenAt.duration(to: moment.instant) >= min(interval, .seconds(60))
+        // The periodic pull comes an interval after the last one began, which is less than that after its answer.
+        let isFresh = cycle?.pullIsDue == true ? interval / 2 : interval
+        return headSeenAt.duration(to: moment.instant) >= min(isFresh, .seconds(60))
     }
 
     /// A link that costs something is pulled over when that is due, or somebody asks.
@@ -227,13 +232,12 @@ extension SyncEngine {
         }
     }
 
-    mutating func restart(
-        _ entities: [EntityName], then next: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]
-    ) {
+    /// Lists these afresh; the others go on where they are.
+    mutating func restart(_ entities: [EntityName], at moment: Moment, _ effects: inout [SyncEffect]) {
         guard !entities.isEmpty else { return push(at: moment, &effects) }
         knownHead = nil
         effects.append(.report(.streamsRestarted(entities)))
-        advance(to: .restartingStreams(then: next))
+        advance(to: .restartingStreams)
         effects.append(.store(.restartStreams(entities)))
     }
 
@@ -353,12 +357,14 @@ extension SyncEngine {
     }
 
     mutating func send(
-        _ kind: HubCall.Kind, _ body: [UInt8], at moment: Moment, _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
+        _ kind: HubCall.Kind, _ body: [UInt8], query: String? = nil, at moment: Moment, _ effects: inout [SyncEffect],
+        _ step: (UInt64) -> Step
     ) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         watchdog.tried(at: moment.instant)
         lastCallID += 1
-        let call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body)
+        var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
+        if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         advance(to: step(call.id))
         effects.append(.send(call))
     }
@@ -374,6 +380,15 @@ extension SyncEngine {
             seenHead = head
             headSeenAt = moment.instant
         }
+        if let seq = facts.deviceSeq { hubSeq = seq }
+    }
+
+    /// Another database speaks under our name: this device was cloned, or is one (PROTOCOL A6).
+    mutating func noteTwins(_ facts: HubHeaders, _ effects: inout [SyncEffect]) {
+        let count = max(1, facts.twins ?? 1)
+        guard count != twins else { return }
+        twins = count
+        effects.append(.report(.twins(count)))
     }
 
     /// The latest answer counts.

@@ -13,8 +13,9 @@ extension SyncEngine {
                 epochChanged(to: epoch, at: moment, &effects)
             } else if case .pulling(let asked, _)? = cycle?.step, asked.contains(where: { $0.cursor != nil }) {
                 // The whole request instead of one stream: then none of its cursors is of use.
-                let fresh = asked.map { StreamPosition(entity: $0.entity, cursor: nil) }
-                restart(asked.filter { $0.cursor != nil }.map(\.entity), then: fresh, at: moment, &effects)
+                restart(asked.filter { $0.cursor != nil }.map(\.entity), at: moment, &effects)
+            } else if case .verifying(let position, _)? = cycle?.step {
+                restart([position.entity], at: moment, &effects)
             } else {
                 failed(refusal, at: moment, &effects)
             }
@@ -69,19 +70,6 @@ extension SyncEngine {
     /// The hub took the request and left mutations without a verdict: their outcome is unknown, they stay in flight.
     mutating func unanswered(at moment: Moment, _ effects: inout [SyncEffect]) {
         failed(HubReply.Refusal(.nonsense, "the hub's answer settled nothing of what was sent"), at: moment, &effects)
-    }
-
-    /// Whether cursors and versions of ours mean nothing there.
-    func isOtherHistory(_ epoch: String) -> Bool {
-        memory.epoch.map { $0 != epoch } ?? false
-    }
-
-    mutating func epochChanged(to epoch: String, at moment: Moment, _ effects: inout [SyncEffect]) {
-        let known = memory.epoch ?? ""
-        effects.append(.report(.epochChanged(from: known, to: epoch)))
-        endInFailure(
-            "the hub has another history than before (epoch \(Printable.text(known, max: 16)), now \(Printable.text(epoch, max: 16)))",
-            kind: .gone, retry: .seconds(900), at: moment, &effects)
     }
 
     mutating func endInFailure(

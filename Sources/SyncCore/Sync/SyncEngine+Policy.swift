@@ -21,6 +21,7 @@ extension SyncEngine {
         var situation = Situation(reachability: .online)
         situation.settings = settings.policy
         situation.uplink = conditions.uplink
+        if ablations.contains(.meteredIgnored) { situation.uplink?.isMetered = false }
         situation.power = conditions.power
         situation.budgets = conditions.budgets
         situation.unmeteredSeenAt = conditions.unmeteredSeenAt
@@ -188,9 +189,10 @@ extension SyncEngine {
 extension SyncEngine.Step {
     var isCall: Bool {
         switch self {
-        case .greeting, .settling, .pulling, .pushing: true
+        case .greeting, .settling, .pulling, .pushing, .listing, .verifying, .asking: true
         case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
-            .restartingStreams, .claiming, .recordingResults, .settingAside, .housekeeping, .remembering:
+            .restartingStreams, .claiming, .recordingResults, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
+            .digesting, .recordingComparison, .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
             false
         }
     }
@@ -202,6 +204,9 @@ extension SyncEngine.Step {
         case .settling: "settle"
         case .pulling: "pull"
         case .pushing: "push"
+        case .listing: "listing"
+        case .verifying: "comparison"
+        case .asking: "question what it knows"
         default: "the store"
         }
     }

@@ -76,6 +76,12 @@ package struct SyncEngine: Sendable {
     var knownHead: Int64?
     var headSeenAt: Instant?
     var greetedAt: Instant?
+    /// The hub compares from afar (``VerifyMessages``).
+    var hubHasDigests = false
+    /// The highest `seq` of ours that the hub knows of, by its latest answer.
+    var hubSeq: Int64 = 0
+    /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
+    package internal(set) var twins: Int64 = 1
     var housekeptAt: Instant?
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
@@ -105,7 +111,7 @@ package struct SyncEngine: Sendable {
         /// An operator or an app wanted it.
         var isRequested = false
         /// An operator said that cost, battery and windows do not matter.
-        var isForced = false
+        package internal(set) var isForced = false
         /// Whether the periodic pull was due. A link that costs something is pulled over then only.
         var pullIsDue = false
         /// It finds out whether the hub is back: one push of a few mutations.
@@ -126,6 +132,13 @@ package struct SyncEngine: Sendable {
         /// The hub has answered in this cycle.
         var wasAnswered = false
         var hasAdoptedReplica = false
+        /// What is still to be read.
+        var reading = Reading()
+        /// Streams were started again in this cycle because it was time.
+        var hasRestarted = false
+        /// This database is being moved to a new history of the hub.
+        var isHealing = false
+        var healed = 0
     }
 
     package struct Failure: Hashable, Sendable {
@@ -148,7 +161,17 @@ package struct SyncEngine: Sendable {
         case loadingStreams
         case pulling([StreamPosition], call: UInt64)
         case applyingPull([StreamPosition], restart: [EntityName])
-        case restartingStreams(then: [StreamPosition])
+        case restartingStreams
+        case listing(StreamPosition, call: UInt64)
+        case applyingSnapshot
+        case digesting(StreamPosition)
+        case verifying(StreamPosition, call: UInt64)
+        case recordingComparison
+        case loadingSettled
+        case asking([MutationKey], upTo: Int64, call: UInt64)
+        case requeuing(upTo: Int64)
+        case forgettingHistory
+        case adoptingHistory
         /// Down to that priority.
         case claiming(Priority)
         case pushing(Batch, call: UInt64)
@@ -313,6 +336,7 @@ package struct SyncEngine: Sendable {
     /// Whether writing the memory is worth an fsync: a server's wish and a pause always, the count of failures now and
     /// then, the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
+        if memory.healing != remembered.healing { return true }
         if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
         if memory.pause != remembered.pause || memory.isBreakerOpen != remembered.isBreakerOpen { return true }
         if (memory.failures == 0) != (remembered.failures == 0) { return true }

@@ -92,6 +92,12 @@ package enum SyncReport: Hashable, Sendable {
     case regressed(hubSeq: Int64, ours: Int64)
     /// The hub has another history than before: restored from a backup, or created anew.
     case epochChanged(from: String, to: String)
+    /// That history is ours now; so many accepted mutations were not known to it and are offered again.
+    case historyAdopted(epoch: String, requeued: Int)
+    /// An entity was compared from afar; so many of its 256 parts differ and are listed afresh.
+    case compared(EntityName, differing: Int)
+    /// So many databases speak in turns under our name; 1: only we do.
+    case twins(Int64)
     /// The hub no longer knows our cursors; these entities are listed afresh.
     case streamsRestarted([EntityName])
     /// A sweep would have removed suspiciously many records; nothing was removed.

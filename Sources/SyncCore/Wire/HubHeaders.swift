@@ -13,6 +13,7 @@ package enum HubHeader {
     package static let head = "Sync-Head"
     package static let deviceSeq = "Sync-Device-Seq"
     package static let probe = "Sync-Probe"
+    package static let twins = "Sync-Twins"
     package static let retryAfter = "Retry-After"
     package static let rateLimit = "RateLimit"
 
@@ -30,11 +31,14 @@ package struct HubRequestHeaders: Hashable, Sendable {
     /// One per cycle; joins the logs of both sides. Visible ASCII, at most 64 characters, anything else is dropped.
     package var session: String?
     package var config: Int64?
+    /// The history of the hub that a push is meant for.
+    package var epoch: String?
 
     package init(
         version: String? = String(HubHeader.currentVersion), device: DeviceID? = nil, replica: ReplicaID? = nil,
-        session: String? = nil, config: Int64? = nil
+        session: String? = nil, config: Int64? = nil, epoch: String? = nil
     ) {
+        self.epoch = epoch
         self.version = version
         self.device = device
         self.replica = replica
@@ -48,9 +52,11 @@ package struct HubRequestHeaders: Hashable, Sendable {
         replica = headers[HubHeader.replica].flatMap { ReplicaID($0) }
         session = headers[HubHeader.session].flatMap { Identifier<Never>($0)?.text }
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
+        epoch = headers[HubHeader.epoch].flatMap { Identifier<Never>($0)?.text }
     }
 
     package func write(to headers: inout HTTPHeaders) {
+        headers[HubHeader.epoch] = epoch
         headers[HubHeader.version] = version
         headers[HubHeader.device] = device?.text
         headers[HubHeader.replica] = replica?.text
@@ -73,6 +79,8 @@ package struct HubHeaders: Hashable, Sendable {
     /// The highest `seq` that the hub has seen from this replica.
     package var deviceSeq: Int64?
     package var config: Int64?
+    /// Databases that speak in turns under the name of this device, when they are more than one: a cloned device.
+    package var twins: Int64?
     /// Time to wait before the next request; never negative. The caller clamps it.
     package var retryAfter: Duration?
     package var rateLimit: RateLimit?
@@ -103,6 +111,7 @@ package struct HubHeaders: Hashable, Sendable {
         head = headers[HubHeader.head].flatMap { HubHeaders.number($0) }
         deviceSeq = headers[HubHeader.deviceSeq].flatMap { HubHeaders.number($0) }
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
+        twins = headers[HubHeader.twins].flatMap { HubHeaders.number($0) }
         // A date is measured against the sender's own clock where it tells it: ours may be in 1970.
         let sent = time ?? headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
         retryAfter = headers[HubHeader.retryAfter].flatMap { HubHeaders.retryAfter($0, sentAt: sent) }
@@ -122,6 +131,7 @@ package struct HubHeaders: Hashable, Sendable {
         headers[HubHeader.head] = head.map { String($0) }
         headers[HubHeader.deviceSeq] = deviceSeq.map { String($0) }
         headers[HubHeader.config] = config.map { String($0) }
+        headers[HubHeader.twins] = twins.map { String($0) }
         headers[HubHeader.retryAfter] = retryAfter.map { String($0.milliseconds.saturatingAdd(999) / 1_000) }
     }
 

@@ -133,8 +133,13 @@ package struct StreamPage: Hashable, Sendable {
     package var hasMore: Bool
     package var records: [Record]
     package var deletions: [Deletion]
+    /// Live records of the entity, on the first page of a first sync: for the progress that people see.
+    package var total: Int64?
 
-    package init(entity: EntityName, cursor: String, hasMore: Bool, records: [Record], deletions: [Deletion]) {
+    package init(
+        entity: EntityName, cursor: String, hasMore: Bool, records: [Record], deletions: [Deletion], total: Int64? = nil
+    ) {
+        self.total = total
         self.entity = entity
         self.cursor = cursor
         self.hasMore = hasMore
@@ -147,6 +152,7 @@ package struct StreamPage: Hashable, Sendable {
             writer.member("entity", entity.text)
             writer.member("cursor", cursor)
             writer.member("has_more", hasMore)
+            writer.member("total", total)
             writer.name("records")
             writer.array { writer in
                 for item in records { item.write(to: &writer) }
@@ -188,7 +194,9 @@ package struct StreamPage: Hashable, Sendable {
                     id: id, version: try ReplyReader.version(json.object?["version"], place + "/version"),
                     reason: json.object?["reason"]?.text))
         }
-        return StreamPage(entity: entity, cursor: cursor, hasMore: hasMore, records: records, deletions: deletions)
+        return StreamPage(
+            entity: entity, cursor: cursor, hasMore: hasMore, records: records, deletions: deletions,
+            total: object["total"]?.int.map { max(0, $0) })
     }
 }
 

@@ -6,7 +6,25 @@ package enum SnapshotMessages {
             guard let id = RecordID(text) else { throw HubQuery.malformed("after", "a record id") }
             after = id
         }
-        return SnapshotRequest(entity: try query.entity(), after: after, limit: try query.limit())
+        return SnapshotRequest(
+            entity: try query.entity(), after: after, limit: try query.limit(), buckets: try readBuckets(query["bucket"]))
+    }
+
+    /// `7` or `7,203`: only records whose ids fall into these buckets (``EntityDigest``).
+    private static func readBuckets(_ text: String?) throws(Problem) -> [UInt8]? {
+        guard let text, !text.isEmpty else { return nil }
+        let parts = text.split(separator: ",", omittingEmptySubsequences: false)
+        let buckets = parts.prefix(EntityDigest.buckets).compactMap { UInt8($0) }
+        guard buckets.count == parts.count else { throw HubQuery.malformed("bucket", "numbers from 0 to 255, with commas") }
+        return buckets
+    }
+
+    /// The query of a request, without its question mark. Nothing in it needs escaping: ids are `[A-Za-z0-9._:-]`.
+    package static func query(_ request: SnapshotRequest) -> String {
+        var text = "entity=\(request.entity)&limit=\(request.limit)"
+        if let after = request.after { text += "&after=\(after)" }
+        if let buckets = request.buckets { text += "&bucket=" + buckets.map { String($0) }.joined(separator: ",") }
+        return text
     }
 
     package static func response(_ page: SnapshotPage) -> [UInt8] {
@@ -24,6 +42,7 @@ package enum SnapshotMessages {
             }
             writer.member("after", page.after?.text)
             writer.member("has_more", page.hasMore)
+            writer.member("total", page.total)
         }
         return writer.bytes
     }
@@ -50,7 +69,7 @@ package enum SnapshotMessages {
         if hasMore, after == nil { throw ReplyError("/after", "the id where the next page goes on") }
         return SnapshotPage(
             entity: entity, startCursor: cursor, startVersion: try ReplyReader.version(start["version"], "/start/version"),
-            records: records, after: after, hasMore: hasMore)
+            records: records, after: after, hasMore: hasMore, total: object["total"]?.int.map { max(0, $0) })
     }
 }
 
@@ -59,11 +78,14 @@ package struct SnapshotRequest: Hashable, Sendable {
     /// The last id of the page before; `nil` for the first page.
     package var after: RecordID?
     package var limit: Int
+    /// Only these; `nil` means all.
+    package var buckets: [UInt8]?
 
-    package init(entity: EntityName, after: RecordID?, limit: Int) {
+    package init(entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil) {
         self.entity = entity
         self.after = after
         self.limit = limit
+        self.buckets = buckets
     }
 }
 
@@ -77,11 +99,14 @@ package struct SnapshotPage: Hashable, Sendable {
     /// `after` of the next request; `nil` when no record came.
     package var after: RecordID?
     package var hasMore: Bool
+    /// Live records of the entity, for the progress that people see; `nil` when the hub does not say.
+    package var total: Int64?
 
     package init(
         entity: EntityName, startCursor: String, startVersion: Int64, records: [StreamPage.Record], after: RecordID?,
-        hasMore: Bool
+        hasMore: Bool, total: Int64? = nil
     ) {
+        self.total = total
         self.entity = entity
         self.startCursor = startCursor
         self.startVersion = startVersion

@@ -10,6 +10,9 @@ package struct SystemClocks: TimeSource {
         Moment(instant: Self.instant(), wall: Self.wall())
     }
 
+    /// The kernel says that somebody, NTP as a rule, keeps the wall clock right.
+    package static var isSynchronised: Bool { csl_clock_is_synchronised() == 1 }
+
     static func instant() -> Instant {
         Instant(nanoseconds: nanoseconds(of: CLOCK_BOOTTIME))
     }

@@ -22,6 +22,7 @@ struct EnqueueCommand: AgentCommand {
     var data: String?
     @Option(help: "critical, normal or bulk. Default: the entity's.") var priority: Priority?
     @Option(help: "Give up unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
+    @Option(help: "Who asks for it, for people to read.") var author: String?
     @Option(help: "Idempotency key: the same key with the same change is taken once.") var key: String?
     @Flag(help: "Wait for the hub's verdict.") var wait = false
     @Option(help: "How long --wait waits.") var timeout: DurationArgument?
@@ -36,7 +37,7 @@ struct EnqueueCommand: AgentCommand {
     func run(_ session: Session) async throws -> Int32 {
         let mutation = NewMutation(
             action ?? (id == nil ? .create : .upsert), entity, id, data: try document(), priority: priority,
-            ttl: ttl?.duration)
+            ttl: ttl?.duration, author: author)
         let patience = wait ? min(timeout?.duration ?? Route.waitDefault, Route.waitMax) : nil
         let reply = try await session.client.enqueue(mutation, key: key, wait: patience)
         let answer = reply.value

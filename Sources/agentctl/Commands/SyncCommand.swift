@@ -16,10 +16,15 @@ struct SyncCommand: AgentCommand {
     @OptionGroup var global: GlobalOptions
     @Option(help: "all, push, pull or full (list everything again).") var scope: SyncRequest.Scope = .all
     @Flag(help: "Go past what the policy would wait for.") var force = false
+    @Flag(help: "List everything again and remove what the hub no longer has: --scope full.") var full = false
+    @Flag(help: "Remove the records that were kept because the hub no longer had suspiciously many (mass_delete).")
+    var acceptDeletions = false
     @Flag(help: "Return when the cycle has ended; exit 1 if it failed.") var wait = false
 
     func run(_ session: Session) async throws -> Int32 {
-        let reply = try await session.client.sync(SyncBody(SyncRequest(scope: scope, isForced: force), waits: wait))
+        let reply = try await session.client.sync(
+            SyncBody(
+                SyncRequest(scope: full ? .full : scope, isForced: force), waits: wait, acceptsDeletions: acceptDeletions))
         if session.isJSON { Output.json(reply.body) }
         guard let outcome = reply.value.outcome else {
             if !session.isJSON { Output.line("queued") }

@@ -110,7 +110,9 @@ struct ServeCommand: ParsableCommand {
     }
 
     private func openHub(_ rules: RuleBook, _ log: Logger) throws(HubError) -> sending Hub {
-        let settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
+        var settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
+        // Agents work by the same rules as this hub, if there are any.
+        if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         let hub = try Hub(.file(folder.database), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
         let mark = folder.readMark()
         if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {

@@ -29,7 +29,12 @@ actor FieldStand {
             if let first = cables.first { try await stand.network.route(over: first) }
             try await stand.startHub()
             try await stand.startAgent()
-            try await stand.until("online at the start") { $0.connectivity.state == "online" }
+            // The hub's own configuration comes with its first answers, and is followed by a greeting of its own.
+            try await stand.until("online at the start, by the hub's configuration") { status in
+                let soon = SystemClocks().now().wall.advanced(by: .seconds(5))
+                return status.connectivity.state == "online" && status.configuration.version == 2 && status.isResting
+                    && status.sync.nextAt.map { $0 > soon } ?? true
+            }
             try await body(stand)
         } catch {
             let logs = await stand.logs()

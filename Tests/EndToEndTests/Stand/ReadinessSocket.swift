@@ -26,6 +26,11 @@ final class ReadinessSocket: Sendable {
 
     /// Waits for `READY=1`, or for the end of the program.
     func ready(_ child: Child) async throws {
+        try await hear("READY=1", child)
+    }
+
+    /// Waits for that line, or for the end of the program.
+    func hear(_ wanted: String, _ child: Child) async throws {
         let (path, descriptor) = (path, descriptor)
         // The end of the program comes in as a message like any other, so that one wait serves both.
         child.onEnd { _ in
@@ -40,7 +45,7 @@ final class ReadinessSocket: Sendable {
                 while true {
                     let count = recv(descriptor, &buffer, buffer.count, 0)
                     let lines = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(separator: "\n")
-                    if lines.contains("READY=1") { return continuation.resume(returning: true) }
+                    if lines.contains(Substring(wanted)) { return continuation.resume(returning: true) }
                     if count < 0 && errno != EINTR || lines.contains("ENDED=1") {
                         return continuation.resume(returning: false)
                     }
@@ -48,7 +53,7 @@ final class ReadinessSocket: Sendable {
             }
             thread.start()
         }
-        guard isReady else { throw StandError("the program did not get ready") }
+        guard isReady else { throw StandError("the program did not say \(wanted)") }
     }
 }
 

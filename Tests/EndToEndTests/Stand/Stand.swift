@@ -13,6 +13,7 @@ actor Stand {
     nonisolated let entities: String
     private var hub: Child?
     private var agent: Child?
+    private var readiness: ReadinessSocket?
     private var port: UInt16 = 0
     /// Where the agent looks for the hub, if not at the hub itself.
     private var hubURLForAgent: String?
@@ -133,19 +134,35 @@ actor Stand {
     }
 
     /// Starts it and waits until it says that it is ready.
-    func startAgent() async throws {
+    ///
+    /// - Parameters:
+    ///   - remembersDeaths: Whether it may know that it was killed before. Most tests kill it on purpose, and five deaths in a
+    ///     row are safe mode.
+    ///   - watchdog: What it is told of a watchdog.
+    func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil) async throws {
+        if !remembersDeaths { unlink("\(folder)/agent/starts") }
         let tokenFile = "\(folder)/token"
         if !FileManager.default.fileExists(atPath: tokenFile) {
             try Stand.write(try await token(for: Stand.device) + "\n", to: tokenFile)
         }
         try Stand.write(configuration, to: "\(folder)/agentd.yaml")
+        // The old one takes its path with it, which the new one needs.
+        self.readiness = nil
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
+        var environment = ["NOTIFY_SOCKET": readiness.path]
+        if let watchdog { environment["WATCHDOG_USEC"] = String(watchdog.nanoseconds / 1_000) }
         let child = try Child(
-            [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: ["NOTIFY_SOCKET": readiness.path],
-            log: "\(folder)/agent.log")
+            [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: environment, log: "\(folder)/agent.log")
         agent = child
+        self.readiness = readiness
         try await readiness.ready(child)
         wakeWaiting()
+    }
+
+    /// Waits until the agent says that line to its service manager.
+    func untilAgentSays(_ line: String) async throws {
+        guard let agent, let readiness else { throw StandError("the agent does not run") }
+        try await readiness.hear(line, agent)
     }
 
     func stopAgent() async {

@@ -36,6 +36,10 @@ enum CorpusReading {
         case "/v1/sync/snapshot":
             let page = try SnapshotMessages.readResponse(body)
             return ["\(page.entity): " + list(page.records.map(line) + (page.hasMore ? ["more"] : [])), "feed from \(page.startVersion)"]
+        case "/v1/sync/verify":
+            let verdict = try VerifyMessages.readResponse(body)
+            let differs = verdict.differs.map { String($0) }
+            return [differs.isEmpty ? "the same" : "other in " + list(differs), "feed from \(verdict.startVersion)"]
         case "/v1/sync/known": return ["unknown: " + list(try KnownMessages.readResponse(body).map(\.text))]
         default: throw CorpusCase.Mistake(description: "no agent asks for \(path)")
         }
@@ -83,6 +87,7 @@ enum CorpusReading {
             case "/v1/sync/push":
                 try { push in PushMessages.response(head: push.head, results: push.results) }(PushMessages.readResponse(body))
             case "/v1/sync/snapshot": SnapshotMessages.response(try SnapshotMessages.readResponse(body))
+            case "/v1/sync/verify": VerifyMessages.response(try VerifyMessages.readResponse(body))
             case "/v1/sync/known": KnownMessages.response(unknown: try KnownMessages.readResponse(body))
             default: throw CorpusCase.Mistake(description: "no agent asks for \(path)")
             }
@@ -96,6 +101,7 @@ enum CorpusReading {
             switch request.path {
             case "/v1/sync/hello": HelloMessages.request(try HelloMessages.readRequest(body.bytes))
             case "/v1/sync/pull": PullMessages.request(try PullMessages.readRequest(body.bytes))
+            case "/v1/sync/verify": VerifyMessages.request(try VerifyMessages.readRequest(body.bytes))
             case "/v1/sync/known": KnownMessages.request(try KnownMessages.readRequest(body.bytes))
             case "/v1/sync/push": try push(body)
             default: throw CorpusCase.Mistake(description: "no agent asks for \(request.path)")

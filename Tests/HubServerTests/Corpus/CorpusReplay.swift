@@ -25,6 +25,11 @@ struct CorpusReplay {
         for name in ["entities", "strict_entities"] { settings[name] = hub[name] }
         let rules = try EntitySettings.readEntities(ConfigurationFile(name: "hub", text: JSON.object(settings).json))
         bench = try HubBench(rules: rules, tokens: tokens, compressor: hub["gzip"]?.bool == false ? nil : ZlibCompressor())
+        if hub["config"]?.bool == true {
+            let config = HubConfiguration(EntitySettings.written(rules))
+            bench.hub.settings.config = config
+            blanks.bind("{config}", String(config.version))
+        }
     }
 
     /// Does what comes before, and the request of the case itself.
@@ -91,7 +96,7 @@ struct CorpusReplay {
 
 /// The named blanks of a case, which stand for what no two hubs say alike.
 ///
-/// `{epoch}`, `{time}`, `{time-ms}`, `{cursor:…}`, `{token:…}` stand for one value throughout a case: an answer fills a blank
+/// `{epoch}`, `{time}`, `{time-ms}`, `{cursor:…}`, `{token:…}`, `{config}` stand for one value throughout a case: an answer fills a blank
 /// in, later requests and answers repeat it. `{text}` is a sentence for people, different each time. `{filler:N}` is N times
 /// the letter x.
 struct Blanks {
@@ -141,6 +146,8 @@ struct Blanks {
             for index in left.indices { compare(left[index], right[index], "\(place)/\(index)", &differences) }
         case (.string(let blank), .string(let value)) where Blanks.kind(blank.text) != nil:
             if let reason = fill(blank.text, value.text) { differences.append("\(place): \(value.text) is not \(reason)") }
+        case (.string(let blank), .number(let value)) where blank.text == "{config}":
+            if let reason = fill(blank.text, value.source) { differences.append("\(place): \(value.source) is not \(reason)") }
         default:
             if expected != actual { differences.append("\(place): \(actual.json) instead of \(expected.json)") }
         }
@@ -156,6 +163,7 @@ struct Blanks {
             case "time-ms": Int64(value) != nil
             case "cursor": (1...Limits.cursorBytes).contains(value.utf8.count)
             case "text": !value.isEmpty
+            case "config": Int64(value) != nil
             default: false
             }
         guard isGood else { return blank }
@@ -166,6 +174,6 @@ struct Blanks {
     private static func kind(_ text: String) -> Substring? {
         guard text.hasPrefix("{"), text.hasSuffix("}") else { return nil }
         let kind = text.dropFirst().dropLast().prefix { $0 != ":" }
-        return ["epoch", "time", "time-ms", "cursor", "text"].contains(kind) ? kind : nil
+        return ["epoch", "time", "time-ms", "cursor", "text", "config"].contains(kind) ? kind : nil
     }
 }

@@ -84,7 +84,7 @@ struct CorpusTests {
         let document = try OpenAPIDocument()
         let cases = try CorpusCase.names.map { try CorpusCase(named: $0) }
         let bench = try HubBench()
-        #expect(document.paths.count == 9)
+        #expect(document.paths.count == 11)
         for path in document.paths {
             let described = document.methods(path)
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {

@@ -141,7 +141,8 @@ struct EngineHerd {
             }
             return .resultsApplied(EngineRig.summary(done: results.count), next: nil)
         case .housekeep: return .housekept(more: false)
-        case .restartStreams, .adoptReplica, .setAside, .remember: return .done
+        // What only happens to a hub or a database that went back.
+        default: return .done
         }
     }
 

@@ -352,8 +352,14 @@ struct EngineCycleTests {
         #expect(entities == [Rig.works])
         #expect(rig.reports.contains(.streamsRestarted([Rig.works])))
         rig.stored(.done)
+        #expect(rig.asked == "loadStreams")
+        rig.stored(.streams([Rig.position(Rig.sites, "s2"), Rig.listing(Rig.works)]))
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000")
+        rig.answer(Rig.snapshot(Rig.works, ["w-1"], start: "n1"))
+        #expect(rig.asked == "applySnapshot")
+        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
         let streams = try JSONReader.read(try #require(rig.call).body).object?["streams"]
-        #expect(streams == [["entity": "sites", "cursor": "s2"], ["entity": "works", "cursor": .null]])
+        #expect(streams == [["entity": "sites", "cursor": "s2"], ["entity": "works", "cursor": "n1"]])
     }
 
     @Test("A whole request answered 410 restarts every stream that had a cursor")
@@ -371,8 +377,7 @@ struct EngineCycleTests {
         }
         #expect(entities == [Rig.works])
         rig.stored(.done)
-        let streams = try JSONReader.read(try #require(rig.call).body).object?["streams"]
-        #expect(streams == [["entity": "sites", "cursor": .null], ["entity": "works", "cursor": .null]])
+        rig.stored(.streams([Rig.position(Rig.sites, nil), Rig.listing(Rig.works)]))
         // And if that is gone, too, there is nothing left to try at once.
         rig.answer(Rig.problem(410, "cursor-expired"))
         rig.keepHouse()
@@ -400,9 +405,10 @@ struct EngineCycleTests {
         rig.stored(.streams([Rig.position(Rig.works)]))
         #expect(rig.asked == "restartStreams")
         rig.stored(.done)
+        rig.stored(.streams([Rig.listing(Rig.works)]))
         for page in 1...20 {
-            rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "n\(page)", hasMore: true)]), after: .milliseconds(10))
-            rig.stored(.pullApplied(PullSummary()))
+            rig.answer(Rig.snapshot(Rig.works, ["w-\(100 + page)"], hasMore: true), after: .milliseconds(10))
+            rig.stored(.snapshotApplied(PullSummary(), Rig.listing(Rig.works, after: "w-\(100 + page)")))
         }
         rig.stored(.batch(nil, retryAt: nil))
         if rig.asked == "remember" { rig.stored(.done) }

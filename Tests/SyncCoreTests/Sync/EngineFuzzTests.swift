@@ -94,7 +94,8 @@ struct EngineFuzzTests {
         private mutating func answer(_ call: HubCall) {
             let after = random.duration(from: .milliseconds(5), to: .seconds(8))
             if Int.random(in: 0..<4, using: &random) == 0 {
-                switch Int.random(in: 0..<9, using: &random) {
+                switch Int.random(in: 0..<10, using: &random) {
+                case 9: rig.answer(Rig.hello(head: 3, epoch: "b000"), after: after)
                 case 0: rig.answer(Rig.portal, after: after)
                 case 1: rig.answer(Rig.problem(500, "internal"), after: after)
                 case 2:
@@ -118,6 +119,16 @@ struct EngineFuzzTests {
                 let hasMore = Bool.random(using: &random)
                 let page = Rig.page(Rig.works, cursor: "c\(random.next() % 4)", hasMore: hasMore)
                 rig.answer(Rig.pull(errors.isEmpty ? [page] : [], errors: errors, head: head), after: after)
+            case .snapshot:
+                let ids = call.target.contains("after=") ? ["w-2"] : ["w-1"]
+                rig.answer(Rig.snapshot(Rig.works, ids, hasMore: ids == ["w-1"]), after: after)
+            case .known:
+                let keys = (try? KnownMessages.readRequest(call.body)) ?? []
+                rig.answer(Rig.ok(KnownMessages.response(unknown: keys), epoch: Bool.random(using: &random) ? "b000" : Rig.hub), after: after)
+            case .verify:
+                let differs: [UInt8] = Bool.random(using: &random) ? [] : [7]
+                let verdict = VerifyResponse(differs: differs, startCursor: "s1", startVersion: head)
+                rig.answer(Rig.ok(VerifyMessages.response(verdict)), after: after)
             case .settle, .push:
                 guard let text = try? JSONReader.read(call.body), let sent = text.object?["mutations"]?.array else { return }
                 var results = sent.compactMap { $0.object?["idempotency_key"]?.text }.map { key in
@@ -144,9 +155,21 @@ struct EngineFuzzTests {
                 rig.stored(.resultsApplied(summary, next: next == nil ? nil : batch()))
             case .loadStreams:
                 let cursor = Bool.random(using: &random) ? "c1" : nil
-                rig.stored(.streams([Rig.position(Rig.sites, cursor), Rig.position(Rig.works, cursor)]))
+                var sites = Rig.position(Rig.sites, cursor)
+                if Int.random(in: 0..<3, using: &random) == 0 { sites.fullSync = .due }
+                let works = Int.random(in: 0..<3, using: &random) == 0 ? Rig.listing(Rig.works) : Rig.position(Rig.works, cursor)
+                rig.stored(.streams([sites, works]))
             case .applyPull: rig.stored(.pullApplied(PullSummary()))
-            case .restartStreams, .adoptReplica, .setAside, .remember: rig.stored(.done)
+            case .restartStreams, .adoptReplica, .setAside, .remember, .noteVerified: rig.stored(.done)
+            case .applySnapshot(let page):
+                let next = page.hasMore ? Rig.listing(page.entity, after: page.after?.text) : Rig.position(page.entity, "c1")
+                rig.stored(.snapshotApplied(PullSummary(), next))
+            case .loadSettled(let after):
+                let keys = after < 3 ? [Rig.mutation(after + 1).key] : []
+                rig.stored(.settled(keys, upTo: after + Int64(keys.count)))
+            case .requeue(let keys): rig.stored(.requeued(keys.count))
+            case .forgetHistory: rig.stored(.historyForgotten(more: Int.random(in: 0..<3, using: &random) == 0))
+            case .digest: rig.stored(.digest(EntityDigest()))
             case .housekeep: rig.stored(.housekept(more: Bool.random(using: &random)))
             }
         }

@@ -50,7 +50,7 @@ struct EnginePoisonTests {
             if let call = rig.call {
                 switch call.kind {
                 case .hello: rig.answer(Rig.hello())
-                case .pull: rig.answer(Rig.pull())
+                case .pull, .snapshot, .known, .verify: rig.answer(Rig.pull())
                 case .settle, .push:
                     guard let batch = outbox.sent else { return }
                     if let response = answer(batch) { rig.answer(response) } else { rig.fail(.timedOut, after: .seconds(30)) }

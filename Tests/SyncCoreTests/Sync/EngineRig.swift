@@ -158,6 +158,12 @@ struct EngineRig {
         case .setAside: return "setAside"
         case .remember: return "remember"
         case .housekeep: return "housekeep"
+        case .applySnapshot: return "applySnapshot"
+        case .loadSettled: return "loadSettled"
+        case .requeue: return "requeue"
+        case .forgetHistory: return "forgetHistory"
+        case .digest: return "digest"
+        case .noteVerified: return "noteVerified"
         }
     }
 
@@ -303,6 +309,24 @@ extension EngineRig {
 
     static func position(_ entity: EntityName, _ cursor: String? = "c1") -> StreamPosition {
         StreamPosition(entity: entity, cursor: cursor)
+    }
+
+    /// One that is listed by id.
+    static func listing(_ entity: EntityName, after: String? = nil, buckets: [UInt8]? = nil) -> StreamPosition {
+        var position = StreamPosition(entity: entity, cursor: nil)
+        position.listing = StreamPosition.Listing(after: after.map { RecordID(trusted: $0) }, buckets: buckets)
+        return position
+    }
+
+    /// An answer of the hub: a page of a listing.
+    static func snapshot(
+        _ entity: EntityName, _ ids: [String], hasMore: Bool = false, start: String = "s1", version: Int64 = 10,
+        epoch: String = hub
+    ) -> HTTPResponse {
+        let page = SnapshotPage(
+            entity: entity, startCursor: start, startVersion: version, records: ids.map { record($0, version: 1) },
+            after: ids.last.map { RecordID(trusted: $0) }, hasMore: hasMore)
+        return ok(SnapshotMessages.response(page), head: version, epoch: epoch)
     }
 
     static func mutation(_ seq: Int64) -> OutgoingMutation {

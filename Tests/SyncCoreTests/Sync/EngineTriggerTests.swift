@@ -201,7 +201,9 @@ struct EngineTriggerTests {
             Issue.record("a restart was expected")
         }
         rig.stored(.done)
-        #expect(rig.asked == "pull")
+        #expect(rig.asked == "loadStreams")
+        rig.stored(.streams([Rig.listing(Rig.sites), Rig.listing(Rig.works)]))
+        #expect(rig.asked == "snapshot")
     }
 
     struct Merged: Sendable {
@@ -345,6 +347,7 @@ struct EngineTriggerTests {
         default:
             rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
             rig.answer(Rig.ok([], epoch: "another"))
+            rig.stored(.failed("disk full"))
         }
         rig.keepHouse()
         #expect(rig.outcome?.error != nil)

@@ -1,0 +1,31 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncStore
+
+// Who decided what: written down when it is done, and shown to whoever may operate.
+extension Agent {
+    func showAudit(_ call: LocalCall, _ query: AuditQuery) {
+        read(call) { reads, _ throws(StoreError) in
+            try reads.audit(after: query.after ?? 0, limit: query.limit)
+        } answer: { entries in
+            AuditAnswer(
+                items: entries.map {
+                    .init(number: $0.number, at: $0.at, uid: $0.uid, verb: $0.verb, target: $0.target, detail: $0.json)
+                }, next: entries.count == query.limit ? entries.last?.number : nil
+            ).answer
+        }
+    }
+
+    /// Writes down what somebody has decided about the agent as a whole.
+    func audit(_ verb: String, _ target: String = "", uid: UInt32, _ json: JSONObject = [:]) {
+        store.run { store, now throws(StoreError) in
+            try store.audit(verb, target, uid: uid, json, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .failure(let error) = result else { return }
+                agent.log.warning("a decision was not written down", metadata: ["verb": "\(verb)", "error": "\(error)"])
+            }
+        }
+    }
+}

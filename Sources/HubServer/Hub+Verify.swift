@@ -1,0 +1,84 @@
+import SyncCore
+
+// Which buckets of an entity a device has otherwise than the hub (PROTOCOL A8), and devices that are two.
+extension Hub {
+    func verify(_ request: HubRequest) throws(HubRefusal) -> HubResponse {
+        let body = try body(of: request)
+        let verify = try reading { () throws(Problem) in try VerifyMessages.readRequest(body) }
+        switch try querying({ () throws(DatabaseError) in try feed.answer(verify) }) {
+        case .success(let verdict): return HubResponse(json: VerifyMessages.response(verdict))
+        case .failure(let problem): return HubResponse(problem)
+        }
+    }
+
+    /// How many databases speak in turns under this device's name, if more than one.
+    ///
+    /// A database that was restored or made anew takes a new id, and the old one falls silent but for a late request. So
+    /// only databases that came back after another one had spoken, at least twice, and within a day, are alive side by side.
+    func twins(of device: DeviceID, at now: Timestamp) -> Int64? {
+        let since = now.advanced(by: .zero - Hub.twinWindow)
+        // A hint beside the answer: if it cannot be read, neither could the rest.
+        guard let count = try? store.returningReplicas(of: device, since: since), count > 1 else { return nil }
+        return count
+    }
+
+    static let twinWindow: Duration = .seconds(86_400)
+}
+
+extension Feed {
+    func answer(_ request: VerifyRequest) throws(DatabaseError) -> Result<VerifyResponse, Problem> {
+        switch try position(StreamPosition(entity: request.entity, cursor: request.cursor)) {
+        case .failure(let problem): return .failure(problem)
+        case .success:
+            var digest = EntityDigest()
+            try store.versions(request.entity) { id, version in digest.add(id, version: version) }
+            let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
+            return .success(
+                VerifyResponse(
+                    differs: digest.differences(from: request.digest), startCursor: start.text(secret: secret), startVersion: head))
+        }
+    }
+
+    /// The rows of a page of a listing, of those buckets only, and one more if there is one.
+    func listing(_ request: SnapshotRequest) throws(DatabaseError) -> [HubStore.RecordRow] {
+        guard let buckets = request.buckets.map({ Set($0) }) else {
+            return try store.listing(request.entity, after: request.after, limit: request.limit + 1)
+        }
+        var rows: [HubStore.RecordRow] = []
+        var after = request.after
+        while rows.count <= request.limit {
+            let part = try store.listing(request.entity, after: after, limit: Limits.pullRecordsMax)
+            rows += part.filter { buckets.contains(EntityDigest.bucket(of: $0.id)) }
+            guard part.count == Limits.pullRecordsMax else { break }
+            after = part.last?.id
+        }
+        return Array(rows.prefix(request.limit + 1))
+    }
+}
+
+extension HubStore {
+    /// Id and version of each live record.
+    func versions(_ entity: EntityName, _ body: (RecordID, Int64) -> Void) throws(DatabaseError) {
+        try database.each("SELECT id, version FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)) { row in
+            body(RecordID(trusted: row.text(0)), row.int(1))
+            return true
+        }
+    }
+
+    /// Live records.
+    func count(_ entity: EntityName) throws(DatabaseError) -> Int64 {
+        let count = try database.first(
+            "SELECT count(*) FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)
+        ) { $0.int(0) }
+        return count ?? 0
+    }
+
+    /// Databases of a device that came back at least twice after another one had spoken, and were there since then.
+    func returningReplicas(of device: DeviceID, since: Timestamp) throws(DatabaseError) -> Int64 {
+        let count = try database.first(
+            "SELECT count(*) FROM replica WHERE device = ? AND returns >= 2 AND last_seen_ms >= ?", .text(device.text),
+            .int(since.milliseconds)
+        ) { $0.int(0) }
+        return count ?? 0
+    }
+}

@@ -1,0 +1,36 @@
+import SyncCore
+
+// What happened to the data itself, and what a person should know about it.
+extension StatusDocument {
+    /// One thing that the agent noticed about its database, its hub or its own identity.
+    package struct Alarm: Hashable, Sendable {
+        /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
+        /// `epoch_changed`; a newer agent may know others.
+        package var code: String
+        /// One sentence for people.
+        package var detail: String
+
+        package init(code: String, detail: String) {
+            self.code = code
+            self.detail = detail
+        }
+
+        /// What heals by itself and is only told. Everything else asks for a look, also what we do not know.
+        package static let healing: Set<String> = ["replica_regressed", "epoch_changed"]
+        /// What belongs into the status; other things that were raised show in their own members.
+        package static let codes: Set<String> = [
+            "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
+            "epoch_changed",
+        ]
+
+        func write(to writer: inout JSONWriter) {
+            writer.member("code", code)
+            writer.member("detail", detail)
+        }
+
+        init?(_ reader: AnswerReader) {
+            guard let code = reader.text("code") else { return nil }
+            self.init(code: code, detail: reader.text("detail") ?? "")
+        }
+    }
+}

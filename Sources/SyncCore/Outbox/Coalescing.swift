@@ -1,0 +1,87 @@
+/// Two mutations of one record that stand one after the other made into one, before anything of them was sent (PROTOCOL
+/// C6). A form that is edited ten times without a link costs one mutation then, and one version at the hub.
+///
+/// What results does to any document what the two would have done one after the other; that holds field by field, because
+/// folding one mutation sets, removes and operates in this order, and no field looks at another:
+///
+/// | older \ newer | sets or removes the field | only operates on it |
+/// |---|---|---|
+/// | sets or removes it | the newer | the older, then the newer's operations |
+/// | operates on it | the newer | both, in their order |
+///
+/// `inc` adds up, appended lists are joined, an element is put into a set once, an extremum takes the place of a lesser
+/// one. Appended text stays in pieces: what two pieces mean depends on what the field holds at the hub.
+///
+/// The value that an app had seen (``MutationContent/base``) is the one that was there before the older of the two: what
+/// both did is brought together with the hub's document as one change.
+package enum Coalescing {
+    /// A mutation that would grow beyond this stays as it is: it is sent again as a whole after a lost answer, and costs as
+    /// much as one of its own then.
+    package static let bytesMax = 64 << 10
+
+    package enum Outcome: Hashable, Sendable {
+        case one(MutationContent)
+        /// A record that the hub never hears of: it was to be created, and now it is not.
+        case nothing
+    }
+
+    /// - Returns: `nil` for what has to stay two: whatever follows a deletion, and a creation that follows anything.
+    package static func merge(_ older: MutationContent, _ newer: MutationContent) -> Outcome? {
+        switch (older.action, newer.action) {
+        case (.create, .update), (.update, .update): .one(overlay(older, newer))
+        case (.update, .delete): .one(MutationContent(.delete))
+        case (.create, .delete): .nothing
+        case (.delete, _), (_, .create): nil
+        }
+    }
+
+    private static func overlay(_ older: MutationContent, _ newer: MutationContent) -> MutationContent {
+        var merged = older
+        let assigned = Set(newer.data.names + newer.unset)
+        merged.operations.removeAll { assigned.contains($0.field) }
+        merged.unset.removeAll { assigned.contains($0) }
+        for field in newer.unset { merged.data[field] = nil }
+        for member in newer.data.members { merged.data[member.name.text] = member.value }
+        // A name that is set and removed by one mutation ends up removed: folding removes last.
+        merged.unset += newer.unset
+        merged.base = base(older, newer)
+        for operation in newer.operations { append(operation, to: &merged.operations) }
+        return merged
+    }
+
+    private static func base(_ older: MutationContent, _ newer: MutationContent) -> JSONObject {
+        var base = older.base
+        for field in newer.unset where older.action == .update { base[field] = nil }
+        let touched = Set(older.fields)
+        for member in newer.base.members where older.action == .update && !touched.contains(member.name.text) {
+            base[member.name.text] = member.value
+        }
+        return base
+    }
+
+    private static func append(_ operation: FieldOperation, to operations: inout [FieldOperation]) {
+        guard let last = operations.lastIndex(where: { $0.field == operation.field }),
+            let joined = join(operations[last], operation)
+        else { return operations.append(operation) }
+        operations[last] = joined
+    }
+
+    /// - Returns: One operation that does what the two do one after the other, whatever the field holds; `nil` if there is
+    ///   none.
+    private static func join(_ first: FieldOperation, _ second: FieldOperation) -> FieldOperation? {
+        guard first.kind == second.kind else { return nil }
+        var joined = first
+        switch (first.kind, first.value, second.value) {
+        case (.increment, .number(let a), .number(let b)):
+            guard let sum = a.adding(b) else { return nil }
+            joined.value = .number(sum)
+        case (.append, .array(let a), .array(let b)): joined.value = .array(a + b)
+        case (.add, _, _), (.remove, _, _):
+            guard first.value == second.value else { return nil }
+        case (.max, .number, .number), (.min, .number, .number), (.max, .string, .string), (.min, .string, .string):
+            joined.value = Fold.apply(second, to: first.value) ?? first.value
+        default: return nil
+        }
+        return joined
+    }
+}

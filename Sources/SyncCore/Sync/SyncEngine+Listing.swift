@@ -1,0 +1,139 @@
+// Complete listings by id, and the comparison from afar that spares most of them (PROTOCOL A8).
+extension SyncEngine {
+    /// What a cycle still has to read besides the page under way.
+    package struct Reading: Hashable, Sendable {
+        /// Entities that are listed by id, one after the other.
+        var listings: [StreamPosition] = []
+        /// Entities whose feed is read when all listings are done.
+        var feeds: [StreamPosition] = []
+        /// Entities to compare with the hub when their feeds are read.
+        var comparisons: [StreamPosition] = []
+        var hasDifferences = false
+    }
+
+    /// Sorts out what to list, to pull and to compare.
+    mutating func read(_ wanted: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
+        var reading = Reading()
+        reading.listings = wanted.filter { $0.listing != nil }
+        reading.feeds = wanted.filter { $0.listing == nil }
+        let due = reading.feeds.filter { $0.cursor != nil && mayCompare($0.fullSync) }
+        if hubHasDigests {
+            reading.comparisons = due
+        } else if !due.isEmpty, cycle?.hasRestarted != true {
+            cycle?.hasRestarted = true
+            return restart(due.map(\.entity), at: moment, &effects)
+        }
+        cycle?.reading = reading
+        goOnReading(at: moment, &effects)
+    }
+
+    /// The weekly comparison waits for a link and for power that cost nothing; after its hard limit, for nothing.
+    private func mayCompare(_ fullSync: StreamPosition.FullSync) -> Bool {
+        switch fullSync {
+        case .notDue: false
+        case .due: conditions.uplink?.isMetered != true && conditions.power == .ample
+        case .overdue: true
+        }
+    }
+
+    /// The next page of a listing; when there is none, the feeds.
+    mutating func goOnReading(at moment: Moment, _ effects: inout [SyncEffect]) {
+        while let next = cycle?.reading.listings.first {
+            guard mayPull(next.entity, at: moment), let listing = next.listing else {
+                cycle?.reading.listings.removeFirst()
+                continue
+            }
+            let request = SnapshotRequest(
+                entity: next.entity, after: listing.after, limit: Limits.listedRecords(announced: pullRecords), buckets: listing.buckets)
+            return send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .listing(next, call: $0) }
+        }
+        let feeds = cycle?.reading.feeds ?? []
+        cycle?.reading.feeds = []
+        feeds.isEmpty ? compare(at: moment, &effects) : pull(feeds, at: moment, &effects)
+    }
+
+    mutating func listed(
+        _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+    ) throws(ReplyError) {
+        let page = try SnapshotMessages.readResponse(body)
+        guard page.entity == asked.entity else { throw ReplyError("/entity", "the entity that was asked for") }
+        guard page.records.count <= Limits.pullRecordsMax * 2 else {
+            throw ReplyError("/records", "at most \(Limits.pullRecordsMax * 2) records in a page")
+        }
+        // In order, and on: a listing that stands still would never end, and one that goes back would hide what is gone.
+        var last = asked.listing?.after
+        for (index, item) in page.records.enumerated() {
+            if let last, item.id <= last { throw ReplyError("/records/\(index)/id", "an id after \(last)") }
+            last = item.id
+        }
+        if page.hasMore, let after = page.after {
+            if let before = asked.listing?.after, after <= before { throw ReplyError("/after", "an id after \(before)") }
+            if let last, after < last { throw ReplyError("/after", "no id before \(last)") }
+        }
+        endTrial(&effects)
+        // Everything up to here is known only when the feed has been read on from the listing's beginning.
+        knownHead = nil
+        advance(to: .applyingSnapshot)
+        effects.append(.store(.applySnapshot(page)))
+    }
+
+    mutating func listed(
+        _ summary: PullSummary, _ position: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        cycle?.outcome.pulled += summary.upserts + summary.deletions
+        cycle?.pages += 1
+        if !summary.massDeletes.isEmpty { effects.append(.report(.massDelete(summary.massDeletes))) }
+        cycle?.reading.listings.removeAll { $0.entity == position.entity }
+        if position.listing != nil {
+            cycle?.reading.listings.insert(position, at: 0)
+        } else {
+            cycle?.reading.feeds.append(position)
+        }
+        if quietUntil != nil { return goOnLater(at: moment, &effects) }
+        if hasReadEnough(at: moment) { return push(at: moment, &effects) }
+        goOnReading(at: moment, &effects)
+    }
+
+    /// Local changes must not wait for ever behind a huge backlog: then the next cycle goes on with the pages.
+    mutating func hasReadEnough(at moment: Moment) -> Bool {
+        guard (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) else { return false }
+        timer.wish(.again(at: moment.instant), now: moment.instant)
+        return true
+    }
+
+    // MARK: Comparing
+
+    /// After the last page of all feeds: what is due for it is compared with the hub.
+    mutating func compare(at moment: Moment, _ effects: inout [SyncEffect]) {
+        guard let next = cycle?.reading.comparisons.first else {
+            if cycle?.reading.hasDifferences == true {
+                cycle?.reading.hasDifferences = false
+                return loadStreams(&effects)
+            }
+            return push(at: moment, &effects)
+        }
+        guard mayPull(next.entity, at: moment), !isOverBudget(at: moment), quietUntil == nil else {
+            return push(at: moment, &effects)
+        }
+        cycle?.reading.comparisons.removeFirst()
+        advance(to: .digesting(next))
+        effects.append(.store(.digest(next.entity)))
+    }
+
+    mutating func compare(
+        _ position: StreamPosition, _ digest: EntityDigest, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        let request = VerifyRequest(entity: position.entity, cursor: position.cursor ?? "", digest: digest)
+        send(.verify, VerifyMessages.request(request), at: moment, &effects) { .verifying(position, call: $0) }
+    }
+
+    mutating func compared(
+        _ body: [UInt8], _ position: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+    ) throws(ReplyError) {
+        let answer = try VerifyMessages.readResponse(body)
+        if !answer.differs.isEmpty { cycle?.reading.hasDifferences = true }
+        effects.append(.report(.compared(position.entity, differing: answer.differs.count)))
+        advance(to: .recordingComparison)
+        effects.append(.store(.noteVerified(position.entity, differs: answer.differs)))
+    }
+}

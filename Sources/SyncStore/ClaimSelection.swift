@@ -1,0 +1,195 @@
+import SyncCore
+
+/// The choice of one batch, front to back.
+///
+/// Two sources are merged by priority and `seq`: the ready mutations, in the order of their index, and those that become
+/// eligible because all that was before them goes in this very batch. An older mutation of a record is never less urgent
+/// than a younger one, and so is what another one is tied to.
+///
+/// What was chosen is then put in order (``BatchPlace``). A mutation whose predecessor would come after it in that order
+/// is not chosen: it waits for the next batch.
+struct ClaimSelection {
+    let limits: BatchLimits
+    let ranks: EntityRanks
+    let age: Int64
+    /// Where nothing is tied, nothing is looked up.
+    let isTiedAnywhere: Bool
+    private(set) var taken: [ClaimRow] = []
+    private(set) var damaged: [Int64] = []
+    /// Their time to live is over.
+    private(set) var expired: [ClaimRow] = []
+    private var places: [Int64: BatchPlace] = [:]
+    private var bytes = 0
+    /// Eligible behind what was taken, first to go last.
+    private var followers: [ClaimRow] = []
+
+    init(limits: BatchLimits, ranks: EntityRanks, age: Int64 = 0, isTiedAnywhere: Bool = false) {
+        self.limits = limits
+        self.ranks = ranks
+        self.age = age
+        self.isTiedAnywhere = isTiedAnywhere
+    }
+
+    mutating func run(in store: Store) throws(StoreError) {
+        let ready = try store.database.statement(
+            """
+            SELECT p.*, m.* FROM mutation m INDEXED BY mutation_ready JOIN payload p ON p.seq = m.seq
+            WHERE m.ready = 1 AND m.priority <= ? ORDER BY m.priority, m.seq
+            """)
+        try ready.bind([.int(limits.leastPriority.rawValue)])
+        defer { ready.reset() }
+        var next = try ready.step() ? ClaimRow(ready) : nil
+        while true {
+            let candidate: ClaimRow
+            if let follower = followers.last, next.map({ Self.isBefore(follower, $0) }) ?? true {
+                candidate = followers.removeLast()
+            } else if let first = next {
+                candidate = first
+                next = try ready.step() ? ClaimRow(ready) : nil
+            } else {
+                return
+            }
+            let unit = try unit(of: candidate, in: store)
+            if isTooLarge(unit) { continue }
+            if unit.contains(where: isOver) {
+                expired.append(candidate)
+                if expired.count >= Store.sliceRows { return }
+                continue
+            }
+            // Whatever failed alone spoils no batch of others, and nobody waits behind it for more than its own request.
+            let isAlone = unit.contains { $0.outbox.isAlone }
+            guard fits(unit), !isAlone || taken.isEmpty else { return }
+            let unsound = unit.filter { !$0.isSound }
+            if unsound.isEmpty {
+                try take(unit, in: store)
+            } else {
+                damaged += unsound.map(\.outbox.seq)
+            }
+            if isAlone, !taken.isEmpty { return }
+        }
+    }
+
+    /// What was taken, as the hub is to apply it. The members of an atomic list stay together, in the order of their list.
+    var inOrder: [ClaimRow] {
+        taken.map { (place: places[$0.outbox.seq], row: $0) }
+            .sorted { left, right in
+                guard let first = left.place, let second = right.place, first != second else {
+                    return left.row.outbox.seq < right.row.outbox.seq
+                }
+                return first < second
+            }
+            .map(\.row)
+    }
+
+    /// The first whole units of rows that are in order.
+    static func leading(of rows: [ClaimRow], within limits: BatchLimits) -> [ClaimRow] {
+        var chosen = ClaimSelection(limits: limits, ranks: EntityRanks(RuleBook()))
+        var rest = rows[...]
+        while let first = rest.first {
+            let unit = rest.prefix { $0.unit == first.unit }
+            let isAlone = unit.contains { $0.outbox.isAlone }
+            rest = rest.dropFirst(unit.count)
+            if chosen.isTooLarge(Array(unit)) { continue }
+            guard chosen.fits(Array(unit)), !isAlone || chosen.taken.isEmpty else { break }
+            chosen.taken += unit
+            chosen.bytes += unit.reduce(0) { $0 + $1.payload.contentBytes }
+            if isAlone { break }
+        }
+        return chosen.taken
+    }
+
+    private func fits(_ unit: [ClaimRow]) -> Bool {
+        let size = unit.reduce(0) { $0 + $1.payload.contentBytes }
+        return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size <= limits.bytes)
+    }
+
+    /// What follows in its record waits behind it.
+    private func isTooLarge(_ unit: [ClaimRow]) -> Bool {
+        limits.mutationBytes.map { max in unit.reduce(0) { $0 + $1.payload.contentBytes } > max } ?? false
+    }
+
+    private func isOver(_ row: ClaimRow) -> Bool {
+        guard let ttlAge = row.outbox.ttlAge else { return false }
+        return ttlAge <= age && !row.outbox.isSent && row.outbox.priority != .critical
+    }
+
+    private static func isBefore(_ left: ClaimRow, _ right: ClaimRow) -> Bool {
+        (left.outbox.priority, left.unit) < (right.outbox.priority, right.unit)
+    }
+
+    /// A mutation alone, or with all waiting members of its atomic list.
+    private func unit(of row: ClaimRow, in store: Store) throws(StoreError) -> [ClaimRow] {
+        guard let group = row.outbox.group else { return [row] }
+        return try store.database.all(
+            """
+            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.seq BETWEEN ? AND ? AND m.state = 0 ORDER BY m.seq
+            """, .int(group.lowerBound), .int(group.upperBound)
+        ) { row throws(StoreError) in ClaimRow(row) }
+    }
+
+    /// An atomic list stands where its foremost member would.
+    private func place(of unit: [ClaimRow], in store: Store) -> BatchPlace? {
+        unit.map { row in
+            BatchPlace(
+                priority: row.outbox.priority, action: row.payload.action, entity: store.names.entity(row.outbox.eid),
+                seq: row.unit, ranks: ranks)
+        }.min()
+    }
+
+    private mutating func take(_ unit: [ClaimRow], in store: Store) throws(StoreError) {
+        let place = place(of: unit, in: store)
+        for row in unit {
+            taken.append(row)
+            places[row.outbox.seq] = place
+            bytes += row.payload.contentBytes
+        }
+        for row in unit {
+            if let rid = row.outbox.rid { try addFollower(of: rid, after: row.outbox.seq, in: store) }
+            if isTiedAnywhere { for seq in try store.tied(to: row.outbox.seq) { try addTied(seq, in: store) } }
+        }
+    }
+
+    private mutating func addFollower(of rid: Int64, after seq: Int64, in store: Store) throws(StoreError) {
+        let following = try store.database.first(
+            """
+            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.seq > ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT 1
+            """, .int(rid), .int(seq)
+        ) { row throws(StoreError) in ClaimRow(row) }
+        if let following { try add(following, in: store) }
+    }
+
+    private mutating func addTied(_ seq: Int64, in store: Store) throws(StoreError) {
+        let tied = try store.database.first(
+            "SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq WHERE m.seq = ?", .int(seq)
+        ) { row throws(StoreError) in ClaimRow(row) }
+        if let tied { try add(tied, in: store) }
+    }
+
+    private mutating func add(_ row: ClaimRow, in store: Store) throws(StoreError) {
+        guard row.outbox.state == .pending, row.outbox.nextAge == nil, row.outbox.priority <= limits.leastPriority,
+            places[row.outbox.seq] == nil, !followers.contains(where: { $0.unit == row.unit })
+        else { return }
+        let unit = try unit(of: row, in: store)
+        guard let place = place(of: unit, in: store), try isFree(unit, at: place, in: store) else { return }
+        let index = followers.firstIndex { Self.isBefore($0, row) } ?? followers.endIndex
+        followers.insert(row, at: index)
+    }
+
+    /// Whether all that is before the members of a unit goes in this batch, further in front.
+    private func isFree(_ unit: [ClaimRow], at place: BatchPlace, in store: Store) throws(StoreError) -> Bool {
+        func isInFront(_ seq: Int64) -> Bool { places[seq].map { $0 < place } ?? false }
+        let group = unit.first?.outbox.group
+        if let group, try store.groupMembers(group).contains(where: { $0.state.blocksItsRecord || $0.nextAge != nil }) { return false }
+        for member in unit {
+            if let rid = member.outbox.rid,
+                let before = try store.lastBlocking(of: rid, before: group?.lowerBound ?? member.outbox.seq), !isInFront(before)
+            {
+                return false
+            }
+            if isTiedAnywhere, try !store.ties(of: member.outbox.seq).allSatisfy(isInFront) { return false }
+        }
+        return true
+    }
+}

@@ -1,0 +1,133 @@
+import Glibc
+import SyncCore
+
+/// The folder where damaged databases are kept, each in a folder of its own, `<replica>-<n>`: 3 at most.
+///
+/// A database that is moved here carries a mark until what can be read of it is in its successor. So a power cut at any
+/// moment ends with the next start: what carries the mark is salvaged (again).
+struct Quarantine {
+    static let kept = 3
+
+    let path: String
+    private static let mark = "/unsalvaged"
+    private static let database = "/agent.db"
+
+    /// Moves the database at `source` here, with its log; or goes on with the move that a power cut has ended.
+    ///
+    /// - Parameter replica: Its name, as far as it is known.
+    /// - Returns: Where the database is now; it may be missing or empty, if it was so before.
+    func take(_ source: String, replica: ReplicaID?) throws(StoreError) -> String {
+        let folder: String
+        if let found = try unfinished() { folder = found } else { folder = try make(replica) }
+        // Whoever finds the database itself here knows that its log is here as well.
+        if !Self.exists(folder + Self.database) {
+            if Self.exists(source + "-wal") { try Self.move(source + "-wal", to: folder + Self.database + "-wal") }
+            if Self.exists(source) {
+                try Self.move(source, to: folder + Self.database)
+            } else {
+                try Self.touch(folder + Self.database)
+            }
+            try Self.sync(folder: folder)
+            try Self.sync(folder: Self.parent(of: source))
+        }
+        // It only says where things are in the log; SQLite makes it anew.
+        unlink(source + "-shm")
+        return folder + Self.database
+    }
+
+    /// Whether a database was moved here and has no successor yet.
+    ///
+    /// A successor that is in its place is complete: it gets its name last.
+    func isUnfinished(_ source: String) throws(StoreError) -> Bool {
+        guard let folder = try unfinished() else { return false }
+        guard Self.exists(folder + Self.database), Self.exists(source) else { return true }
+        try finish(folder + Self.database)
+        return false
+    }
+
+    /// Takes the mark away, and the oldest folders that are too many.
+    func finish(_ database: String) throws(StoreError) {
+        let folder = Self.parent(of: database)
+        unlink(folder + Self.mark)
+        try Self.sync(folder: folder)
+        for old in try folders().dropLast(Self.kept) {
+            for name in try Self.names(in: path + "/" + old.name) { unlink(path + "/" + old.name + "/" + name) }
+            rmdir(path + "/" + old.name)
+        }
+    }
+
+    // MARK: - Folders
+
+    private func unfinished() throws(StoreError) -> String? {
+        try folders().last { Self.exists(path + "/" + $0.name + Self.mark) }.map { path + "/" + $0.name }
+    }
+
+    private func make(_ replica: ReplicaID?) throws(StoreError) -> String {
+        if mkdir(path, 0o700) != 0, errno != EEXIST { throw Self.failure("make", path) }
+        let number = (try folders().last?.number).map { $0 + 1 } ?? 1
+        let folder = "\(path)/\(replica?.text ?? "unknown")-\(number)"
+        guard mkdir(folder, 0o700) == 0 else { throw Self.failure("make", folder) }
+        try Self.touch(folder + Self.mark)
+        try Self.sync(folder: folder)
+        try Self.sync(folder: path)
+        try Self.sync(folder: Self.parent(of: path))
+        return folder
+    }
+
+    /// Oldest first. What does not end in a number is not ours.
+    private func folders() throws(StoreError) -> [(name: String, number: Int)] {
+        guard Self.exists(path) else { return [] }
+        var found: [(name: String, number: Int)] = []
+        for name in try Self.names(in: path) {
+            guard let dash = name.lastIndex(of: "-"), let number = Int(name[name.index(after: dash)...]), number > 0 else { continue }
+            found.append((name, number))
+        }
+        return found.sorted { $0.number < $1.number }
+    }
+
+    // MARK: - Files
+
+    private static func names(in folder: String) throws(StoreError) -> [String] {
+        guard let directory = opendir(folder) else { throw failure("list", folder) }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
+    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    static func move(_ old: String, to new: String) throws(StoreError) {
+        guard rename(old, new) == 0 else { throw failure("move to \(new)", old) }
+    }
+
+    private static func touch(_ path: String) throws(StoreError) {
+        let descriptor = Glibc.open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure("make", path) }
+        defer { Glibc.close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw failure("sync", path) }
+    }
+
+    static func parent(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
+    /// Makes the names in a folder as durable as the content of the files.
+    static func sync(folder: String) throws(StoreError) {
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("open", folder) }
+        defer { Glibc.close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw failure("sync", folder) }
+    }
+
+    private static func failure(_ doing: String, _ path: String) -> StoreError {
+        let number = errno
+        return StoreError(number == ENOSPC || number == EDQUOT ? .diskFull : .ioError, doing: "\(doing) \(path)", detail: "errno \(number)")
+    }
+}

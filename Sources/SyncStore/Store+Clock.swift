@@ -1,0 +1,75 @@
+package import SyncCore
+
+// Which stamps a mutation gets (PROTOCOL A11, D5).
+//
+// With an anchor, or a wall clock that is known to be right, a stamp is the time of now, and `synced`. Without, it only
+// continues the last one by its counter, and is `unsynced`: it loses every contest of `lww`, and a wall clock in 2106 does not
+// carry our own clock away for ever. What was stamped so and has not been sent is stamped anew when it is sent, if by then an
+// anchor of its boot is known: boot time tells exactly when it was made (`retro`).
+
+extension Store {
+    /// What is known of the time, kept with the boot it belongs to: a restart of the process takes it up again, and what an
+    /// earlier boot left unsent can still be dated.
+    package func learn(_ anchor: ClockAnchor, at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            let boot = try currentBoot()
+            try database.run("UPDATE boot SET anchor_ms = ? WHERE bid = ?", .int(anchor.difference), .int(boot))
+            return ()
+        }
+        self.anchor = anchor
+    }
+
+    /// The anchor that an earlier process of this boot has learned.
+    func loadAnchor() throws(StoreError) {
+        let known = try database.number(
+            "SELECT anchor_ms FROM boot WHERE name = ? AND anchor_ms IS NOT NULL", .text(options.bootID))
+        anchor = known.map { ClockAnchor(difference: $0, error: .zero) }
+    }
+
+    /// The time of the open transaction, if any clock can be trusted with it.
+    private var trustedWall: Timestamp? {
+        if let anchor { return anchor.wall(at: now.instant) }
+        return clockTrust == .unsynced ? nil : now.wall
+    }
+
+    func stamp(_ payload: inout Payload) {
+        if let time = trustedWall {
+            payload.hlc = clock.tick(now: time).description
+            payload.clock = .synced
+        } else {
+            payload.hlc = clock.tick(now: Timestamp(milliseconds: 0)).description
+            payload.clock = .unsynced
+        }
+    }
+
+    /// Takes a stamp of the hub into account, so that ours are later than all we have seen. Without a clock of our own nobody
+    /// could say whether it lies too far ahead.
+    func observe(_ stamp: String?) {
+        guard let time = stamp.flatMap({ HybridTime($0) }), let wall = trustedWall else { return }
+        clock.observe(time, now: wall)
+    }
+
+    /// Dates what goes out for the first time and was stamped without a clock.
+    func restamp(_ rows: inout [ClaimRow]) throws(StoreError) {
+        var anchors: [Int64: ClockAnchor?] = [:]
+        for index in rows.indices where rows[index].payload.clock == .unsynced && !rows[index].outbox.isSent {
+            var payload = rows[index].payload
+            if anchors[payload.bid] == nil {
+                let known = try database.number(
+                    "SELECT anchor_ms FROM boot WHERE bid = ? AND anchor_ms IS NOT NULL", .int(payload.bid))
+                anchors[payload.bid] = .some(known.map { ClockAnchor(difference: $0, error: .zero) })
+            }
+            guard case .some(.some(let anchor)) = anchors[payload.bid] else { continue }
+            let made = anchor.wall(at: Instant(nanoseconds: payload.bootMS.saturatingMultiply(1_000_000)))
+            guard made.milliseconds > 0 else { continue }
+            let time = HybridTime(milliseconds: UInt64(made.milliseconds), counter: 0, node: clock.last.node)
+            payload.hlc = time.description
+            payload.clock = .retro
+            payload.createdMS = made.milliseconds
+            try rewrite(payload)
+            rows[index].payload = payload
+            // What is stamped next is later than this.
+            if let wall = trustedWall { clock.observe(time, now: wall) }
+        }
+    }
+}

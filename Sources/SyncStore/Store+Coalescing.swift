@@ -1,0 +1,101 @@
+import SyncCore
+
+// An edit goes into the edit before it, as long as nobody has seen that (PROTOCOL C6). What results is in
+// SyncCore/Outbox/Coalescing.swift; whether it may be is decided here, where both rows are.
+
+extension Store {
+    /// Puts a mutation into the one before it on its record. Invariant: the app's receipt stays good: it names the older
+    /// mutation, and is kept as long as that.
+    ///
+    /// - Parameter payload: Complete, not written.
+    /// - Returns: `nil` when it has to stand for itself. Nothing was written then.
+    func coalesce(
+        _ intent: EnqueueIntent, _ payload: Payload, _ record: MirrorRow
+    ) throws(StoreError) -> Enqueued? {
+        guard intent.rules.coalesces, !intent.rules.keepsHistory, intent.group == nil, payload.coalesces,
+            payload.action != .create, payload.supersedes == nil, record.status != .synced,
+            let older = try newest(of: record.rid), isOpen(older),
+            var kept = try self.payload(older.seq), try mayJoin(intent, payload, older, kept),
+            let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
+            Self.hasNoManualField(first, second, intent.rules),
+            let outcome = Coalescing.merge(first, second)
+        else { return nil }
+        switch outcome {
+        case .nothing:
+            // The hub may have made the record meanwhile, and somebody may wait for its creation: then both go.
+            guard record.base == nil, try tied(to: older.seq).isEmpty else { return nil }
+            try settle(older, as: .cancelled, keptFor: try keptFor(older))
+            return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .cancelled, record.rid)
+        case .one(let content):
+            let entity = intent.mutation.entity
+            // Under its key goes what both asked for, whatever a rebase has made of the older one before.
+            kept.firstDigest = kept.firstDigest.map { Fingerprint.joined($0, payload.digest(entity: entity)) }
+            kept.setContent(content)
+            guard kept.contentBytes <= Coalescing.bytesMax else { return nil }
+            kept.action = content.action
+            // It is as late as its last edit; how long it has been waiting is told by its first.
+            (kept.hlc, kept.clock, kept.bid, kept.bootMS) = (payload.hlc, payload.clock, payload.bid, payload.bootMS)
+            kept.bytes = max(kept.bytes, payload.bytes, Int64(kept.contentBytes))
+            kept.ttlAge = kept.ttlAge.flatMap { mine in payload.ttlAge.map { max(mine, $0) } }
+            try rewrite(kept)
+            try database.run(
+                "UPDATE mutation SET bytes = ?, ttl_age = ? WHERE seq = ?", .int(kept.bytes), .optional(kept.ttlAge),
+                .int(older.seq))
+            return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .coalesced, record.rid)
+        }
+    }
+
+    private func newest(of rid: Int64) throws(StoreError) -> OutboxRow? {
+        try database.first("SELECT * FROM mutation WHERE rid = ? AND state < 6 ORDER BY seq DESC LIMIT 1", .int(rid)) {
+            row throws(StoreError) in OutboxRow(row)
+        }
+    }
+
+    /// Nothing of it has left, and nothing holds it to others.
+    private func isOpen(_ older: OutboxRow) -> Bool {
+        guard older.group == nil, older.state == .pending else { return false }
+        return !older.isSent || options.ablations.contains(.sentCoalesced)
+    }
+
+    private func mayJoin(
+        _ intent: EnqueueIntent, _ payload: Payload, _ older: OutboxRow, _ kept: Payload
+    ) throws(StoreError) -> Bool {
+        guard kept.coalesces, kept.aid == payload.aid, kept.priority == payload.priority, kept.author == payload.author,
+            kept.blobs == nil, payload.blobs == nil
+        else { return false }
+        // A tie of the newer may lead back to the older by way of others.
+        let known = Set(try ties(of: older.seq) + [older.seq])
+        return intent.ties.unmet.isEmpty && intent.ties.on.isSubset(of: known)
+    }
+
+    /// What people decide about is shown to them as it was asked for.
+    private static func hasNoManualField(_ first: MutationContent, _ second: MutationContent, _ rules: EntityRules) -> Bool {
+        [first, second].allSatisfy { content in
+            let touched = content.data.names + content.unset + content.operations.map(\.field)
+            return !touched.contains { rules.strategy(of: $0) == .manual }
+        }
+    }
+
+    /// Writes the receipt of the newer one, and the record as it is now.
+    private func receive(
+        _ intent: EnqueueIntent, _ payload: Payload, _ older: OutboxRow, _ key: MutationKey, as state: MutationState, _ rid: Int64
+    ) throws(StoreError) -> Enqueued {
+        try payload.insert(into: database)
+        var row = OutboxRow(
+            seq: payload.seq, priority: intent.priority, eid: payload.eid, aid: payload.aid, rid: rid, bytes: payload.bytes)
+        row.state = state
+        row.into = older.seq
+        // Until the older one is settled, its receipt stays.
+        row.pruneAge = state == .coalesced ? .max : pruneAge(eid: payload.eid, keptFor: try keptFor(older))
+        try row.insert(into: database)
+        ledger.add(1, to: row.ledgerGroup)
+        ledger[.enqueued] += 1
+        ledger[.absorbedSeq] = payload.seq
+        journal.add(.mutation(state), payload.seq)
+        try restatus(rid, foldAgain: true)
+        let present = try MirrorRow.find(database, rid: rid)
+        var answer = answer(intent, payload, record: present, pending: try openKeys(of: rid), state: state)
+        answer.into = key
+        return answer
+    }
+}

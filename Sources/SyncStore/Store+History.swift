@@ -1,0 +1,140 @@
+package import SyncCore
+
+// The hub has another history than the one that our versions and cursors belong to: it was restored from a backup or made
+// anew (PROTOCOL A6). What it had answered since is offered to it again, with the old keys; then the mirror is listed
+// afresh. The engine asks the hub in between, so each step is a transaction of its own, and each may be repeated.
+
+extension Store {
+    /// Keys that one question to the hub may name.
+    static let keysAsked = KnownMessages.keysMax
+
+    /// Mutations that the hub has answered with "accepted", by `seq`.
+    ///
+    /// - Parameter after: Only later ones.
+    /// - Returns: Their keys, and the `seq` of the last one; no keys at the end.
+    package func loadSettled(after: Int64) throws(StoreError) -> (keys: [MutationKey], upTo: Int64) {
+        var keys: [MutationKey] = []
+        var last = after
+        try database.each(
+            """
+            SELECT m.seq, p.key FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.seq > ? AND m.state = 6 ORDER BY m.seq LIMIT ?
+            """, .int(after), .int(Self.keysAsked)
+        ) { row throws(StoreError) in
+            last = row.int(0)
+            keys.append(MutationKey(trusted: row.text(1)))
+        }
+        return (keys, last)
+    }
+
+    /// The hub does not know these although it had accepted them. Invariant: they are in flight again, unchanged, before
+    /// everything else and in the order in which they were made; what apps see does not change by it.
+    ///
+    /// - Returns: How many.
+    @discardableResult
+    package func requeue(_ keys: [MutationKey], at now: Moment) throws(StoreError) -> Int {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            var records = TouchedRecords()
+            var count = 0
+            for seq in keys.compactMap({ UUIDv7.carried(in: $0.text) }).sorted() {
+                guard var row = try outboxRow(seq), row.state == .done,
+                    let payload = try payload(seq), keys.contains(where: { $0.text == payload.key })
+                else { continue }
+                row.isSent = true
+                row.pruneAge = nil
+                row.problem = nil
+                // Claims count up from 1: these come before all of them, by `seq`.
+                row.claim = seq - Self.requeuedClaims
+                try move(row, to: .inFlight)
+                try database.run("INSERT INTO requeued (seq) VALUES (?) ON CONFLICT DO NOTHING", .int(seq))
+                ledger[.ackedSeq] = min(ledger[.ackedSeq], seq - 1)
+                count += 1
+                guard let rid = row.rid else { continue }
+                try bringBack(rid, payload, &records)
+            }
+            try finish(records)
+            for rid in records.inOrder.map(\.row.rid) {
+                try levelPriorities(of: rid)
+                try holdBack(rid)
+            }
+            return count
+        }
+    }
+
+    /// What waits on the record was free to go, and is not any more.
+    private func holdBack(_ rid: Int64) throws(StoreError) {
+        let waiting = try database.all(
+            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state = 0 ORDER BY seq", .int(rid)
+        ) { row throws(StoreError) in OutboxRow(row) }
+        for row in waiting {
+            if let group = row.group {
+                try refreshReadiness(ofGroup: group)
+            } else if row.isReady {
+                try database.run("UPDATE mutation SET ready = 0 WHERE seq = ?", .int(row.seq))
+            }
+        }
+    }
+
+    private static let requeuedClaims: Int64 = 1 << 53
+
+    /// The record of a mutation that is open again. Its tombstone may be forgotten by now.
+    private func bringBack(_ rid: Int64, _ payload: Payload, _ records: inout TouchedRecords) throws(StoreError) {
+        if try MirrorRow.find(database, rid: rid) == nil {
+            var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall)
+            row.dropBase()
+            try row.save(to: database)
+        }
+        try touch(rid, &records)
+        // Its base is of the old history and has this mutation already.
+        records[rid]?.row.forgetHistory()
+        records[rid]?.needsFold = true
+        if records[rid]?.row.status == .synced { records[rid]?.row.status = .pending }
+    }
+
+    /// Makes every version that we know one of an older history (-1), a slice at a time; after the last one, every mirrored
+    /// entity is listed afresh.
+    ///
+    /// - Returns: Whether there is more.
+    package func forgetHistory(at now: Moment) throws(StoreError) -> Bool {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let known = try database.all(
+                "SELECT rid FROM record WHERE rid > ? AND base_version > 0 ORDER BY rid LIMIT ?", .int(sweep.history),
+                .int(Self.sliceRows)
+            ) { row throws(StoreError) in row.int(0) }
+            for rid in known {
+                guard var row = try MirrorRow.find(database, rid: rid) else { continue }
+                // A damaged row keeps its wrong checksum, by which it is found and fetched again.
+                if row.isDamaged { continue }
+                row.forgetHistory()
+                try row.save(to: database)
+            }
+            if known.count == Self.sliceRows, let last = known.last {
+                sweep.history = last
+                return true
+            }
+            sweep.history = 0
+            for stream in try loadStreams(at: now) {
+                try restartStream(try names.entity(stream.entity, in: database))
+            }
+            return false
+        }
+    }
+
+    /// Whether the old base of its record has it already.
+    func isRequeued(_ seq: Int64) throws(StoreError) -> Bool {
+        guard let found = try database.number("SELECT 1 FROM requeued WHERE seq = ?", .int(seq)) else { return false }
+        return found == 1
+    }
+
+    /// Forgets the mark of those that are settled and whose record is of the present history by now.
+    func forgetRequeued() throws(StoreError) {
+        try database.run(
+            """
+            DELETE FROM requeued WHERE NOT EXISTS (
+                SELECT 1 FROM mutation m LEFT JOIN record r ON r.rid = m.rid
+                WHERE m.seq = requeued.seq AND m.state < 6 AND coalesce(r.base_version, 0) < 0)
+            """)
+    }
+}

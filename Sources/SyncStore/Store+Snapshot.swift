@@ -1,0 +1,187 @@
+package import SyncCore
+
+// Complete listings by id (PROTOCOL A8): page by page, each with its place in one transaction, so that a listing goes on
+// after any crash. What is shown gets the listing's number; what is not, and is no newer than its beginning, is gone.
+
+extension Store {
+    /// Applies one page of a listing. Invariant: the place where the listing goes on is committed only together with its
+    /// page; at the end of a complete one, the cursor is the one of its *beginning*, and after one of some buckets it is the
+    /// one that it was: the listing says nothing of what changed in the others meanwhile.
+    ///
+    /// - Returns: Also where the stream stands then.
+    package func applySnapshot(
+        _ page: SnapshotPage, at now: Moment
+    ) throws(StoreError) -> (summary: PullSummary, position: StreamPosition) {
+        var summary = PullSummary()
+        try transact(at: now) { () throws(StoreError) in
+            summary = PullSummary()
+            try prepareForChange()
+            let eid = try names.entity(page.entity, in: database)
+            // A page that comes late, of a listing that is over.
+            guard var listing = try snapshot(eid) else { return }
+            if listing.head < 0 {
+                listing.head = page.startVersion
+                listing.cursor = page.startCursor
+                try database.run(
+                    "UPDATE stream SET listing_head = ?, snap_cursor = ?, seed_total = coalesce(?, seed_total) WHERE eid = ?",
+                    .int(page.startVersion), .text(page.startCursor), .optional(page.total), .int(eid))
+            }
+            try apply(page.records, eid: eid, listing: Listing(gen: listing.gen, head: listing.head), &summary)
+            if page.hasMore {
+                try database.run(
+                    "UPDATE stream SET snap_after = ?, last_pull_ms = ? WHERE eid = ?", .optional(page.after?.text),
+                    .int(now.wall.milliseconds), .int(eid))
+                return
+            }
+            let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : listing.cursor
+            let only = listing.buckets.map { Set($0) }
+            try endListing(of: page.entity, eid, Listing(gen: listing.gen, head: listing.head), only: only, &summary)
+            // What was not listed is known by the feed alone, and that goes on where it was.
+            guard listing.buckets == nil else { return }
+            try database.run(
+                "UPDATE stream SET cursor = ?, last_pull_ms = ? WHERE eid = ?", .text(cursor), .int(now.wall.milliseconds), .int(eid))
+        }
+        return (summary, try position(of: page.entity))
+    }
+
+    private struct Snapshot {
+        var gen: Int64
+        /// -1 before the first page.
+        var head: Int64
+        var cursor: String
+        var buckets: [UInt8]?
+    }
+
+    private func snapshot(_ eid: Int64) throws(StoreError) -> Snapshot? {
+        try database.first(
+            """
+            SELECT gen, coalesce(listing_head, -1), coalesce(snap_cursor, ''), buckets FROM stream
+            WHERE eid = ? AND listing = 1 AND snapshot = 1
+            """, .int(eid)
+        ) { row throws(StoreError) in
+            Snapshot(
+                gen: row.int(0), head: row.int(1), cursor: row.text(2), buckets: row.optionalText(3).map { Self.buckets($0) })
+        }
+    }
+
+    static func buckets(_ text: String) -> [UInt8] { text.split(separator: ",").compactMap { UInt8($0) } }
+
+    private func position(of entity: EntityName) throws(StoreError) -> StreamPosition {
+        guard let eid = names.entities[entity] else { return StreamPosition(entity: entity, cursor: nil) }
+        let found = try database.first(
+            "SELECT cursor, listing = 1 AND snapshot = 1, snap_after, buckets FROM stream WHERE eid = ?", .int(eid)
+        ) { row throws(StoreError) in Self.position(entity, row) }
+        guard let found else { return StreamPosition(entity: entity, cursor: nil) }
+        return found
+    }
+
+    /// - Parameter row: cursor, whether it is listed by id, snap_after, buckets, from column `first` on.
+    static func position(_ entity: EntityName, _ row: Statement, at first: Int32 = 0) -> StreamPosition {
+        var position = StreamPosition(entity: entity, cursor: row.optionalText(first))
+        if row.bool(first + 1) {
+            position.listing = StreamPosition.Listing(
+                after: row.optionalText(first + 2).map { RecordID(trusted: $0) },
+                buckets: row.optionalText(first + 3).map { Self.buckets($0) })
+        }
+        return position
+    }
+
+    // MARK: - What was held back
+
+    /// Removes what sweeps would have removed and did not because it was suspiciously much: an operator has looked at it.
+    ///
+    /// - Returns: How many records went.
+    @discardableResult
+    package func acceptDeletions(at now: Moment) throws(StoreError) -> Int {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let held = try database.all("SELECT rid FROM record WHERE gen = ? AND base IS NOT NULL", .int(Self.heldGen)) {
+                row throws(StoreError) in row.int(0)
+            }
+            try sweep(held)
+            try database.run("UPDATE stream SET sweep_held = 0")
+            return held.count
+        }
+    }
+
+    /// `record.gen` of what is held back.
+    static let heldGen: Int64 = -1
+
+    /// Marks these instead of removing them. What the hub shows or changes again loses the mark.
+    func hold(_ missing: [Int64], of eid: Int64) throws(StoreError) {
+        for rid in missing { try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(Self.heldGen), .int(rid)) }
+        try database.run(
+            "UPDATE stream SET sweep_held = (SELECT count(*) FROM record WHERE eid = ?1 AND gen = ?2) WHERE eid = ?1",
+            .int(eid), .int(Self.heldGen))
+    }
+
+    /// Treats these as deleted by the hub. Their documents are not all in memory at once.
+    func sweep(_ missing: [Int64]) throws(StoreError) {
+        for start in stride(from: 0, to: missing.count, by: Self.sliceRows) {
+            var records = TouchedRecords()
+            for rid in missing[start..<min(start + Self.sliceRows, missing.count)] {
+                try touch(rid, &records)
+                records[rid]?.row.gen = 0
+                try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
+            }
+            try finish(records)
+        }
+    }
+
+    // MARK: - Comparing from afar
+
+    /// What the hub is asked to compare with (``EntityDigest``). A damaged row is left out, so its bucket differs and is
+    /// fetched again.
+    package func digest(of entity: EntityName) throws(StoreError) -> EntityDigest {
+        var digest = EntityDigest()
+        guard let eid = names.entities[entity] else { return digest }
+        try database.each("SELECT * FROM record WHERE eid = ? AND base IS NOT NULL AND base_version > 0", .int(eid)) {
+            row throws(StoreError) in
+            let mirrored = MirrorRow(row)
+            if !mirrored.isDamaged { digest.add(RecordID(trusted: mirrored.id), version: mirrored.baseVersion) }
+        }
+        return digest
+    }
+
+    /// The hub has compared: all is the same, or these buckets are listed afresh.
+    package func noteVerified(_ entity: EntityName, differs: [UInt8], at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let eid = try names.entity(entity, in: database)
+            guard !differs.isEmpty else {
+                try database.run(
+                    "UPDATE stream SET full_age = ?, last_full_ms = ? WHERE eid = ?", .int(age), .int(now.wall.milliseconds),
+                    .int(eid))
+                return
+            }
+            try database.run(
+                """
+                UPDATE stream SET gen = gen + 1, listing = 1, listing_head = NULL, snapshot = 1, snap_after = NULL,
+                    snap_cursor = NULL, buckets = ? WHERE eid = ?
+                """, .text(differs.map { String($0) }.joined(separator: ",")), .int(eid))
+        }
+    }
+
+    // MARK: - When it is time
+
+    /// When everything is compared with the hub again, although nothing seems wrong.
+    package struct FullSyncTerms: Hashable, Sendable {
+        package var interval: Duration = .seconds(7 * 86_400)
+        /// Then also over a link that costs something.
+        package var hardLimit: Duration = .seconds(30 * 86_400)
+
+        package init() {}
+    }
+
+    /// Once in each interval, at this device's own place in it, so that a fleet that was set up in one day does not come
+    /// back in one week's same hour.
+    ///
+    /// - Parameter last: When it was last done, on the age clock; `nil` counts as now.
+    static func fullSync(_ terms: FullSyncTerms, last: Int64?, device: DeviceID, age: Int64) -> StreamPosition.FullSync {
+        guard let last else { return .notDue }
+        let interval = max(1, terms.interval.milliseconds)
+        if age - last >= max(terms.hardLimit, terms.interval).milliseconds { return .overdue }
+        let phase = Int64(SHA256.hash(Array(device.text.utf8))[0..<4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }) % interval
+        return (age + phase) / interval > (last + phase) / interval ? .due : .notDue
+    }
+}

@@ -1,0 +1,177 @@
+import SyncCore
+
+// When something has come to an end that others were tied to. It is noted with the change of state, and done when the
+// operation has written all else: what it lets go, or takes along, may be any record.
+
+struct TieEnd {
+    enum Kind {
+        /// It is at the hub, or there was nothing left to send.
+        case met
+        /// It will never be.
+        case failed
+        /// It was handed to the network and did not get through.
+        case returned
+    }
+
+    var seq: Int64
+    var state: MutationState
+    var kind: Kind
+}
+
+extension Store {
+    /// - Parameter row: As it was.
+    func noteTieEnd(_ row: OutboxRow, now state: MutationState) {
+        guard ledger[.ties] > 0 || ledger[.unmet] > 0 else { return }
+        switch state {
+        case .done, .superseded: transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .met))
+        case .rejected, .cancelled, .expired, .discarded: transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .failed))
+        case .pending, .conflicted, .failed, .held:
+            if row.state == .inFlight { transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .returned)) }
+        // Whoever answers for these takes the ties over: `handOver`.
+        case .inFlight, .resolved, .coalesced: break
+        }
+    }
+
+    /// Lets go or takes along what was tied to all that was noted, and what is tied to that.
+    func settleTies() throws(StoreError) {
+        while let end = transaction?.tieEnds.popLast() {
+            let waiting = try tied(to: end.seq)
+            switch end.kind {
+            case .met:
+                try untie(end.seq)
+                for seq in waiting { try refreshReadiness(of: seq) }
+            case .failed:
+                try untie(end.seq)
+                try rejectTied(waiting, to: end)
+            case .returned:
+                for seq in waiting { try returnTied(seq) }
+            }
+        }
+    }
+
+    /// Neither waits for anything any more, nor does anybody wait for it.
+    private func untie(_ seq: Int64) throws(StoreError) {
+        guard ledger[.ties] > 0 else { return try forgetUnmet(of: seq) }
+        ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE seq = ?", .int(seq)))
+        ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE on_seq = ?", .int(seq)))
+        try forgetUnmet(of: seq)
+    }
+
+    func refreshReadiness(of seq: Int64) throws(StoreError) {
+        guard let row = try outboxRow(seq), row.state == .pending else { return }
+        if let group = row.group {
+            try refreshReadiness(ofGroup: group)
+        } else if let rid = row.rid {
+            try refreshReadiness(ofRecord: rid)
+        } else {
+            let isTied = try isTied(seq)
+            try setReady(seq, row.nextAge == nil && !isTied, was: row.isReady)
+        }
+    }
+
+    /// With a mutation that the hub refuses, or that was given up, goes what was to come after it (PROTOCOL C5): its value
+    /// waits in the same place, and can be asked for again together with it.
+    private func rejectTied(_ waiting: [Int64], to end: TieEnd) throws(StoreError) {
+        guard !waiting.isEmpty else { return }
+        let parent = try payload(end.seq)?.key ?? "\(end.seq)"
+        // A creation that somebody else has made unnecessary: the record is there, and that is all its children need.
+        var isThere = false
+        if let rid = try outboxRow(end.seq)?.rid { isThere = try MirrorRow.find(database, rid: rid)?.base != nil }
+        var records = TouchedRecords()
+        for seq in waiting {
+            guard let row = try outboxRow(seq) else { continue }
+            if isThere, try !names(seq, parent) {
+                try refreshReadiness(of: seq)
+                continue
+            }
+            try rejectAlong(row, with: parent, end.state == .rejected ? "was refused by the hub" : "is \(end.state.name)", &records)
+        }
+        try finish(records)
+    }
+
+    /// What comes after something that the hub has refused already falls with it at once: it waits for a person in the same
+    /// place, and is asked for again together with that.
+    ///
+    /// - Returns: Its state then; `nil` when there is nothing of the kind.
+    func rejectIfDoomed(_ seq: Int64, _ intent: EnqueueIntent) throws(StoreError) -> MutationState? {
+        var isDoomed = false
+        for earlier in intent.ties.on.sorted() where try outboxRow(earlier)?.state == .rejected {
+            transaction?.tieEnds.append(TieEnd(seq: earlier, state: .rejected, kind: .failed))
+            isDoomed = true
+        }
+        // An atomic list falls when all of it is there.
+        guard isDoomed, intent.group == nil else { return nil }
+        try settleTies()
+        return try outboxRow(seq)?.state
+    }
+
+    /// Whether a mutation names another one in its `depends_on`, or one that this answers for.
+    private func names(_ seq: Int64, _ key: String) throws(StoreError) -> Bool {
+        guard let text = try payload(seq)?.depends else { return false }
+        return try outgoingDependencies(text).contains("\"\(key)\"")
+    }
+
+    /// Rejects what waits, with the rest of its atomic list, and what is to be done with a record that it was to create.
+    func rejectAlong(
+        _ row: OutboxRow, with parent: String, _ fate: String, _ records: inout TouchedRecords
+    ) throws(StoreError) {
+        var work = [row]
+        while let next = work.popLast() {
+            for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
+                // What it is now: another one may have taken it along already.
+                guard var member = try outboxRow(member.seq), member.state == .pending else { continue }
+                member.problem = Self.parentRejected(parent, fate).stored
+                try move(member, to: .rejected)
+                guard let rid = member.rid else { continue }
+                try touch(rid, &records)
+                records[rid]?.needsFold = true
+                work += try followers(of: member, in: records)
+            }
+        }
+    }
+
+    static func parentRejected(_ parent: String, _ fate: String) -> Problem {
+        Problem(
+            "parent-rejected", status: 409, detail: "the mutation \(parent), which has to come first, \(fate)",
+            members: ["parent": .string(parent)])
+    }
+
+    /// What was handed to the network together with one that did not get through goes back behind it, and what is behind
+    /// that on its record: it must not be settled before it.
+    private func returnTied(_ seq: Int64) throws(StoreError) {
+        guard let row = try outboxRow(seq), row.state == .inFlight, !options.ablations.contains(.tiesIgnored) else { return }
+        for member in try row.group.map(groupMembers) ?? [row] where member.state == .inFlight {
+            try move(member, to: .pending)
+            if let rid = member.rid { try returnLater(of: rid, after: member.seq) }
+        }
+        try refreshReadiness(of: seq)
+    }
+
+    /// A newer mutation answers for an older one: what waited for that waits for it.
+    func handOver(from older: Int64, to newer: Int64) throws(StoreError) {
+        guard ledger[.ties] > 0 else { return }
+        for seq in try tied(to: older) where try !reaches(newer, seq) {
+            try database.run("UPDATE OR REPLACE tie SET on_seq = ? WHERE seq = ? AND on_seq = ?", .int(newer), .int(seq), .int(older))
+        }
+        try untie(older)
+        ledger[.ties] = try database.number("SELECT count(*) FROM tie") ?? 0
+    }
+
+    // MARK: - On the wire
+
+    /// The keys that a mutation depends on, as the hub knows them: what was answered for by a newer mutation has that one's.
+    func outgoingDependencies(_ text: String) throws(StoreError) -> String {
+        var keys: [String] = []
+        for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
+            var present = key
+            var next = UUIDv7.carried(in: key)
+            while let seq = next, let row = try outboxRow(seq), row.state == .resolved || row.state == .coalesced, let into = row.into {
+                guard let key = try payload(into)?.key else { break }
+                present = key
+                next = into == seq ? nil : into
+            }
+            keys.append(present)
+        }
+        return JSON.list(keys).json
+    }
+}

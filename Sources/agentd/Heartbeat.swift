@@ -1,0 +1,42 @@
+import Agent
+import NIOCore
+import SyncCore
+import SyncHTTP
+import SyncLinux
+import SyncStore
+
+/// Feeds the service manager's watchdog (`WatchdogSec=`) from the event loop, as long as ``Pulse`` finds all well.
+///
+/// Everything runs on the loop, so a loop that hangs feeds nobody.
+final class Heartbeat: @unchecked Sendable {
+    // Sendable because `pulse` and `timer` are touched on the loop only.
+    private let notifier: ReadinessNotifier
+    private let interval: Duration
+    private let executor: LoopExecutor
+    private let store: StoreWriter
+    private var pulse = Pulse()
+    private var timer: LoopTimer?
+
+    /// - Returns: `nil` when nobody watches.
+    init?(_ notifier: ReadinessNotifier?, executor: LoopExecutor, store: StoreWriter) {
+        guard let notifier, let timeout = notifier.watchdogTimeout else { return nil }
+        self.notifier = notifier
+        // Two may be lost before anybody is killed.
+        interval = timeout / 3
+        self.executor = executor
+        self.store = store
+    }
+
+    func start() {
+        executor.loop.execute { self.beat() }
+    }
+
+    private func beat() {
+        let now = SystemClocks().now().instant
+        if pulse.ask(at: now) {
+            store.run { _, _ throws(StoreError) in } completion: { _ in self.pulse.answered() }
+        }
+        if pulse.isWell(at: now) { try? notifier.send(.watchdog) }
+        timer = executor.schedule(after: interval) { self.beat() }
+    }
+}

@@ -1,0 +1,54 @@
+import ArgumentParser
+import Glibc
+import HubServer
+import SyncCore
+import SyncLinux
+
+/// `agenthub publish ENTITY FILE`: what a back office has to say, such as forms and catalogues. While no hub serves the
+/// folder: only one process may write the database.
+struct PublishCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "publish", abstract: "Put records of the hub's own into an entity, such as forms; devices get them with their next sync.",
+        discussion: "Each line is {\"id\":\"…\",\"data\":{…}}; without data, or with null, the record is deleted. The file is read whole before anything is written. The hub must not be running.")
+
+    @Argument(help: "The name of the entity.") var entity: EntityName
+    @Argument(help: "NDJSON.") var file: String
+    @OptionGroup var folder: DataFolder
+
+    private static let fileBytesMax = 64 << 20
+
+    func run() throws {
+        let lines = try readLines()
+        do {
+            let state = try StateDirectory.open(folder.data, calls: LinuxFileCalls(), userID: geteuid())
+            defer { state.close() }
+            let hub = try Hub(.file(folder.database), settings: Hub.Settings(), random: SeededRandom(seed: systemRandomSeed()))
+            for (id, data) in lines { try hub.publish(RecordName(entity, id), data, at: SystemClocks().now().wall) }
+            hub.checkpoint()
+        } catch let error as LinuxError {
+            throw Failure(error)
+        } catch let error as HubError {
+            throw Failure(error)
+        }
+        try Say.result("\(lines.count) records of \(entity)")
+    }
+
+    private func readLines() throws(Failure) -> [(RecordID, JSONObject?)] {
+        let bytes: [UInt8]
+        do throws(LinuxError) {
+            bytes = try DurableFiles(calls: LinuxFileCalls()).read(file, maxBytes: Self.fileBytesMax)
+        } catch {
+            throw Failure(error)
+        }
+        var lines: [(RecordID, JSONObject?)] = []
+        for (index, line) in bytes.split(separator: UInt8(ascii: "\n")).enumerated() {
+            guard let object = (try? JSONReader.read(Array(line)))?.object, let id = object["id"]?.text.flatMap({ RecordID($0) }) else {
+                throw Failure(65, "\(file):\(index + 1): expected {\"id\":\"…\",\"data\":{…}}")
+            }
+            let data = object["data"] ?? .null
+            guard data.isNull || data.object != nil else { throw Failure(65, "\(file):\(index + 1): data must be an object or null") }
+            lines.append((id, data.object))
+        }
+        return lines
+    }
+}

@@ -1,0 +1,122 @@
+import HubServer
+import SyncCore
+import Testing
+
+/// PROTOCOL A6 and A8 at the hub: comparing from afar, listings of buckets, what is known after a restore, cloned devices.
+@Suite("Resync")
+struct ResyncTests {
+    private static func digest(_ bench: HubBench) throws -> EntityDigest {
+        var digest = EntityDigest()
+        for item in try bench.follow("audits").pages.flatMap(\.records) { digest.add(item.id, version: item.record.version) }
+        return digest
+    }
+
+    private func verify(_ bench: HubBench, _ cursor: String, _ digest: EntityDigest) throws -> HubResponse {
+        let body = VerifyMessages.request(VerifyRequest(entity: "audits", cursor: cursor, digest: digest))
+        return bench.send("POST", "/v1/sync/verify", try JSONReader.read(body))
+    }
+
+    @Test("The same records compare as the same; one that is missing, too many or of another version is in its bucket")
+    func compares() throws {
+        let bench = try PullTests.filled(60)
+        let cursor = try #require(try bench.follow("audits").cursor)
+        let same = try Self.digest(bench)
+        let verdict = try VerifyMessages.readResponse(try verify(bench, cursor, same).body)
+        #expect(verdict.differs.isEmpty && verdict.startVersion == bench.hub.head)
+        func bucket(_ id: String) -> UInt8 { EntityDigest.bucket(of: RecordID(trusted: id)) }
+        var other = same
+        other.add("too-many", version: 1)
+        #expect(try VerifyMessages.readResponse(try verify(bench, cursor, other).body).differs == [bucket("too-many")])
+        _ = try bench.verdict(Sent("u", seq: 100, .update, id: "a-7", data: ["n": 700], base: 8))
+        _ = try bench.verdict(Sent("d", seq: 101, .delete, id: "a-9", base: 10))
+        let changed = try VerifyMessages.readResponse(try verify(bench, cursor, same).body)
+        #expect(changed.differs == Set([bucket("a-7"), bucket("a-9")]).sorted())
+        #expect(try bench.pull([("audits", changed.startCursor)]).pages.isEmpty, "the feed goes on after all that was compared")
+    }
+
+    @Test("A listing of buckets has their records and no others, page by page")
+    func buckets() throws {
+        let bench = try PullTests.filled(80)
+        let buckets = Set((0..<3).map { EntityDigest.bucket(of: RecordID(trusted: "a-\($0)")) }).sorted()
+        var found: [String] = []
+        var after: RecordID?
+        repeat {
+            let query = SnapshotMessages.query(SnapshotRequest(entity: "audits", after: after, limit: 1, buckets: buckets))
+            let page = try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?" + query).body)
+            #expect(page.records.count <= 1)
+            found += page.records.map(\.id.text)
+            after = page.hasMore ? page.after : nil
+        } while after != nil
+        let expected = (0..<80).map { "a-\($0)" }.filter { buckets.contains(EntityDigest.bucket(of: RecordID(trusted: $0))) }.sorted()
+        #expect(found == expected)
+        #expect(bench.send("GET", "/v1/sync/snapshot?entity=audits&bucket=256").status == 400)
+        #expect(bench.send("GET", "/v1/sync/snapshot?entity=audits&bucket=1,,2").status == 400)
+    }
+
+    @Test("A comparison with a cursor of another history or an old one is answered 410; what is no digest, 400")
+    func refuses() throws {
+        let bench = try PullTests.filled(3)
+        let cursor = try #require(try bench.follow("audits").cursor)
+        let digest = try Self.digest(bench)
+        try bench.hub.startEpoch()
+        #expect(try verify(bench, cursor, digest).status == 410)
+        #expect(try verify(bench, "garbage", digest).status == 410)
+        #expect(bench.send("POST", "/v1/sync/verify", ["entity": "audits", "at": "x", "buckets": "AAAA"]).status == 400)
+        #expect(bench.send("POST", "/v1/sync/verify", ["entity": "audits", "buckets": .string(digest.text)]).status == 400)
+        #expect(bench.send("GET", "/v1/sync/verify").status == 405)
+    }
+
+    @Test("The first page of several says how many records there are in all")
+    func totals() throws {
+        let bench = try PullTests.filled(5)
+        #expect(try bench.pull([("audits", nil)], limit: 2).pages.first?.total == 5)
+        #expect(try bench.pull([("audits", nil)]).pages.first?.total == nil)
+        let first = try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?entity=audits&limit=2").body)
+        #expect(first.total == 5)
+        let next = try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?entity=audits&limit=2&after=a-1").body)
+        #expect(next.total == nil)
+    }
+
+    @Test("After a restore, what the copy does not have as accepted is unknown, whatever else became of it")
+    func known() throws {
+        let bench = try HubBench()
+        _ = try bench.verdicts([Sent("k-1", .create, id: "b"), Sent("k-d", seq: 2, .delete, id: "b", base: 1)])
+        let copy = try bench.hub.copy()
+        _ = try bench.verdict(Sent("k-2", seq: 3, .create, id: "b", base: 2))
+        #expect(try bench.verdict(Sent("k-3", seq: 4, .update, id: "b", data: ["n": 1], base: 1)).word == "accepted")
+        try bench.hub.restore(copy)
+        let answer = bench.send("POST", "/v1/sync/known", ["keys": ["k-1", "k-2", "k-3"]])
+        #expect(try KnownMessages.readResponse(answer.body) == [MutationKey(trusted: "k-2"), MutationKey(trusted: "k-3")])
+    }
+
+    @Test("A push that is meant for another history is refused before anything of it is applied")
+    func otherHistory() throws {
+        let bench = try HubBench()
+        let epoch = bench.hub.epoch
+        let body: JSON = ["acked_seq": 0, "mutations": [.object(Sent("k-1", .create).json)]]
+        try bench.hub.startEpoch()
+        let refused = bench.send("POST", "/v1/sync/push", body, headers: [("Sync-Epoch", epoch)])
+        #expect(refused.status == 410)
+        #expect(bench.hub.head == 0)
+        #expect(bench.send("POST", "/v1/sync/push", body, headers: [("Sync-Epoch", bench.hub.epoch)]).status == 200)
+    }
+
+    @Test("Two databases that take turns under one name are told so; one that replaced another is not")
+    func twins() throws {
+        let bench = try HubBench()
+        func speak(_ replica: ReplicaID) -> String? {
+            bench.now = bench.now.advanced(by: .seconds(60))
+            return bench.push([], maxSent: 0, replica: replica).headers["Sync-Twins"]
+        }
+        for _ in 0..<3 { #expect(speak("r-1") == nil) }
+        // Restored: a new database, and one late request of the old one.
+        for replica in ["r-2", "r-2", "r-1", "r-2", "r-2"] { #expect(speak(ReplicaID(trusted: replica)) == nil) }
+        _ = speak("r-1")
+        #expect(speak("r-2") == "2")
+        #expect(speak("r-1") == "2")
+        // The other device was given a name of its own.
+        bench.now = bench.now.advanced(by: .seconds(2 * 86_400))
+        #expect(speak("r-1") == nil)
+        #expect(bench.send("POST", "/v1/sync/hello", [:], device: .two, replica: "x-1").headers["Sync-Twins"] == nil)
+    }
+}

@@ -1,0 +1,79 @@
+import HubServer
+import SyncCore
+import SyncStore
+
+// What strikes the hub's own history: backups that are put back, a hub that is made anew; and a device that becomes two.
+extension Simulation {
+    /// A backup of the hub, with what was true of it then.
+    struct HubImage {
+        var copy: [UInt8]
+        var oracle: HubOracle
+        /// By operation.
+        var applied: [Int]
+    }
+
+    func backUpHub() throws(Broken) {
+        guard hub.isUp else { return }
+        if hubImages.count == 4 { hubImages.remove(at: Int.random(in: 0..<4, using: &random)) }
+        let copy = try Broken.none { try hub.hub.copy() }
+        hubImages.append(HubImage(copy: copy, oracle: oracle, applied: operations.map(\.applied)))
+        say("the hub is backed up")
+    }
+
+    /// The hub's disk dies, and an operator puts a backup back, or begins anew. What is on its way there arrives nowhere.
+    func replaceHub() throws(Broken) {
+        let image = hubImages.isEmpty || chance(0.1) ? nil : pick(hubImages)
+        hub.generation += 1
+        if let image {
+            try Broken.none { try hub.restore(image.copy) }
+            oracle.goBack(to: image.oracle)
+            for index in operations.indices { operations[index].applied = index < image.applied.count ? image.applied[index] : 0 }
+            count("hub restores")
+            say("the hub is restored from a backup, epoch \(hub.hub.epoch)")
+        } else {
+            try Broken.none { try hub.makeAnew() }
+            oracle.goBack(to: HubOracle())
+            for index in operations.indices { operations[index].applied = 0 }
+            hubImages = []
+            count("hubs made anew")
+            say("the hub is made anew, epoch \(hub.hub.epoch)")
+        }
+        if hub.isUp { stopHub() }
+    }
+
+    /// A card is copied into a second device, and both go on under one name.
+    func clone(_ agent: SimAgent) throws(Broken) {
+        guard !hasClone, agent.store != nil else { return }
+        hasClone = true
+        let other = try Broken.none { try SimAgent(index: agents.count, cloning: agent) }
+        // Either may send what the other takes back.
+        for number in operations.indices where operations[number].agent == agent.index { operations[number].isDoubtful = true }
+        (agent.wentBack, other.wentBack) = (true, true)
+        agents.append(other)
+        count("clones")
+        say("agent \(agent.index) is cloned: agent \(other.index)")
+        plan(.starts(agent: other.index), in: chance(upTo: .seconds(20)))
+    }
+}
+
+extension SimHub {
+    func restore(_ copy: [UInt8]) throws(HubError) {
+        try makeAnew()
+        try hub.restore(copy)
+        forgetObserved()
+    }
+
+    func makeAnew() throws(HubError) {
+        try replace()
+        forgetObserved()
+    }
+}
+
+extension HubOracle {
+    /// The hub knows no more than it did then; what agents sent is still what it was.
+    mutating func goBack(to then: HubOracle) {
+        let known = fingerprints
+        self = then
+        fingerprints.merge(known) { first, _ in first }
+    }
+}

@@ -1,0 +1,223 @@
+import SyncCore
+import SyncStore
+import Testing
+
+/// PROTOCOL C6: when an edit goes into the one before it.
+@Suite("Coalescing in the outbox")
+struct StoreCoalescingTests {
+    private static func rules(_ change: (inout EntityRules) -> Void = { _ in }) -> RuleBook {
+        var audit = EntityRules(), site = EntityRules()
+        audit.fields = ["finding": .manual]
+        audit.refs = ["site": EntityName(trusted: "site")]
+        change(&audit)
+        site.priority = .normal
+        var reading = EntityRules()
+        reading.kind = .event
+        return RuleBook([
+            EntityName(trusted: "audit"): audit, EntityName(trusted: "site"): site, EntityName(trusted: "reading"): reading,
+        ])
+    }
+
+    private static func edit(
+        _ action: NewMutation.Action = .update, _ data: JSONObject = ["v": 2], id: String = "a", priority: Priority? = nil
+    ) -> NewMutation {
+        TestAgent.mutation(action, id, action == .delete ? [:] : data, priority: priority, coalesces: true)
+    }
+
+    @Test("Edits of a new record become one create; each receipt leads to it")
+    func createAndUpdates() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let first = try agent.enqueue(Self.edit(.create, ["v": 1, "w": 1]))
+        let second = try agent.enqueue(Self.edit())
+        let third = try agent.enqueue(Self.edit(.update, ["x": 3]))
+        #expect(second.state == .coalesced && third.state == .coalesced)
+        #expect(second.into == first.key && third.into == first.key)
+        #expect(third.record?.pending == [first.key])
+        #expect(try JSONReader.read(agent.view("a") ?? "").object == ["v": 2, "w": 1, "x": 3])
+        for key in [second.key, third.key] {
+            let receipt = try #require(try agent.store.reads.mutation(key, at: agent.now))
+            #expect(receipt.into == first.key && receipt.presentState == .pending)
+        }
+        #expect(try agent.store.verify() == [])
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [first.key])
+        #expect(try JSONReader.read(batch[0].data ?? "").object == ["v": 2, "w": 1, "x": 3])
+        #expect(batch[0].action == .create)
+        try agent.answer(.accepted(first.key, 7))
+        #expect(try agent.store.reads.mutation(third.key, at: agent.now)?.presentState == .done)
+        let facts = try agent.store.reads.facts(at: agent.now)
+        #expect(facts.enqueued == 3 && facts.count(.done) == 1 && facts.count(.coalesced) == 2)
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.record("a")?.status == .synced)
+    }
+
+    @Test("A receipt is kept as long as what it leads to, and no longer")
+    func receiptsAreKept() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let first = try agent.enqueue(Self.edit(.create))
+        let second = try agent.enqueue(Self.edit())
+        agent.wait(.seconds(30 * 86_400))
+        while try agent.store.housekeep(at: agent.now) {}
+        #expect(try agent.store.reads.mutation(second.key, at: agent.now)?.presentState == .pending)
+        _ = try agent.claim()
+        try agent.answer(.accepted(first.key, 7))
+        agent.wait(.seconds(8 * 86_400))
+        while try agent.store.housekeep(at: agent.now) {}
+        #expect(try agent.state(second.key) == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("An edit and a deletion become the deletion")
+    func updateAndDelete() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        try agent.pull([("a", 5, ["v": 1])])
+        let first = try agent.enqueue(Self.edit())
+        let second = try agent.enqueue(Self.edit(.delete))
+        #expect(second.state == .coalesced)
+        #expect(try agent.view("a") == nil)
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [first.key] && batch[0].action == .delete && batch[0].baseVersion == 5)
+        #expect(batch[0].data == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A record that is made and deleted unseen goes nowhere")
+    func createAndDelete() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let first = try agent.enqueue(Self.edit(.create))
+        let second = try agent.enqueue(Self.edit())
+        let third = try agent.enqueue(Self.edit(.delete))
+        #expect(try agent.states([first.key, second.key, third.key]) == ["cancelled", "coalesced", "cancelled"])
+        #expect(try agent.store.reads.mutation(second.key, at: agent.now)?.presentState == .cancelled)
+        #expect(try agent.claim().isEmpty)
+        #expect(try agent.record("a")?.view == nil)
+        #expect(try agent.store.verify() == [])
+        // The id is free again.
+        let again = try agent.enqueue(Self.edit(.create))
+        #expect(try agent.claim().map(\.key) == [again.key])
+    }
+
+    struct Case: CustomTestStringConvertible {
+        var rule: String
+        var rules: (inout EntityRules) -> Void = { _ in }
+        /// What comes between the two, or before the second.
+        var between: (TestAgent, Enqueued) throws -> Void = { _, _ in }
+        var first = StoreCoalescingTests.edit(.create, ["v": 1])
+        var second: (Enqueued) -> NewMutation = { _ in StoreCoalescingTests.edit() }
+        var testDescription: String { rule }
+    }
+
+    private static func changed(_ mutation: NewMutation, _ change: (inout NewMutation) -> Void) -> NewMutation {
+        var mutation = mutation
+        change(&mutation)
+        return mutation
+    }
+
+    nonisolated(unsafe) private static let cases: [Case] = [
+        Case(rule: "the entity does not coalesce", rules: { $0.coalesces = false }),
+        Case(rule: "the entity keeps its history", rules: { $0.keepsHistory = true }),
+        Case(rule: "the app does not want it", second: { _ in changed(edit()) { $0.coalesces = false } }),
+        Case(rule: "the older one does not want it", first: changed(edit(.create, ["v": 1])) { $0.coalesces = false }),
+        Case(rule: "another priority", second: { _ in edit(priority: .critical) }),
+        Case(rule: "another author", second: { _ in changed(edit()) { $0.author = "ines" } }),
+        Case(rule: "the older one touches a manual field", first: edit(.create, ["finding": "crack"])),
+        Case(rule: "the newer one touches a manual field", second: { _ in edit(.update, ["finding": "crack"]) }),
+        Case(rule: "the newer one removes a manual field", second: { _ in changed(edit()) { $0.unset = ["finding"] } }),
+        Case(rule: "the older one was sent", between: { agent, _ in _ = try agent.claim() }),
+        Case(
+            rule: "the older one was sent and came back",
+            between: { agent, first in
+                _ = try agent.claim()
+                try agent.answer(.retry(first.key))
+            }),
+        Case(rule: "another mutation is between them", between: { agent, _ in try agent.update("a", ["w": 1]) }),
+        Case(
+            rule: "the newer one waits for something of its own",
+            second: { _ in changed(edit()) { $0.data = ["site": "s1"] } }),
+        Case(
+            rule: "the result would be large",
+            second: { _ in edit(.update, ["p": .string(String(repeating: "x", count: Coalescing.bytesMax))]) }),
+        Case(rule: "files belong to the newer one", second: { _ in changed(edit()) { $0.blobs = [["field": "photo", "blob": "b-1"]] } }),
+    ]
+
+    @Test("What stays two", arguments: 0..<15)
+    func staysTwo(_ index: Int) throws {
+        try #require(index < Self.cases.count)
+        let example = Self.cases[index]
+        let agent = try TestAgent(rules: Self.rules(example.rules))
+        let first = try agent.enqueue(example.first)
+        try agent.enqueue(TestAgent.mutation(.create, "s1", entity: "site"))
+        try example.between(agent, first)
+        let second = try agent.enqueue(example.second(first))
+        #expect(second.state == .pending, "\(example.rule)")
+        #expect(try agent.state(first.key) != .cancelled)
+        #expect(try agent.store.verify() == [], "\(example.rule)")
+    }
+
+    @Test("Another app's edit, and members of an atomic list, stay for themselves")
+    func apps() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        try agent.enqueue(Self.edit(.create))
+        let other = Requester(app: AppName(trusted: "other"), uid: 1001)
+        let second = try agent.store.enqueue([Self.edit()], by: other, at: agent.now)[0]
+        #expect(second.state == .pending)
+        let list = try agent.list([Self.edit(), Self.edit(.update, ["v": 3])])
+        #expect(list.map(\.state) == [.pending, .pending])
+        let third = try agent.enqueue(Self.edit())
+        #expect(third.state == .pending)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A creation that others wait for is not taken back by a deletion")
+    func parentsStay() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let site = try agent.enqueue(TestAgent.mutation(.create, "s1", entity: "site", coalesces: true))
+        let child = try agent.enqueue(Self.edit(.create, ["site": "s1"]))
+        let gone = try agent.enqueue(TestAgent.mutation(.delete, "s1", entity: "site", coalesces: true))
+        #expect(gone.state == .pending)
+        #expect(try agent.claim().map(\.key) == [site.key, child.key, gone.key])
+    }
+
+    @Test("A creation that the hub has as well is not taken back by a deletion")
+    func knownRecordsStay() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let made = try agent.enqueue(Self.edit(.create))
+        try agent.pull([("a", 5, ["v": 9])])
+        let gone = try agent.enqueue(Self.edit(.delete))
+        #expect(try agent.states([made.key, gone.key]) == ["pending", "pending"])
+    }
+
+    @Test("The time to live is the longer one; none is the longest", arguments: [
+        (10, 20, false), (20, 10, false), (10, nil, true), (nil, 10, true),
+    ] as [(Int?, Int?, Bool)])
+    func timeToLive(_ first: Int?, _ second: Int?, _ lives: Bool) throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let made = try agent.enqueue(Self.changed(Self.edit(.create)) { $0.ttl = first.map { .seconds($0) } })
+        let edit = try agent.enqueue(Self.changed(Self.edit()) { $0.ttl = second.map { .seconds($0) } })
+        #expect(edit.state == .coalesced)
+        agent.wait(.seconds(15))
+        #expect(try agent.store.claim(BatchLimits(mutations: 1, bytes: 1, leastPriority: .critical), at: agent.now) == nil)
+        #expect(try agent.state(made.key) == .pending)
+        agent.wait(.seconds(100))
+        #expect(try agent.claim().count == (lives ? 1 : 0))
+        #expect(try agent.state(made.key) == (lives ? .inFlight : .expired))
+    }
+
+    @Test("It survives a crash, and a rejection shows all of it")
+    func survives() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        try agent.pull([("a", 5, ["v": 1, "n": 1])])
+        let first = try agent.enqueue(Self.edit())
+        var counted = Self.edit(.update, [:])
+        counted.operations = [FieldOperation("n", .increment, 1)]
+        try agent.enqueue(counted)
+        try agent.crash()
+        try agent.enqueue(counted)
+        #expect(try JSONReader.read(agent.view("a") ?? "").object == ["v": 2, "n": 3])
+        let batch = try agent.claim()
+        #expect(batch.count == 1 && batch[0].operations == "[{\"field\":\"n\",\"op\":\"inc\",\"value\":2}]")
+        try agent.answer(.rejected(first.key))
+        #expect(try JSONReader.read(agent.view("a") ?? "").object == ["v": 1, "n": 1])
+        #expect(try agent.store.verify() == [])
+    }
+}

@@ -1,0 +1,124 @@
+import SyncCore
+import SyncStore
+import Testing
+
+/// PROTOCOL A6: the hub has another history, and what it had accepted is offered to it again.
+@Suite("A new history of the hub")
+struct HistoryTests {
+    private static let audit = EntityName(trusted: "audit")
+
+    @Test("Accepted mutations are found by seq, page by page; what is open, refused or taken back is not asked about")
+    func settled() throws {
+        let agent = try TestAgent()
+        var keys: [MutationKey] = []
+        for number in 0..<1_100 { keys.append(try agent.event(["n": .int(Int64(number))]).key) }
+        try agent.drain()
+        let refused = try agent.create("r").key
+        _ = try agent.claim()
+        try agent.answer(PushResult(key: refused, verdict: .rejected(Problem("validation", status: 422, detail: "no"), current: nil)))
+        try agent.create("open")
+        let first = try agent.store.loadSettled(after: 0)
+        #expect(first.keys == Array(keys[0..<1_000]) && first.upTo == 1_000)
+        let second = try agent.store.loadSettled(after: first.upTo)
+        #expect(second.keys == Array(keys[1_000...]) && second.upTo == 1_100)
+        #expect(try agent.store.loadSettled(after: second.upTo).keys.isEmpty)
+    }
+
+    @Test("What the hub forgot is in flight again, unchanged, before everything else and in the order of seq")
+    func requeued() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        let keys = [
+            try agent.create("a", ["n": 1], priority: .bulk).key, try agent.update("a", ["n": 2], priority: .critical).key,
+            try agent.event(["t": 1]).key, try agent.delete("a").key,
+        ]
+        var sent: [MutationKey: OutgoingMutation] = [:]
+        var version: Int64 = 100
+        while case let batch = try agent.claim(), !batch.isEmpty {
+            for mutation in batch { sent[mutation.key] = mutation }
+            _ = try agent.store.applyResults(batch.map { version += 1; return .accepted($0.key, version) }, next: nil, at: agent.now)
+        }
+        let newer = try agent.create("b").key
+        _ = try agent.claim()
+        let facts = try agent.store.reads.facts(at: agent.now)
+        // Asked in pages: the later ones may be told first.
+        #expect(try agent.store.requeue([keys[3], keys[2]], at: agent.now) == 2)
+        #expect(try agent.store.requeue([keys[0], keys[1], keys[1], MutationKey(trusted: "unknown")], at: agent.now) == 2)
+        #expect(try agent.store.requeue(keys, at: agent.now) == 0)
+        try agent.reopen()
+        let batch = try agent.inFlight()
+        #expect(batch.map(\.key) == keys + [newer])
+        for mutation in batch.dropLast() {
+            #expect(mutation.data == sent[mutation.key]?.data && mutation.baseVersion == sent[mutation.key]?.baseVersion)
+        }
+        let after = try agent.store.reads.facts(at: agent.now)
+        #expect(after.enqueued == facts.enqueued)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("An addition that is offered again shows once, before and after, until the hub's new record is here")
+    func showsOnce() throws {
+        var rules = EntityRules()
+        rules.fields = ["n": .counter, "list": .append]
+        let agent = try TestAgent(rules: RuleBook([Self.audit: rules]))
+        try agent.pull([("a", 10, ["n": 5])], head: 10)
+        let key = try agent.enqueue(
+            NewMutation(
+                .update, Self.audit, RecordID(trusted: "a"), data: [:],
+                operations: [FieldOperation("n", .increment, 2), FieldOperation("list", .append, ["x"])])
+        ).key
+        try agent.drain()
+        let shown = try agent.view("a")
+        #expect(shown == #"{"n":7,"list":["x"]}"#)
+        #expect(try agent.store.requeue([key], at: agent.now) == 1)
+        #expect(try agent.view("a") == shown)
+        #expect(try agent.store.verify() == [])
+        #expect(try !agent.store.forgetHistory(at: agent.now))
+        #expect(try agent.view("a") == shown)
+        _ = try agent.inFlight()
+        try agent.answer(.accepted(key, 3))
+        #expect(try agent.view("a") == shown, "the hub's record of this history is not known yet")
+        #expect(try agent.record("a")?.version == 0)
+        let page = SnapshotPage(
+            entity: Self.audit, startCursor: "s", startVersion: 3,
+            records: [.init(id: RecordID(trusted: "a"), record: HubRecord(version: 3, data: ["n": 4, "list": ["x"]]))], after: RecordID(trusted: "a"),
+            hasMore: false)
+        _ = try agent.store.applySnapshot(page, at: agent.now)
+        #expect(try agent.view("a") == #"{"n":4,"list":["x"]}"#)
+        #expect(try agent.record("a")?.version == 3)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Every version becomes one of an older history, in slices; then everything is listed afresh")
+    func forgets() throws {
+        let agent = try TestAgent()
+        try agent.pull((0..<2_500).map { ("r\($0)", Int64($0 + 1), ["v": 1]) }, cursor: "c", head: 2_500)
+        try agent.create("local")
+        var slices = 1
+        while try agent.store.forgetHistory(at: agent.now) {
+            slices += 1
+            // A power cut between two slices begins again, which costs nothing but time.
+            if slices == 2 { try agent.crash() }
+        }
+        #expect(slices >= 3)
+        let streams = try agent.store.loadStreams(at: agent.now)
+        #expect(streams.allSatisfy { $0.listing != nil && $0.cursor == nil })
+        #expect(try agent.view("r17") == #"{"v":1}"#, "the mirror stays readable")
+        #expect(try agent.store.verify() == [])
+        // An old number is newer than nothing of the new history.
+        let rows = [StreamPage.Record(id: RecordID(trusted: "r17"), record: HubRecord(version: 1, data: ["v": 9]))]
+        let page = SnapshotPage(entity: Self.audit, startCursor: "s", startVersion: 5, records: rows, after: rows[0].id, hasMore: true)
+        #expect(try agent.store.applySnapshot(page, at: agent.now).summary.upserts == 1)
+        #expect(try agent.view("r17") == #"{"v":9}"#)
+    }
+
+    @Test("How far the move to a new history has come outlives a restart")
+    func remembers() throws {
+        let agent = try TestAgent()
+        var memory = EngineMemory(epoch: "old")
+        memory.healing = EngineMemory.Healing(epoch: "new", askedSeq: 412, requeued: 3)
+        try agent.store.remember(memory, at: agent.now)
+        try agent.crash()
+        #expect(try agent.store.memory() == memory)
+    }
+}

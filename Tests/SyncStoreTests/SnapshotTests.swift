@@ -1,0 +1,202 @@
+import SyncCore
+import SyncStore
+import Testing
+
+/// PROTOCOL A8: complete listings by id, what they remove, and the comparison from afar.
+@Suite("Snapshots")
+struct SnapshotTests {
+    private static let audit = EntityName(trusted: "audit")
+
+    private func page(
+        _ records: [(String, Int64, JSONObject)], hasMore: Bool = false, start: String = "start", version: Int64 = 100
+    ) -> SnapshotPage {
+        SnapshotPage(
+            entity: Self.audit, startCursor: start, startVersion: version,
+            records: records.map { StreamPage.Record(id: RecordID(trusted: $0.0), record: HubRecord(version: $0.1, data: $0.2)) },
+            after: records.last.map { RecordID(trusted: $0.0) }, hasMore: hasMore)
+    }
+
+    private func audit(_ agent: TestAgent) throws -> StreamPosition {
+        try #require(try agent.store.loadStreams(at: agent.now).first { $0.entity == Self.audit })
+    }
+
+    @Test("A listing is read page by page, goes on after any restart, and ends with the cursor of its beginning")
+    func resumes() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        try agent.pull((0..<9).map { ("r\($0)", Int64($0 + 1), ["v": 1]) }, head: 10)
+        try agent.create("local")
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        try agent.reopen()
+        #expect(try audit(agent).listing == StreamPosition.Listing())
+        #expect(try audit(agent).cursor == nil)
+        for (number, start) in [(0, "first"), (2, "second"), (4, "third")] {
+            let rows = (number..<(number + 2)).map { ("r\($0)", Int64($0 + 1), ["v": 1] as JSONObject) }
+            let applied = try agent.store.applySnapshot(page(rows, hasMore: true, start: start, version: Int64(100 + number)), at: agent.now)
+            #expect(applied.position.listing?.after?.text == "r\(number + 1)")
+            #expect(try agent.view("r8") != nil, "the mirror can be read all the time, and nothing goes before the end")
+            try agent.reopen()
+            #expect(try audit(agent).listing?.after?.text == "r\(number + 1)")
+        }
+        // Newer than the beginning: it may be missing in the listing without being deleted.
+        try agent.pull([("r7", 101, ["v": 2])], cursor: "c", hasMore: true)
+        let applied = try agent.store.applySnapshot(page([("r6", 7, ["v": 1])], start: "fourth", version: 110), at: agent.now)
+        #expect(applied.position == StreamPosition(entity: Self.audit, cursor: "first"))
+        #expect(applied.summary.deletions == 1)
+        for number in 0..<9 { #expect(try (agent.view("r\(number)") == nil) == (number == 8), "r\(number)") }
+        #expect(try agent.view("local") != nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A page that comes twice, or after the listing has ended, changes nothing")
+    func repeated() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 1, ["v": 1]), ("b", 2, ["v": 1])], cursor: "c", head: 2)
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        let first = page([("a", 1, ["v": 1])], hasMore: true)
+        _ = try agent.store.applySnapshot(first, at: agent.now)
+        _ = try agent.store.applySnapshot(first, at: agent.now)
+        let last = page([("b", 2, ["v": 1])])
+        _ = try agent.store.applySnapshot(last, at: agent.now)
+        let again = try agent.store.applySnapshot(page([]), at: agent.now)
+        #expect(again.summary == PullSummary())
+        #expect(try agent.view("a") != nil && agent.view("b") != nil)
+    }
+
+    @Test("An edit that waits meets what the listing did not show as it meets any deletion, and is not lost")
+    func pendingEdit() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 1, ["v": 1]), ("b", 2, ["v": 1])], head: 2)
+        let edit = try agent.update("b", ["v": 5]).key
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        _ = try agent.store.applySnapshot(page([("a", 1, ["v": 1])]), at: agent.now)
+        let found = try #require(try agent.store.reads.mutation(edit, at: agent.now))
+        #expect(found.data == #"{"v":5}"#, "the author's value is kept, whatever becomes of it")
+        #expect(try agent.store.verify() == [])
+    }
+
+    // MARK: - The guard
+
+    private func guarded(_ count: Int) throws -> TestAgent {
+        let agent = try TestAgent()
+        try agent.pull((0..<count).map { ("r\(1_000 + $0)", Int64($0 + 1), [:]) }, cursor: "c", head: Int64(count))
+        return agent
+    }
+
+    @Test("A listing that would remove suspiciously much removes nothing until somebody accepts it")
+    func massDelete() throws {
+        let agent = try guarded(300)
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        let applied = try agent.store.applySnapshot(page([("r1000", 1, [:])], version: 300), at: agent.now)
+        #expect(applied.summary.massDeletes == [Self.audit])
+        #expect(applied.position.cursor == "start", "the rest goes on")
+        func overview() throws -> EntityOverview? { try agent.store.reads.entities().first { $0.name == Self.audit } }
+        #expect(try overview()?.sweepHeld == 299)
+        #expect(try overview()?.records == 300)
+        // The hub shows some of them again: those are not held any more.
+        try agent.pull([("r1001", 500, ["v": 1])], head: 500)
+        #expect(try agent.store.acceptDeletions(at: agent.now) == 298)
+        #expect(try overview()?.records == 2)
+        #expect(try overview()?.sweepHeld == 0)
+        #expect(try agent.store.acceptDeletions(at: agent.now) == 0)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A feed that deletes suspiciously much, page after page, is stopped; what is ordinary is not")
+    func massDeleteByFeed() throws {
+        let agent = try guarded(300)
+        func deletions(_ range: Range<Int>) -> [(String, Int64)] { range.map { ("r\(1_000 + $0)", Int64(400 + $0)) } }
+        #expect(try agent.pull([], deleted: deletions(0..<40), hasMore: true).massDeletes.isEmpty)
+        let second = try agent.pull([], deleted: deletions(40..<80), hasMore: true)
+        #expect(second.massDeletes == [Self.audit] && second.deletions == 0)
+        #expect(try agent.view("r1000") == nil && agent.view("r1040") != nil)
+        #expect(try agent.pull([], deleted: deletions(80..<90)).massDeletes == [Self.audit], "it is one run until its end")
+        #expect(try agent.pull([], deleted: deletions(100..<140)).massDeletes.isEmpty, "and then another one")
+        #expect(try agent.store.acceptDeletions(at: agent.now) == 50)
+        #expect(try agent.store.verify() == [])
+    }
+
+    // MARK: - From afar
+
+    @Test("Two sides with the same versions have the same digest; one that differs is in the bucket of its id")
+    func digest() throws {
+        let agent = try TestAgent()
+        try agent.pull((0..<50).map { ("r\($0)", Int64($0 + 1), ["v": 1]) }, head: 50)
+        var expected = EntityDigest()
+        for number in 0..<50 { expected.add(RecordID(trusted: "r\(number)"), version: Int64(number + 1)) }
+        #expect(try agent.store.digest(of: Self.audit) == expected)
+        try agent.create("local")
+        try agent.update("r7", ["v": 2])
+        #expect(try agent.store.digest(of: Self.audit) == expected, "what only we have is not compared")
+        try agent.pull([("r9", 77, ["v": 3])])
+        #expect(try agent.store.digest(of: Self.audit).differences(from: expected) == [EntityDigest.bucket(of: RecordID(trusted: "r9"))])
+        #expect(EntityDigest(expected.text) == expected)
+    }
+
+    @Test("Only the buckets that differ are listed, and only there something is removed")
+    func buckets() throws {
+        let agent = try TestAgent()
+        try agent.pull((0..<40).map { ("r\($0)", Int64($0 + 1), ["v": 1]) }, cursor: "c", head: 40)
+        let bucket = EntityDigest.bucket(of: RecordID(trusted: "r5"))
+        try agent.store.noteVerified(Self.audit, differs: [bucket], at: agent.now)
+        #expect(try audit(agent).listing == StreamPosition.Listing(after: nil, buckets: [bucket]))
+        let others = (0..<40).map { "r\($0)" }.filter { $0 != "r5" && EntityDigest.bucket(of: RecordID(trusted: $0)) == bucket }
+        _ = try agent.store.applySnapshot(page(others.sorted().map { ($0, 1, ["v": 1]) }), at: agent.now)
+        for number in 0..<40 { #expect(try (agent.view("r\(number)") == nil) == (number == 5)) }
+        #expect(try audit(agent).listing == nil)
+        #expect(try audit(agent).cursor == "c", "of the other buckets only the feed tells")
+    }
+
+    // MARK: - When it is time
+
+    @Test("Everything is compared once in each interval, at the device's own time; a jump of the wall clock is no interval")
+    func isDue() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 1, [:])], cursor: "c", head: 1)
+        #expect(try audit(agent).fullSync == .notDue)
+        agent.now.wall = agent.now.wall.advanced(by: .seconds(50 * 365 * 86_400))
+        #expect(try audit(agent).fullSync == .notDue)
+        var due: [Int] = []
+        for hour in 1...(24 * 14) {
+            agent.now.instant = agent.now.instant.advanced(by: .seconds(3_600))
+            if try audit(agent).fullSync == .due {
+                due.append(hour)
+                try agent.store.noteVerified(Self.audit, differs: [], at: agent.now)
+            }
+        }
+        #expect(due.count == 2)
+        #expect(due[1] - due[0] == 24 * 7)
+        agent.now.instant = agent.now.instant.advanced(by: .seconds(31 * 86_400))
+        #expect(try audit(agent).fullSync == .overdue)
+    }
+
+    @Test("Devices that were set up in one moment come in a week's different hours")
+    func isSpread() throws {
+        var hours: Set<Int> = []
+        for number in 0..<40 {
+            let agent = try TestAgent { $0.device = DeviceID(trusted: "gw-\(number)") }
+            try agent.pull([("a", 1, [:])], cursor: "c", head: 1)
+            for hour in 1...(24 * 7) {
+                agent.now.instant = agent.now.instant.advanced(by: .seconds(3_600))
+                if try audit(agent).fullSync == .due {
+                    hours.insert(hour)
+                    break
+                }
+            }
+        }
+        #expect(hours.count >= 25)
+    }
+
+    @Test("What records refer to is read first, then parents before children")
+    func seedOrder() {
+        var child = EntityRules()
+        child.refs = ["site": EntityName(trusted: "z_sites"), "form": EntityName(trusted: "m_forms")]
+        var reference = EntityRules()
+        reference.kind = .reference
+        let rules = RuleBook([
+            EntityName(trusted: "a_visits"): child, EntityName(trusted: "b_notes"): EntityRules(),
+            EntityName(trusted: "z_sites"): EntityRules(), EntityName(trusted: "m_forms"): reference,
+        ])
+        #expect(rules.seedOrder(of: rules.entities.keys).map(\.text) == ["m_forms", "z_sites", "a_visits", "b_notes"])
+    }
+}

@@ -1,0 +1,344 @@
+import SyncCore
+import SyncStore
+import Testing
+
+/// PROTOCOL C6, C5: what waits for what, and what becomes of it.
+@Suite("Ties")
+struct TieTests {
+    static let rules: RuleBook = {
+        var site = EntityRules(), visit = EntityRules(), answer = EntityRules(), reading = EntityRules()
+        visit.refs = ["site": EntityName(trusted: "site"), "above": EntityName(trusted: "visit")]
+        answer.refs = ["visit": EntityName(trusted: "visit")]
+        reading.kind = .event
+        reading.refs = ["site": EntityName(trusted: "site")]
+        site.priority = .normal
+        return RuleBook([
+            EntityName(trusted: "site"): site, EntityName(trusted: "visit"): visit, EntityName(trusted: "answer"): answer,
+            EntityName(trusted: "reading"): reading,
+        ])
+    }()
+
+    private func agent() throws -> TestAgent { try TestAgent(rules: Self.rules) }
+
+    private func site(_ agent: TestAgent, _ id: String = "s", _ priority: Priority? = nil) throws -> MutationKey {
+        try agent.enqueue(TestAgent.mutation(.create, id, entity: "site", priority: priority)).key
+    }
+
+    private func visit(
+        _ agent: TestAgent, _ id: String = "v", _ data: JSONObject = ["site": "s"], _ priority: Priority? = nil
+    ) throws -> MutationKey {
+        try agent.enqueue(TestAgent.mutation(.create, id, data, entity: "visit", priority: priority)).key
+    }
+
+    private func answer(_ agent: TestAgent, _ id: String = "a") throws -> MutationKey {
+        try agent.enqueue(TestAgent.mutation(.create, id, ["visit": "v"], entity: "answer")).key
+    }
+
+    @Test("Parents go before children in one batch, whatever was made first")
+    func rank() throws {
+        let agent = try agent()
+        let child = try visit(agent, "v", ["site": "s"])
+        let grandchild = try answer(agent)
+        let parent = try site(agent)
+        #expect(try agent.claim().map(\.key) == [parent, child, grandchild])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("With one mutation a batch, a child waits until its parent is accepted", arguments: [true, false])
+    func oneByOne(_ parentFirst: Bool) throws {
+        let agent = try agent()
+        var parent: MutationKey?
+        if parentFirst { parent = try site(agent) }
+        let child = try visit(agent)
+        let made = try parent ?? site(agent)
+        #expect(try agent.claim(1).map(\.key) == [made])
+        #expect(try agent.claim(1).isEmpty)
+        try agent.answer(.accepted(made, 1))
+        #expect(try agent.claim(1).map(\.key) == [child])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A parent that the hub has, or that nobody creates here, is not waited for")
+    func knownParents() throws {
+        let agent = try agent()
+        try agent.pull([("s", 3, [:])], entity: "site")
+        let first = try visit(agent)
+        let second = try visit(agent, "w", ["site": "elsewhere"])
+        #expect(try agent.claim().map(\.key) == [first, second])
+    }
+
+    @Test("An event waits for its parent")
+    func events() throws {
+        let agent = try agent()
+        let parent = try site(agent)
+        let event = try agent.enqueue(TestAgent.mutation(.create, "r", ["site": "s"], entity: "reading")).key
+        #expect(try agent.claim(1).map(\.key) == [parent])
+        try agent.answer(.accepted(parent, 1))
+        #expect(try agent.claim().map(\.key) == [event])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Children are deleted before their parents")
+    func deletes() throws {
+        let agent = try agent()
+        try agent.pull([("s", 3, [:])], entity: "site")
+        try agent.pull([("v", 4, ["site": "s"])], entity: "visit")
+        let parent = try agent.enqueue(TestAgent.mutation(.delete, "s", entity: "site")).key
+        let child = try agent.enqueue(TestAgent.mutation(.delete, "v", entity: "visit")).key
+        #expect(try agent.claim().map(\.key) == [child, parent])
+    }
+
+    @Test("A record that is deleted and made anew waits with the new one for the next batch")
+    func contradiction() throws {
+        let agent = try agent()
+        try agent.pull([("s", 3, [:])], entity: "site")
+        let gone = try agent.enqueue(TestAgent.mutation(.delete, "s", entity: "site")).key
+        let again = try site(agent)
+        let other = try site(agent, "t")
+        #expect(try agent.claim().map(\.key) == [other, gone])
+        try agent.answer(.accepted(other, 4), .accepted(gone, 5))
+        #expect(try agent.claim().map(\.key) == [again])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What it depends on goes first, and no further than that is waited")
+    func dependsOn() throws {
+        let agent = try agent()
+        let first = try agent.enqueue(TestAgent.mutation(.create, "r", entity: "reading")).key
+        var second = TestAgent.mutation(.create, "s", entity: "site")
+        second.dependsOn = [first]
+        let key = try agent.enqueue(second).key
+        #expect(try agent.store.reads.obstacle(to: key, at: agent.now) == .dependency(first, .pending))
+        // In one batch the site would come first, by its name; so it waits.
+        #expect(try agent.claim().map(\.key) == [first])
+        #expect(try agent.store.reads.obstacle(to: key, at: agent.now) == .dependency(first, .inFlight))
+        try agent.answer(.accepted(first, 1))
+        #expect(try agent.store.reads.obstacle(to: key, at: agent.now) == nil)
+        #expect(try agent.claim().map(\.key) == [key])
+    }
+
+    @Test("What depends on a settled mutation is free, on one that was given up it is refused", arguments: ["done", "cancelled", "discarded"])
+    func dependsOnSettled(_ fate: String) throws {
+        let agent = try agent()
+        let first = try site(agent)
+        if fate == "cancelled" { _ = try agent.store.cancel(first, at: agent.now) } else { _ = try agent.claim() }
+        if fate == "done" { try agent.answer(.accepted(first, 1)) }
+        if fate == "discarded" {
+            try agent.answer(.rejected(first))
+            try agent.store.discard(first, reason: "", uid: 0, at: agent.now)
+        }
+        var second = TestAgent.mutation(.create, "t", entity: "site")
+        second.dependsOn = [first]
+        if fate == "done" {
+            try agent.enqueue(second)
+            #expect(try agent.claim().count == 1)
+        } else {
+            #expect(agent.refusal(second)?.code == "validation")
+        }
+    }
+
+    @Test("On the wire, a dependency on an edit that went into another has that one's key")
+    func dependsOnCoalesced() throws {
+        let agent = try agent()
+        let first = try agent.enqueue(TestAgent.mutation(.create, "s", ["a": 1], entity: "site", coalesces: true)).key
+        let edit = try agent.enqueue(TestAgent.mutation(.update, "s", ["a": 2], entity: "site", coalesces: true))
+        #expect(edit.state == .coalesced)
+        var second = TestAgent.mutation(.create, "v", entity: "visit")
+        second.dependsOn = [edit.key]
+        try agent.enqueue(second)
+        let batch = try agent.claim()
+        #expect(batch.map(\.key.text).first == first.text)
+        #expect(batch.last?.dependsOn == "[\"\(first)\"]")
+    }
+
+    @Test("An urgent child lends its priority to its parent, and to its parent's parent")
+    func inheritance() throws {
+        let agent = try agent()
+        let parent = try site(agent, "s", .bulk)
+        let child = try visit(agent, "v", ["site": "s"], .bulk)
+        let urgent = try agent.enqueue(TestAgent.mutation(.create, "a", ["visit": "v"], entity: "answer", priority: .critical)).key
+        let update = try agent.enqueue(TestAgent.mutation(.update, "s", ["x": 1], entity: "site", priority: .bulk)).key
+        #expect(try agent.claim(50, .critical).map(\.key) == [parent, child, urgent])
+        try agent.answer(.accepted(parent, 1))
+        #expect(try agent.claim().map(\.key) == [update])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("An urgent child that was made first lends its priority to the parent that follows")
+    func lateInheritance() throws {
+        let agent = try agent()
+        let urgent = try visit(agent, "v", ["site": "s"], .critical)
+        let parent = try site(agent, "s", .bulk)
+        #expect(try agent.claim(50, .critical).map(\.key) == [parent, urgent])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Nobody waits in a circle")
+    func circles() throws {
+        let agent = try agent()
+        // The child waits for a parent that depends on the child.
+        let child = try visit(agent)
+        var parent = TestAgent.mutation(.create, "s", entity: "site")
+        parent.dependsOn = [child]
+        let made = try agent.enqueue(parent).key
+        // Two records, each above the other.
+        let upper = try visit(agent, "x", ["above": "y"])
+        let lower = try visit(agent, "y", ["above": "x"])
+        var sent: [MutationKey] = []
+        for version in 1..<10 {
+            let batch = try agent.claim()
+            sent += batch.map(\.key)
+            for mutation in batch { try agent.answer(.accepted(mutation.key, Int64(version))) }
+        }
+        #expect(Set(sent) == [child, made, upper, lower])
+        // A list creates the parent of a record and depends on that record.
+        let early = try visit(agent, "z", ["site": "t"])
+        var last = TestAgent.mutation(.create, "q", entity: "answer")
+        last.dependsOn = [early]
+        let list = try agent.list([TestAgent.mutation(.create, "t", entity: "site"), last]).map(\.key)
+        #expect(try agent.claim(1).map(\.key) == [early])
+        try agent.answer(.accepted(early, 20))
+        #expect(try agent.claim().map(\.key) == list)
+        #expect(try agent.store.verify() == [])
+    }
+
+    // MARK: - What does not get through
+
+    @Test("What was in flight with a parent that is sent back goes back behind it", arguments: ["busy", "alone"])
+    func returned(_ how: String) throws {
+        let agent = try agent()
+        let parent = try site(agent)
+        let child = try visit(agent)
+        let grandchild = try answer(agent)
+        #expect(try agent.claim().map(\.key) == [parent, child, grandchild])
+        if how == "busy" {
+            try agent.answer(.retry(parent, after: .seconds(10)))
+        } else {
+            try agent.store.setAside(parent, Problem("x", status: 500, detail: ""), counts: true, at: agent.now)
+        }
+        #expect(try agent.states([parent, child, grandchild]) == ["pending", "pending", "pending"])
+        #expect(try agent.inFlight().isEmpty)
+        #expect(try agent.store.verify() == [])
+        agent.wait(.seconds(600))
+        #expect(try agent.claim(1).map(\.key) == [parent])
+    }
+
+    @Test("A batch is settled in the order in which it went")
+    func settled() throws {
+        let agent = try agent()
+        let child = try visit(agent)
+        let parent = try site(agent)
+        #expect(try agent.claim().map(\.key) == [parent, child])
+        #expect(try agent.inFlight().map(\.key) == [parent, child])
+        try agent.crash()
+        #expect(try agent.inFlight(1).map(\.key) == [parent])
+    }
+
+    @Test("A refused creation takes its children, their children and its own updates along, in the same transaction")
+    func rejection() throws {
+        let agent = try agent()
+        let parent = try site(agent)
+        let update = try agent.enqueue(TestAgent.mutation(.update, "s", ["x": 1], entity: "site", priority: .bulk)).key
+        let child = try visit(agent)
+        let grandchild = try answer(agent)
+        var named = TestAgent.mutation(.create, "t", entity: "site")
+        named.dependsOn = [grandchild]
+        let last = try agent.enqueue(named).key
+        let stranger = try site(agent, "u")
+        #expect(try agent.claim(1).map(\.key) == [parent])
+        try agent.answer(.rejected(parent))
+        let all = [parent, update, child, grandchild, last]
+        #expect(try agent.states(all) == Array(repeating: "rejected", count: 5))
+        for (key, cause) in [(update, parent), (child, parent), (grandchild, child), (last, grandchild)] {
+            let problem = try agent.store.reads.mutation(key, at: agent.now)?.problem
+            #expect(problem?.code == "parent-rejected" && problem?.members["parent"]?.text == cause.text)
+        }
+        for name in [("s", "site"), ("v", "visit"), ("a", "answer"), ("t", "site")] {
+            let record = try agent.record(name.0, name.1)
+            #expect(record?.view == nil && record?.status == .error)
+        }
+        #expect(try agent.claim().map(\.key) == [stranger])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("With cascade, what fell with a parent is asked for again with it", arguments: [true, false])
+    func cascade(_ cascades: Bool) throws {
+        let agent = try agent()
+        let parent = try site(agent)
+        let child = try visit(agent)
+        let grandchild = try answer(agent)
+        let other = try site(agent, "o")
+        _ = try agent.claim(1)
+        try agent.answer(.rejected(parent))
+        _ = try agent.claim()
+        try agent.answer(.rejected(other))
+        let again = try agent.store.retry(parent, fix: ["fixed": true], cascades: cascades, by: agent.app, at: agent.now)
+        #expect(try agent.state(parent) == .resolved)
+        #expect(try agent.states([child, grandchild, other]) == (cascades ? ["resolved", "resolved", "rejected"] : ["rejected", "rejected", "rejected"]))
+        let batch = try agent.claim()
+        #expect(batch.first?.key == again.key && batch.first?.data == "{\"fixed\":true}")
+        #expect(batch.map(\.record.entity.text) == (cascades ? ["site", "visit", "answer"] : ["site"]))
+        #expect(try agent.store.verify() == [])
+        let verbs = try agent.store.reads.audit(after: 0, limit: 10).map(\.verb)
+        #expect(verbs == Array(repeating: "retry", count: cascades ? 3 : 1))
+    }
+
+    @Test("What is given up takes along what waited for it", arguments: ["cancel", "expire", "discard"])
+    func givenUp(_ how: String) throws {
+        let agent = try agent()
+        var first = TestAgent.mutation(.create, "s", entity: "site")
+        if how == "expire" { first.ttl = .seconds(5) }
+        let parent = try agent.enqueue(first).key
+        switch how {
+        case "cancel":
+            let child = try visit(agent)
+            _ = try agent.store.cancel(parent, at: agent.now)
+            #expect(try agent.states([parent, child]) == ["cancelled", "rejected"])
+        case "expire":
+            let child = try visit(agent)
+            agent.wait(.seconds(10))
+            #expect(try agent.claim().isEmpty)
+            #expect(try agent.states([parent, child]) == ["expired", "rejected"])
+        default:
+            _ = try agent.claim()
+            try agent.answer(.rejected(parent))
+            // Made when its parent was refused already: it falls at once, and is asked for again with it.
+            let child = try agent.enqueue(TestAgent.mutation(.create, "v", ["site": "s"], entity: "visit"))
+            #expect(child.state == .rejected && child.record?.view == nil)
+            let event = try agent.enqueue(TestAgent.mutation(.create, "r", ["site": "s"], entity: "reading"))
+            #expect(event.state == .rejected)
+            #expect(try agent.claim().isEmpty)
+            _ = try agent.store.retry(parent, cascades: true, by: agent.app, at: agent.now)
+            #expect(try agent.claim().map(\.record.entity.text) == ["site", "reading", "visit"])
+            #expect(try agent.states([parent, child.key, event.key]) == ["resolved", "resolved", "resolved"])
+        }
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A creation that somebody else made unnecessary lets its children go")
+    func madeByOthers() throws {
+        let agent = try agent()
+        let parent = try site(agent)
+        let child = try visit(agent)
+        _ = try agent.claim(1)
+        try agent.answer(.conflict(parent, ["x"], .record(HubRecord(version: 9, data: ["x": 1]))))
+        #expect(try agent.claim().isEmpty)
+        try agent.store.discard(parent, reason: "remote", uid: 0, at: agent.now)
+        #expect(try agent.claim().map(\.key) == [child])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("An expired mutation is not sent, even before housekeeping has come by; a critical one never expires")
+    func expiry() throws {
+        let agent = try agent()
+        var first = TestAgent.mutation(.create, "s", entity: "site")
+        first.ttl = .seconds(5)
+        var urgent = TestAgent.mutation(.create, "t", entity: "site", priority: .critical)
+        urgent.ttl = .seconds(5)
+        let keys = [try agent.enqueue(first).key, try agent.enqueue(urgent).key]
+        agent.wait(.seconds(6))
+        #expect(try agent.claim().map(\.key) == [keys[1]])
+        #expect(try agent.states(keys) == ["expired", "in_flight"])
+        #expect(try agent.store.verify() == [])
+    }
+}
