@@ -122,6 +122,8 @@ extension Store {
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
         let left = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
+        // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
+        if record.base == nil, content?.action == .update { content = nil }
         if conflict.kind == .updateDelete, !carried.isEmpty, let view { content?.data = view }
         let ending: MutationState = content != nil ? .resolved : event == "moot" ? .superseded : .discarded
         try settle(row, as: ending, keptFor: try keptFor(row))
@@ -263,12 +265,16 @@ extension Store {
         let own = Requester(app: AppName(trusted: "agent"), uid: 0)
         var choices = Choices()
         if conflict.kind != .field { choices.record = moot.isEmpty ? .remote : .local }
+        // What is to be told of others that have ended so far stays outside: it is told whether this goes on or not.
+        let ends = transaction?.tieEnds ?? []
+        transaction?.tieEnds = []
         do throws(StoreError) {
-            _ = try end(conflict, row, choices, "moot", by: own)
+            try transact(at: now) { () throws(StoreError) in _ = try end(conflict, row, choices, "moot", by: own) }
         } catch {
             // What cannot go on by itself stays with the person.
             guard error.problem != nil else { throw error }
         }
+        transaction?.tieEnds = ends
     }
 
     /// Somebody gave the mutation up.
@@ -285,8 +291,8 @@ extension Store {
     func closeAnswered() throws(StoreError) {
         let answered = try database.all(
             """
-            SELECT * FROM conflict INDEXED BY conflict_resolving WHERE state = 2 AND into_seq > 0 AND NOT EXISTS (
-                SELECT 1 FROM mutation m WHERE m.seq = into_seq AND m.state < 6 AND m.state <> 2)
+            SELECT * FROM conflict c INDEXED BY conflict_resolving WHERE c.state = 2 AND c.into_seq > 0 AND NOT EXISTS (
+                SELECT 1 FROM mutation m WHERE m.seq = c.into_seq AND m.state < 6 AND m.state <> 2)
             """
         ) { row throws(StoreError) in ConflictRow(row) }
         for found in answered {

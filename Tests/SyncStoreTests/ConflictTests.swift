@@ -218,6 +218,69 @@ struct ConflictTests {
         #expect(read.items[0].fingerprint == Fingerprint.of(first))
     }
 
+    @Test("An edit that goes into a rebased mutation changes its fingerprint: a database without it cannot pass for one with it")
+    func joinedDigest() throws {
+        let agent = try Self.agent()
+        func edit(_ data: JSONObject) throws -> (MutationState, String) {
+            let state = try agent.enqueue(TestAgent.mutation(.update, "a", data, coalesces: true)).state
+            let asked: JSONObject = ["entity": "audit", "record_id": "a", "action": "update", "data": .object(data)]
+            return (state, Fingerprint.text(Fingerprint.of(asked)))
+        }
+        let first = try edit(["note": "new", "finding": "pass"])
+        try agent.pull([("a", 7, ["note": "other", "finding": "pass"])])
+        let second = try edit(["note": "newer"])
+        #expect(second.0 == .coalesced)
+        let batch = try agent.claim()
+        #expect(batch.map(\.data) == [#"{"note":"newer"}"#])
+        #expect(batch[0].firstDigest == Fingerprint.joined(first.1, second.1))
+        #expect(Fingerprint.joined(first.1, second.1) != Fingerprint.joined(second.1, first.1))
+    }
+
+    @Test("What several edits became is rebased as one: they end together, and each receipt tells it")
+    func coalesced() throws {
+        let agent = try Self.agent()
+        let keys = try [["note": "x", "visits": 4], ["visits": 6], ["tags": ["x", "y"]]].map { data in
+            try agent.enqueue(TestAgent.mutation(.update, "a", data, coalesces: true)).key
+        }
+        try agent.pull([("a", 7, ["note": "other", "visits": 10, "tags": ["z"]])])
+        #expect(try agent.document("a") == ["note": "x", "visits": 13, "tags": ["z", "y"]])
+        try agent.pull([], deleted: [("a", 8)])
+        for key in keys {
+            let shown = try #require(try agent.store.reads.mutation(key, at: agent.now))
+            #expect(shown.presentState == .rejected)
+        }
+        #expect(try agent.record("a")?.view == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A refusal by a pull takes along what was to come after it, like one by the hub")
+    func tied() throws {
+        let agent = try Self.agent()
+        let first = try agent.update("a", ["note": "x"]).key
+        var next = TestAgent.mutation(.create, "b", ["note": "y"])
+        next.dependsOn = [first]
+        let second = try agent.enqueue(next).key
+        try agent.pull([], deleted: [("a", 8)])
+        #expect(try agent.states([first, second]) == ["rejected", "rejected"])
+        #expect(try agent.store.reads.mutation(second, at: agent.now)?.problem?.code == "parent-rejected")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What waits for a mutation in dispute waits for the decision about it")
+    func tiedToDecision() throws {
+        let (agent, key) = try Self.disputed()
+        var next = TestAgent.mutation(.create, "b", ["note": "y"])
+        next.dependsOn = [key]
+        let waiting = try agent.enqueue(next).key
+        #expect(try agent.claim().isEmpty)
+        let decided = try #require(try Self.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.claim().map(\.key) == [decided])
+        try agent.answer(.accepted(decided, 9))
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [waiting])
+        #expect(sent.map(\.dependsOn) == ["[\"\(decided)\"]"])
+    }
+
     // MARK: How it ends
 
     struct Ending: Sendable, CustomStringConvertible {
@@ -250,7 +313,8 @@ struct ConflictTests {
             #expect(try JSONReader.read(batch[0].data ?? "").object == sent)
             #expect(batch[0].baseVersion == 7 && batch[0].key != key)
             #expect(try agent.store.reads.mutation(batch[0].key, at: agent.now)?.supersedes == key)
-            #expect(try agent.store.reads.conflict(1)?.state == "resolving")
+            try agent.answer()
+            #expect(try agent.store.reads.conflict(1)?.state == "resolving", "an answer that says nothing of it")
             try agent.answer(.accepted(batch[0].key, 9))
         }
         let closed = try #require(try agent.store.reads.conflict(1))

@@ -170,8 +170,9 @@ struct NaiveStore {
                     records[name] = Record(base: computed, version: version)
                 }
             case .duplicate(_, let current):
-                mutations[index].state = .done
+                // What waits behind it takes what it wrote for no news.
                 if let name = mutation.record { install(current, name) }
+                mutations[index].state = .done
             case .conflict(let fields, let current):
                 if let name = mutation.record {
                     let known = records[name]

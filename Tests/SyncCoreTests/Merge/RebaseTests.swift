@@ -78,6 +78,13 @@ struct RebaseTests {
         #expect(outcome.content == Self.update([:], [FieldOperation("t", .append, .string(FieldContestTests.line + "mine"))]))
     }
 
+    @Test("Of a value with an operation behind it, the operation stays behind")
+    func valueAndOperation() {
+        let content = Self.update(["t": "mine"], [FieldOperation("t", .append, " and more")])
+        let outcome = Self.decide(content, known: ["t": "old"], remote: ["t": "theirs"], fields: ["t": .append])
+        #expect(Fold.apply(outcome.content, to: ["t": "theirs"]) == ["t": .string("theirs" + FieldContestTests.line + "mine and more")])
+    }
+
     @Test("A text that would become too long asks a person, as a value and as an addition")
     func tooLong() {
         for content in [Self.update(["t": "mine"]), Self.update([:], [FieldOperation("t", .append, "123456789")])] {
