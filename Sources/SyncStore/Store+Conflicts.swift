@@ -133,15 +133,19 @@ extension Store {
         var into: Int64?
         if let content {
             let action: NewMutation.Action =
-                content.action == .create ? (record.base == nil ? .create : .upsert) : content.action == .delete ? .delete : .update
+                content.action == .create ? .upsert : content.action == .delete ? .delete : .update
             let name = try recordID(of: row)
             var mutation = NewMutation(
                 action, names.entity(row.eid), name, data: content.data, unset: content.unset, operations: content.operations,
                 priority: row.priority, author: decision?.author ?? payload?.author)
             mutation.base = content.base
             let answer = try accept(mutation, by: requester, supersedes: payload?.key ?? "")
-            for seq in [row.seq] + carried {
-                try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(seq))
+            try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
+            for seq in carried {
+                try handOver(from: seq, to: answer.seq)
+                // A receipt, which stays as long as what answers for it.
+                try database.run(
+                    "UPDATE mutation SET into_seq = ?, prune_age = ? WHERE seq = ?", .int(answer.seq), .int(Int64.max), .int(seq))
             }
             (key, into) = (answer.key, answer.seq)
         }
@@ -240,9 +244,9 @@ extension Store {
         var result = content
         for open in later {
             guard let after = open.payload?.content(under: rules) else { continue }
-            // Deleted later: whatever was to be changed before has no meaning any more.
-            if after.action == .delete, content.action != .delete { return nil }
-            for field in after.data.names + after.unset where content.action == .update {
+            // Deleted later: whatever was to be done before has no meaning any more. Made anew later: it is not to be deleted.
+            if after.action == .delete || (after.action == .create && content.action == .delete) { return nil }
+            for field in after.data.names + after.unset where content.action == .update || after.action == .create {
                 result.data[field] = nil
                 result.unset.removeAll { $0 == field }
                 result.operations.removeAll { $0.field == field }

@@ -124,6 +124,25 @@ extension Store {
         }
     }
 
+    /// A member of an atomic list comes after what waits on its record. If that waits in turn for the list, because its
+    /// parent is made there, it was made before its parent: then it goes first.
+    ///
+    /// - Parameter rid: The record of `row`, which is written.
+    func letFirst(before row: OutboxRow, on rid: Int64) throws(StoreError) {
+        guard let group = row.group, ledger[.ties] > 0, let before = try lastBlocking(of: rid, before: group.lowerBound) else { return }
+        let children = try database.all(
+            "SELECT DISTINCT seq FROM tie WHERE on_seq BETWEEN ? AND ? AND seq < ?", .int(group.lowerBound), .int(group.upperBound),
+            .int(group.lowerBound)
+        ) { row throws(StoreError) in row.int(0) }
+        for child in children where try reaches(before, child) {
+            ledger[.ties] -= Int64(
+                try database.run(
+                    "DELETE FROM tie WHERE seq = ? AND on_seq BETWEEN ? AND ?", .int(child), .int(group.lowerBound),
+                    .int(group.upperBound)))
+            try refreshReadiness(of: child)
+        }
+    }
+
     func forgetUnmet(of seq: Int64) throws(StoreError) {
         guard ledger[.unmet] > 0 else { return }
         ledger[.unmet] -= Int64(try database.run("DELETE FROM unmet WHERE seq = ?", .int(seq)))

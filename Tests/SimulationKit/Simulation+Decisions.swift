@@ -86,6 +86,8 @@ extension Simulation {
                 if isBlind, let key = conflict.mutation, let number = byKey[key], operations[number].action == .update {
                     isBlind = try mutation(key, of: agent)?.isSent == true
                 }
+                // What nobody had ever written before, nobody had seen.
+                if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
                 guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
                     throw Broken(
                         "a conflict shows what both had seen",

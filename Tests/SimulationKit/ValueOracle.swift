@@ -53,7 +53,16 @@ struct ValueOracle {
             if content.base["o"]?.object?[key] == member.value { continue }
             // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
             guard key == "d\(device)" else { continue }
+            // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
+            guard !existed || content.base["o"]?.object?[key] == record.members[key]?.value else {
+                record.members[key] = nil
+                continue
+            }
             record.members[key] = (device, member.value)
+        }
+        // An app that repeats a request sends what it made of an older view: what the store had meanwhile is removed by it.
+        if let whole = content.data["o"]?.object {
+            for key in content.base["o"]?.object?.names ?? [] where whole[key] == nil { record.members[key] = nil }
         }
         if let tags = content.data["tags"]?.array?.compactMap(\.text) {
             // What comes with a whole list is nobody's addition: whoever takes it out has seen it.

@@ -159,7 +159,8 @@ struct NaiveStore {
             let mutation = mutations[index]
             switch result.verdict {
             case .accepted(let version, _, let record, _):
-                mutations[index].state = .done
+                // What waits behind it takes what it wrote for no news.
+                defer { mutations[index].state = .done }
                 guard let name = mutation.record, version > records[name]?.version ?? 0 else { break }
                 if let record {
                     install(.record(record), name)

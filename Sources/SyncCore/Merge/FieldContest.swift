@@ -49,9 +49,12 @@ package struct FieldContest: Sendable {
             self.key = key
         }
 
-        /// The last 8 characters of the key: its first ones are only the time. A text that holds this is never extended by
-        /// the same mutation again.
-        var marker: String { "[#\(key.text.suffix(8))]" }
+        /// The first 8 hexadecimal digits of the key's SHA-256: parts of the key itself are only the time, or a number that
+        /// every device counts. A text that holds this is never extended by the same mutation again.
+        var marker: String {
+            let digest = SHA256.hash(Array(key.text.utf8)).prefix(4)
+            return "[#\(digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())]"
+        }
 
         /// `--- ines · pump-17 · 2026-11-20 21:04Z [#9f2c11ab] ---`
         var line: String {

@@ -108,7 +108,9 @@ private struct Merge {
             let field = name.text
             let present = document[field]
             let old = stamps[name]
-            if present == value {
+            // Of two counts that are the same, each was counted.
+            let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
+            if present == value, !isCount {
                 // Nothing to decide and no news for others, so the field keeps its version. The later stamp stands for it.
                 if let old {
                     stamps[name] = .init(
@@ -116,7 +118,8 @@ private struct Merge {
                 }
                 continue
             }
-            let isNews = isNews(old, since: base)
+            // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
+            let isNews = isNews(old, since: base) || (isBlind && old != nil && rules.strategy(of: field).addsUp)
             let known: FieldContest.Known = content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : .unknown)
             // An object that is merged was not written as a whole, so it is no matter who wrote what is there.
             let isMerged = content.base[field] != nil && (isBlind || rules.strategy(of: field) == .merge)

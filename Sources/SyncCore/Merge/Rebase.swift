@@ -198,7 +198,9 @@ private struct Pass {
 
     private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
         let theirs = remote[field]
-        if value == theirs { return drop(field) }
+        // Of two counts that are the same, each was counted.
+        let isCount = ground.isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
+        if value == theirs, !isCount { return drop(field) }
         // Of what a create brings back, only what differs from what was there before was ever asked for.
         if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
             return drop(field)
@@ -264,6 +266,8 @@ private struct Pass {
             }
         }
         if value == seen?[field] { return false }
+        // Who makes the record anew after deleting it adds to what adds up, whoever wrote that (``HubMerge``).
+        if local.content.action == .create, value != nil, rules.strategy(of: field).addsUp { return true }
         return !(ground.expected[field] ?? []).contains { $0 == value }
     }
 

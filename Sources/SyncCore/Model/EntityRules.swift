@@ -110,6 +110,14 @@ package enum FieldStrategy: String, Sendable, CaseIterable {
     /// The device's value overwrites.
     case client
     case merge, append, counter, set, max, min, manual
+
+    /// Something of both sides is kept, so that the order of arrival does not matter.
+    package var addsUp: Bool {
+        switch self {
+        case .append, .counter, .set, .max, .min: true
+        case .lww, .server, .client, .merge, .manual: false
+        }
+    }
 }
 
 /// The rules of all entities.

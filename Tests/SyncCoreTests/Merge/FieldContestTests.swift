@@ -7,7 +7,7 @@ struct FieldContestTests {
     static let signature = FieldContest.Signature(
         author: "ines", device: DeviceID(trusted: "gw-1"), at: Timestamp(milliseconds: 1_795_208_645_120),
         key: MutationKey(trusted: "0199c3f3-aaaa-0000000b"))
-    static let line = "\n\n--- ines · gw-1 · 2026-11-20 21:04Z [#0000000b] ---\n"
+    static let line = "\n\n--- ines · gw-1 · 2026-11-20 21:04Z [#ced50a3b] ---\n"
 
     struct Case: Sendable, CustomStringConvertible {
         let description: String

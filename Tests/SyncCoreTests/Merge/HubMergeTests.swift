@@ -115,7 +115,7 @@ struct HubMergeTests {
         let result: JSON?
     }
 
-    static let signature = "\n\n--- mine · 2026-11-20 21:04Z [#00000002] ---\n"
+    static let signature = "\n\n--- mine · 2026-11-20 21:04Z [#1a483a1e] ---\n"
 
     @Test(
         "A contested plain value follows the strategy of its field",
@@ -138,8 +138,8 @@ struct HubMergeTests {
             Strategy(description: "append, ours goes on", strategy: .append, remote: "r", local: "r and l", isLater: false, result: "r and l"),
             Strategy(description: "append, theirs went on", strategy: .append, remote: "l and r", local: "l", result: "l and r"),
             Strategy(
-                description: "append is marked already", strategy: .append, remote: "both [#00000002]", local: "l",
-                result: "both [#00000002]"),
+                description: "append is marked already", strategy: .append, remote: "both [#1a483a1e]", local: "l",
+                result: "both [#1a483a1e]"),
             Strategy(description: "append unites lists", strategy: .append, remote: [1, 2], local: [2, 3], result: [1, 2, 3]),
             Strategy(description: "append of neither", strategy: .append, remote: 1, local: "l", isLater: false, result: 1),
             Strategy(description: "set unites", strategy: .set, remote: ["a", "b"], local: ["b", "c"], result: ["a", "b", "c"]),
@@ -373,6 +373,17 @@ struct HubMergeTests {
         let earlier = try #require(Self.merge(content, onto: Self.record(["f": "r"]), base: 0, ms: 1).accepted)
         #expect(earlier.record?.data == ["f": "r", "g": "l"])
         #expect(earlier.merged == ["f"])
+    }
+
+    @Test("A create of what the same device made sets values anew, and adds to what adds up")
+    func createOverOwn() throws {
+        var rules = EntityRules()
+        rules.fields = ["n": .counter, "p": .max, "tags": .set]
+        let own = VersionedRecord(data: ["f": "old", "n": 2, "p": 9, "tags": ["a"]], stamp: Self.stamp(10, ms: 500, Self.mine))
+        let content = MutationContent(.create, data: ["f": "new", "n": 3, "p": 4, "tags": ["b"]])
+        let accepted = try #require(Self.merge(content, onto: own, base: 0, rules: rules).accepted)
+        #expect(accepted.record?.data == ["f": "new", "n": 5, "p": 9, "tags": ["a", "b"]])
+        #expect(accepted.merged == ["n", "p", "tags"])
     }
 
     struct Deletion: Sendable, CustomStringConvertible {

@@ -78,6 +78,22 @@ struct RebaseTests {
         #expect(outcome.content == Self.update([:], [FieldOperation("t", .append, .string(FieldContestTests.line + "mine"))]))
     }
 
+    @Test("A count that is the same as the other one was counted as well, in a create of what exists by now")
+    func equalCounts() {
+        let outcome = Self.decide(MutationContent(.create, data: ["n": 1, "f": 2]), known: nil, remote: ["n": 1, "f": 2], fields: ["n": .counter])
+        #expect(outcome == .init(verdict: .stays, content: Self.update([:], [FieldOperation("n", .increment, 1)])))
+    }
+
+    @Test("A create adds to what adds up, also where a frozen mutation of this device put it there")
+    func createOverOwn() {
+        let outcome = Self.decide(
+            MutationContent(.create, data: ["p": 5, "f": 2]), known: ["p": 9, "f": 1], remote: ["p": 9, "f": 1], fields: ["p": .max]
+        ) { _, ground in
+            ground.expected = ["p": [9], "f": [1]]
+        }
+        #expect(outcome.content == Self.update(["f": 2]))
+    }
+
     @Test("Of a value with an operation behind it, the operation stays behind")
     func valueAndOperation() {
         let content = Self.update(["t": "mine"], [FieldOperation("t", .append, " and more")])
