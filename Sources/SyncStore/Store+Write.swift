@@ -38,7 +38,6 @@ extension Store {
         ledger[.absorbedSeq] = payload.seq
         journal.add(.mutation(.pending), payload.seq)
         if !intent.ties.isEmpty || ledger[.unmet] > 0 { try tie(row, payload, intent.ties) }
-        if let record { try letFirst(before: row, on: record.rid) }
         if let older = payload.supersedes.flatMap({ UUIDv7.carried(in: $0) }) { try handOver(from: older, to: row.seq) }
         if waitsBehind || !intent.ties.on.isEmpty { try raisePriorities(before: row) }
         guard var record else {

@@ -127,6 +127,9 @@ extension Simulation {
             // So for an edit that went into such a one.
             let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
             if found.key != key, isDoubtful { return }
+            // One history of the hub had it, the next refused it, and somebody settled that here; then a backup of the first
+            // came back. The mirror shows what the hub has.
+            if operation.wasApplied { return }
             guard !isApplied, operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }
