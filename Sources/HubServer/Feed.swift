@@ -75,7 +75,7 @@ struct Feed {
                 if end.seq >= end.live { end.live = 0 }
             }
         }
-        let records = rows.prefix(count).compactMap { Feed.record($0) }
+        let records = rows.prefix(count).compactMap { record($0, of: cursor.entity) }
         let deletions = rows.prefix(count).filter(\.record.isDeleted).map {
             StreamPage.Deletion(id: $0.id, version: $0.record.version)
         }
@@ -128,14 +128,16 @@ struct Feed {
         rows = Array(fitting.prefix(request.limit))
         return SnapshotPage(
             entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
-            records: rows.compactMap { Feed.record($0) }, after: rows.last?.id, hasMore: hasMore,
+            records: rows.compactMap { record($0, of: request.entity) }, after: rows.last?.id, hasMore: hasMore,
             total: request.after == nil && hasMore ? try store.count(request.entity) : nil)
     }
 
-    private static func record(_ row: HubStore.RecordRow) -> StreamPage.Record? {
-        row.record.hubRecord.map {
+    private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {
+        let rules = rules[entity] ?? EntityRules()
+        return row.record.hubRecord(naming: { rules.strategy(of: $0) == .manual }).map {
             StreamPage.Record(
-                id: row.id, record: $0, originDevice: row.record.stamp.writer.text, originKey: row.originKey)
+                id: row.id, record: $0, originDevice: row.record.stamp.writer.text, originKey: row.originKey,
+                originAuthor: row.record.stamp.author)
         }
     }
 }

@@ -11,6 +11,11 @@ extension Hub {
         try HubInspector(store).stats()
     }
 
+    /// Values that lost a contest, newest first.
+    package func lostValues(_ entity: EntityName, _ id: RecordID? = nil, limit: Int = 100) throws(HubError) -> [LostRow] {
+        do throws(DatabaseError) { return try store.lostValues(entity, id, limit: limit) } catch { throw HubError(error) }
+    }
+
     /// Forgets deletions made before then. Cursors that have not seen them are refused from now on.
     ///
     /// - Returns: How many were forgotten.
@@ -65,7 +70,7 @@ extension Hub {
             var stamps = (data == nil ? [:] : old?.stamps) ?? [:]
             for member in data?.members ?? [] where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
             for member in old?.data?.members ?? [] where data?[member.name.text] == nil { stamps[member.name] = stamp }
-            let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps)
+            let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old?.additions ?? [:])
             try store.put(name, record, data: data?.json, originKey: "", at: now)
             try advance(to: commit, adding: HubCounters())
             return commit

@@ -21,6 +21,8 @@ struct PushBatch {
     private var touched: [RecordName] = []
     private var fates: [MutationKey: Fate] = [:]
     private var keys: [HubStore.KeyRow] = []
+    /// What contests threw away.
+    private var losses: [(RecordName, LostValue)] = []
     /// Records with a mutation that was not applied and may yet be: what comes after it must wait.
     private var blocked: Set<RecordName> = []
     /// What became last of the records of which a mutation was not applied: where such a record does not exist, its
@@ -92,7 +94,9 @@ struct PushBatch {
                 let problem = Problem("blocked-by-earlier", status: 409, detail: "another mutation of the group waits")
                 verdict = .retry(problem, after: nil)
             case .conflict(let fields, _):
-                if let record = item.record { verdict = .conflict(fields: fields, current: try load(record).state) }
+                if let record = item.record {
+                    verdict = .conflict(fields: fields, current: try load(record).state(disputing: fields))
+                }
             case .rejected(let problem, .some):
                 if let record = item.record { verdict = .rejected(problem, current: try load(record).state) }
             case .duplicate(let original, _):
@@ -137,12 +141,14 @@ struct PushBatch {
         if isForeign { mutation.baseVersion = -1 }
         var working = try load(mutation.record)
         let change = HubMerge.Change(device: device, key: key, mutation: mutation)
-        switch HubMerge.apply(change, to: working.record, rules: rules, commit: commit, now: now) {
+        switch HubMerge.apply(
+            change, to: working.record, rules: rules, commit: commit, now: now, ablations: ablations)
+        {
         case .rejected(let problem):
             let current = problem.code == "deleted" ? working.state : nil
             return PushResult(key: key, verdict: .rejected(problem, current: current))
         case .conflict(let fields):
-            return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state))
+            return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state(disputing: fields)))
         case .accepted(let accepted):
             if let record = accepted.record {
                 let text = record.data?.json
@@ -155,11 +161,12 @@ struct PushBatch {
                 head = commit
             }
             records[mutation.record] = working
+            for value in accepted.lost { losses.append((mutation.record, value)) }
             var result = PushResult(
                 key: key,
                 verdict: .accepted(
                     version: working.record?.version ?? 0, serverID: nil,
-                    record: try isComputable(accepted, mutation, working, rules) ? nil : working.record?.hubRecord,
+                    record: try isComputable(accepted, mutation, working, rules) ? nil : working.record?.hubRecord(),
                     merged: accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
             return result
@@ -198,7 +205,8 @@ struct PushBatch {
         {
             result.verdict = .duplicate(original: .accepted, current: stored)
         } else if let name = item.record, rules[name.entity]?.kind != .event {
-            result.verdict = .duplicate(original: known.original, current: try load(name).state)
+            result.verdict = .duplicate(
+                original: known.original, current: try load(name).state(disputing: result.notes.fields))
         }
         return result
     }
@@ -280,6 +288,7 @@ struct PushBatch {
             try store.put(name, record, data: working.text, originKey: working.key, at: now)
         }
         for key in keys { try store.put(device, key, at: now) }
+        for (name, value) in losses { try store.keep(value, of: name, at: now) }
     }
 
     /// A record while the batch is being decided.
@@ -304,6 +313,7 @@ struct PushBatch {
         }
 
         var state: HubState { record?.hubState ?? .absent }
+        func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
         var isLive: Bool { record?.isDeleted == false }
     }
 

@@ -25,6 +25,14 @@ package enum Ablation: String, Sendable, CaseIterable {
     case wakeLost
     /// A restored agent database keeps its replica id.
     case regressionIgnored
+    /// A conflict does not keep what both sides had seen.
+    case conflictLosesBase
+    /// A pull over a field that a person must decide drops the local side.
+    case conflictLosesLocal
+    /// A second change by the writer of a merged value is no news to it, so it undoes the merge.
+    case mergeForgotten
+    /// A removal takes an element out of a set that somebody put in meanwhile.
+    case removalBeatsAddition
     /// An edit goes into a mutation of its record that may be at the hub already.
     case sentCoalesced
     /// The next batch is sent although nobody knows what became of the last.

@@ -8,6 +8,8 @@ package enum Limits {
     package static let jsonDepth = 32
     /// Levels that messages put around a document, with room for newer ones; a pull puts 5.
     package static let messageDepth = 8
+    /// The name of who wrote a mutation, in the app's words.
+    package static let authorBytes = 256
     /// Mutations of one atomic list, and of the first batch of a push: one hub transaction each.
     package static let atomicMutations = 50
     package static let batchMutations = 50

@@ -59,7 +59,7 @@ package struct JournalPage: Hashable, Sendable {
 package struct JournalFilter: Hashable, Sendable {
     /// `mutation`, `record`, or the type of a note; empty means any.
     package var types: Set<String> = []
-    /// Only about these; notes pass. Empty means any.
+    /// Only about these; notes pass, but for those about conflicts of others. Empty means any.
     package var entities: Set<EntityName> = []
 
     package init() {}

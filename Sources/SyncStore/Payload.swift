@@ -1,6 +1,7 @@
 import SyncCore
 
-/// One row of `payload`: what an app asked for. Never changed once it was sent.
+/// One row of `payload`: what an app asked for. Once it was sent it never changes; before that, an edit that comes after it
+/// (``Store/coalesce(_:_:_:)``) and a rebase may change it.
 struct Payload {
     var seq: Int64
     var eid: Int64
@@ -28,23 +29,28 @@ struct Payload {
     var data: String?
     var unset: String?
     var operations: String?
+    /// See ``MutationContent/base``. Other fields are compared with the record's base.
     var baseFields: String?
     var blobs: String?
     /// The app's own idempotency key, if it gave one.
     var appKey: String?
+    /// The fingerprint of what apps have asked for under this key, since a rebase has changed what is sent (``Fingerprint``).
+    var firstDigest: String?
 
-    /// In the order of the properties, then the checksum: what a SELECT that ``init(_:at:)`` reads must name.
-    static let columnCount: Int32 = 28
+    /// In the order of the properties, with the checksum before the last one, which came later: what a SELECT that
+    /// ``init(_:at:)`` reads must name.
+    static let columnCount: Int32 = 29
     private static let firstText: Int32 = 14
     private static let lastText: Int32 = 26
+    private static let sum: Int32 = 27
 
     func insert(into database: Database) throws(StoreError) {
         let row = try database.statement(
             """
             INSERT INTO payload (seq, eid, aid, uid, action, priority, base_version, clock, bid, boot_ms, created_ms, ttl_age,
                 bytes, coalesces, key, id, hlc, author, gid, depends, supersedes, data, unset, ops, base_fields, blobs,
-                app_key, sum)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                app_key, sum, first_digest)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """)
         defer { row.reset() }
         try row.bind(1, seq)
@@ -75,6 +81,7 @@ struct Payload {
         try row.bind(26, blobs)
         try row.bind(27, appKey)
         try row.bind(28, Int64(checksum))
+        try row.bind(29, firstDigest)
         _ = try row.step()
     }
 
@@ -107,6 +114,8 @@ struct Payload {
         digest.update(field: baseFields)
         digest.update(field: blobs)
         digest.update(field: appKey)
+        // Rows of before it existed keep their sums.
+        if firstDigest != nil { digest.update(field: firstDigest) }
         return digest.value
     }
 
@@ -117,7 +126,8 @@ struct Payload {
         var digest = CRC32C()
         for column in first..<(first + firstText) { digest.update(row.isNull(column) ? .min : row.int(column)) }
         for column in (first + firstText)...(first + lastText) { digest.update(field: row.bytes(column)) }
-        return Int64(digest.value) == row.int(first + lastText + 1)
+        if !row.isNull(first + sum + 1) { digest.update(field: row.bytes(first + sum + 1)) }
+        return Int64(digest.value) == row.int(first + sum)
     }
 
     /// Reads a row; of a damaged one, what can be made of it.
@@ -149,6 +159,7 @@ struct Payload {
         baseFields = row.optionalText(first + 24)
         blobs = row.optionalText(first + 25)
         appKey = row.optionalText(first + 26)
+        firstDigest = row.optionalText(first + Payload.sum + 1)
     }
 
     /// A new one; the enqueue transaction fills in the rest.
@@ -173,15 +184,18 @@ struct Payload {
 
     var recordID: RecordID { RecordID(trusted: id ?? key) }
 
-    /// Bytes of the three parts that a batch is measured by.
-    var contentBytes: Int { (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) }
+    /// Bytes of the parts that a batch is measured by.
+    var contentBytes: Int {
+        (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) + (baseFields?.utf8.count ?? 0)
+    }
 
     func outgoing(entity: EntityName, priority: Priority) -> OutgoingMutation {
         OutgoingMutation(
             seq: seq, key: MutationKey(trusted: key), record: RecordName(entity, recordID), action: action, data: data,
             unset: unset, operations: operations, dependsOn: depends, baseVersion: baseVersion, hlc: hlc, clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
-            group: gid.map { GroupID(trusted: $0) })
+            group: gid.map { GroupID(trusted: $0) }, base: baseFields, author: author,
+            firstDigest: firstDigest)
     }
 }
 
@@ -198,8 +212,9 @@ extension Store {
 // MARK: - Content
 
 extension Payload {
+    /// - Parameter rules: Say which fields go with the value that the app had seen.
     /// - Returns: `nil` when the texts are not what was written.
-    var content: MutationContent? {
+    func content(under rules: EntityRules?) -> MutationContent? {
         guard let fields = Payload.object(data), let names = Payload.array(unset), let list = Payload.array(operations) else {
             return nil
         }
@@ -210,10 +225,32 @@ extension Payload {
             else { return nil }
             parsed.append(FieldOperation(field, kind, value))
         }
-        return MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+        var content = MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+        if baseFields != nil, let bases = Payload.object(baseFields) {
+            for member in bases.members where action == .create || rules?.strategy(of: member.name.text) == .merge {
+                content.base[member.name.text] = member.value
+            }
+        }
+        return content
+    }
+
+    /// What the hub tells this mutation by, besides its key.
+    func digest(entity: EntityName) -> String {
+        func part(_ text: String?) -> JSON { text.flatMap { StoredJSON.read($0) } ?? .null }
+        let item: JSONObject = [
+            "entity": .string(entity.text), "record_id": .string(recordID.text), "action": .string(action.rawValue),
+            "data": part(data), "unset": part(unset), "ops": part(operations),
+        ]
+        return Fingerprint.text(Fingerprint.of(item))
+    }
+
+    func contentDiffers(from other: Payload) -> Bool {
+        (action, baseVersion) != (other.action, other.baseVersion)
+            || (data, unset, operations, baseFields) != (other.data, other.unset, other.operations, other.baseFields)
     }
 
     mutating func setContent(_ content: MutationContent) {
+        baseFields = content.base.isEmpty ? nil : content.base.json
         data = content.data.isEmpty && content.action != .create ? nil : content.data.json
         unset = content.unset.isEmpty ? nil : JSON.list(content.unset).json
         operations =

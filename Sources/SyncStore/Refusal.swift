@@ -39,6 +39,23 @@ enum Refusal {
                 members: ["state": .string(state.name)]))
     }
 
+    static func alreadyResolved(_ name: String, _ state: String) -> StoreError {
+        .refused(
+            Problem(
+                "already-resolved", status: 409, detail: "the conflict \(name) is \(state)", members: ["state": .string(state)]))
+    }
+
+    static func remoteMoved(_ conflict: ConflictRow, expected: Int64) -> StoreError {
+        .refused(
+            Problem(
+                "version-mismatch", status: 409,
+                detail: "the hub's record has version \(conflict.remoteVersion) by now, and version \(expected) was expected",
+                errors: [Problem.Pointer("/expect_remote_version", "the present version is \(conflict.remoteVersion)")],
+                members: [
+                    "version": .int(conflict.remoteVersion), "fields": .array(conflict.sides.map(\.json)),
+                ]))
+    }
+
     static func validation(_ pointer: String, _ detail: String) -> StoreError {
         .refused(Problem("validation", status: 422, detail: detail, errors: [Problem.Pointer(pointer, detail)]))
     }

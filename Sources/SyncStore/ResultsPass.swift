@@ -9,6 +9,15 @@ struct TouchedRecords {
         var source = RecordEvent.Source.local
     }
 
+    /// A conflict in which there is nothing left to decide.
+    struct Moot {
+        var cid: Int64
+        /// Nor is there anything left to send.
+        var isEmpty: Bool
+    }
+
+    /// To be closed when the records are written.
+    var moot: [Moot] = []
     private(set) var byID: [Int64: Touched] = [:]
     private var order: [Int64] = []
 

@@ -19,7 +19,7 @@ extension Store {
                 "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state <> 3 ORDER BY seq DESC LIMIT 1",
                 .int(record.rid), read: { row throws(StoreError) in OutboxRow(row) }),
             newest.state == .pending, newest.isSent, var older = try self.payload(newest.seq), older.action != .delete,
-            var content = older.content, let added = payload.content
+            var content = older.content(under: intent.rules), let added = payload.content(under: intent.rules)
         else { return nil }
         for member in added.data.members { content.data[member.name.text] = member.value }
         content.operations += added.operations

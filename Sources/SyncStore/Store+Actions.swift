@@ -55,6 +55,7 @@ extension Store {
             case .rejected, .failed, .held, .conflicted: try settle(row, as: .discarded, keptFor: try keptFor(row))
             default: throw Refusal.alreadySent(key, row.state)
             }
+            try closeConflict(ofSeq: row.seq, "discarded", uid: uid)
             if let rid = row.rid { try restatus(rid, foldAgain: true) }
             if let group = row.group { try refreshReadiness(ofGroup: group) }
             try audit("discard", key.text, uid: uid, ["reason": .string(reason)])
@@ -96,13 +97,13 @@ extension Store {
         }
     }
 
-    private func audit(_ verb: String, _ target: String, uid: UInt32, _ json: JSONObject) throws(StoreError) {
+    func audit(_ verb: String, _ target: String, uid: UInt32, _ json: JSONObject) throws(StoreError) {
         try database.run(
             "INSERT INTO audit (age, at_ms, uid, verb, target, json) VALUES (?, ?, ?, ?, ?, ?)", .int(age),
             .int(now.wall.milliseconds), .int(Int64(uid)), .text(verb), .text(target), .text(json.json))
     }
 
-    private func known(_ key: MutationKey) throws(StoreError) -> OutboxRow {
+    func known(_ key: MutationKey) throws(StoreError) -> OutboxRow {
         guard let seq = try seq(of: key), let row = try outboxRow(seq) else {
             throw Refusal.notFound("mutation \(key)")
         }
@@ -143,7 +144,7 @@ extension Store {
         return followers
     }
 
-    private func action(of seq: Int64) throws(StoreError) -> MutationAction? {
+    func action(of seq: Int64) throws(StoreError) -> MutationAction? {
         try database.number("SELECT action FROM payload WHERE seq = ?", .int(seq)).map { MutationAction(number: $0) }
     }
 
@@ -184,12 +185,13 @@ extension Store {
             throw Refusal.validation("/data", "the stored data is damaged, so the whole of it has to be given again")
         }
         let action = try action(of: row.seq) ?? .update
-        let content = payload?.content ?? MutationContent(action)
+        let content = payload?.content(under: rules[names.entity(row.eid)]) ?? MutationContent(action)
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, names.entity(row.eid),
             try recordID(of: row), data: content.data, unset: content.unset, operations: content.operations,
             priority: row.priority, dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true,
             author: payload?.author, blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
+        mutation.base = content.base
         for member in fix?.members ?? [] { mutation.data[member.name.text] = member.value }
         try settle(row, as: .resolved, keptFor: try keptFor(row))
         if let rid = row.rid { try restatus(rid, foldAgain: true) }
@@ -212,7 +214,7 @@ extension Store {
     }
 
     /// From the mirror where there is one: it does not depend on a row that may be damaged.
-    private func recordID(of row: OutboxRow) throws(StoreError) -> RecordID {
+    func recordID(of row: OutboxRow) throws(StoreError) -> RecordID {
         if let rid = row.rid,
             let id = try database.first(
                 "SELECT id FROM record WHERE rid = ?", .int(rid), read: { row throws(StoreError) in row.text(0) })

@@ -88,7 +88,7 @@ extension Store {
         }
         for index in rows.indices {
             guard let depends = rows[index].payload.depends else { continue }
-            rows[index].payload.depends = try outgoingDependencies(depends)
+            rows[index].payload.depends = try sentDependencies(of: rows[index].payload.seq, depends)
         }
         return Batch(
             mutations: rows.map {

@@ -16,7 +16,7 @@ extension Store {
             payload.action != .create, payload.supersedes == nil, record.status != .synced,
             let older = try newest(of: record.rid), isOpen(older),
             var kept = try self.payload(older.seq), try mayJoin(intent, payload, older, kept),
-            let first = kept.content, let second = payload.content,
+            let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
             Self.hasNoManualField(first, second, intent.rules),
             let outcome = Coalescing.merge(first, second)
         else { return nil }
@@ -27,10 +27,12 @@ extension Store {
             try settle(older, as: .cancelled, keptFor: try keptFor(older))
             return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .cancelled, record.rid)
         case .one(let content):
+            let entity = intent.mutation.entity
+            // Under its key goes what both asked for, whatever a rebase has made of the older one before.
+            kept.firstDigest = kept.firstDigest.map { Fingerprint.joined($0, payload.digest(entity: entity)) }
             kept.setContent(content)
             guard kept.contentBytes <= Coalescing.bytesMax else { return nil }
             kept.action = content.action
-            kept.baseFields = Self.united(kept.baseFields, payload.baseFields)
             // It is as late as its last edit; how long it has been waiting is told by its first.
             (kept.hlc, kept.clock, kept.bid, kept.bootMS) = (payload.hlc, payload.clock, payload.bid, payload.bootMS)
             kept.bytes = max(kept.bytes, payload.bytes, Int64(kept.contentBytes))
@@ -72,14 +74,6 @@ extension Store {
             let touched = content.data.names + content.unset + content.operations.map(\.field)
             return !touched.contains { rules.strategy(of: $0) == .manual }
         }
-    }
-
-    /// What the hub had before the first of the two touched a field.
-    private static func united(_ older: String?, _ newer: String?) -> String? {
-        guard let older else { return newer }
-        guard let newer, var fields = StoredJSON.read(older)?.object, let added = StoredJSON.read(newer)?.object else { return older }
-        for member in added.members where fields[member.name.text] == nil { fields[member.name.text] = member.value }
-        return fields.json
     }
 
     /// Writes the receipt of the newer one, and the record as it is now.

@@ -49,7 +49,7 @@ extension Store {
     ///
     /// - Throws: `.refused`. Nothing was written.
     func decide(
-        _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup?
+        _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup?, supersedes: String? = nil
     ) throws(StoreError) -> EnqueueIntent {
         guard let rules = rules[mutation.entity] else {
             throw Refusal.validation("/entity", "the entity \(mutation.entity) is not configured")
@@ -75,7 +75,7 @@ extension Store {
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
         case .record:
-            intent = try decideRecord(mutation, rules, eid, requester, group)
+            intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
         }
         intent.warnings = try checkSchema(rules, intent.payload.action, mutation)
         intent.payload.priority = intent.priority
@@ -90,18 +90,21 @@ extension Store {
             throw Refusal.tooLarge("the mutation", bytes: bytes, limit: Limits.mutationBytes)
         }
         intent.payload.bytes = Int64(bytes)
+        intent.payload.supersedes = supersedes
         if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
             intent.ties = try findTies(of: mutation, rules)
             if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
         }
         // A file that must be there first is waited for like a mutation: its number counts below zero.
         for file in files { intent.ties.on.insert(-file.number) }
-        intent.dropped = try makeRoom(for: intent, eid: eid)
+        // What takes the place of another needs no more room than that had.
+        if supersedes == nil { intent.dropped = try makeRoom(for: intent, eid: eid) }
         return intent
     }
 
     private func decideRecord(
-        _ mutation: NewMutation, _ rules: EntityRules, _ eid: Int64?, _ requester: Requester, _ group: EnqueueGroup?
+        _ mutation: NewMutation, _ rules: EntityRules, _ eid: Int64?, _ requester: Requester, _ group: EnqueueGroup?,
+        isSuccessor: Bool
     ) throws(StoreError) -> EnqueueIntent {
         var record: MirrorRow?
         if let eid, let id = mutation.recordID { record = try MirrorRow.find(database, eid: eid, id: id.text) }
@@ -116,13 +119,10 @@ extension Store {
                 name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected,
                 found: record?.baseVersion ?? 0)
         }
-        let content =
-            action == .delete
-            ? MutationContent(.delete)
-            : MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
+        let content = try content(action, of: mutation, on: record, rules, isSuccessor: isSuccessor)
         var payload = Payload(content)
         payload.baseVersion = max(0, record?.baseVersion ?? 0)
-        let document = fold(content, onto: record, filling: &payload)
+        let document = fold(content, onto: record, payload)
         let size = document?.utf8.count ?? 0
         guard size <= Limits.documentBytes else {
             throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: Limits.documentBytes)
@@ -151,25 +151,44 @@ extension Store {
         }
     }
 
+    /// What the app asked for, in the form that says most about what it meant: see ``WireForm``. What takes the place of
+    /// another mutation has its form already.
+    private func content(
+        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules, isSuccessor: Bool
+    ) throws(StoreError) -> MutationContent {
+        if action == .delete { return MutationContent(.delete) }
+        var content = MutationContent(
+            action, data: mutation.data, unset: mutation.unset, operations: mutation.operations,
+            base: mutation.base)
+        if isSuccessor { return content }
+        // Most changes need not be looked at any closer.
+        let hasForms = action == .update && rules.strategy == .fields && !rules.fields.isEmpty
+        guard hasForms || !content.operations.isEmpty else { return content }
+        let seen = action == .update ? record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:] : [:]
+        if hasForms {
+            content.base = WireForm.bases(content, seen: seen, rules: rules)
+            content = WireForm.of(content, seen: seen, rules: rules)
+        }
+        var document = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
+        for (index, operation) in mutation.operations.enumerated() {
+            guard Fold.fits(operation, document[operation.field]) else {
+                throw Refusal.validation(
+                    "/ops/\(index)",
+                    "\(operation.field) holds \(document[operation.field]?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
+            }
+            document[operation.field] = Fold.apply(operation, to: document[operation.field])
+        }
+        return content
+    }
+
     /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.
-    ///
-    /// - Parameter payload: Gets the hub's present values of the fields that are touched.
-    private func fold(_ content: MutationContent, onto record: MirrorRow?, filling payload: inout Payload) -> String? {
+    private func fold(_ content: MutationContent, onto record: MirrorRow?, _ payload: Payload) -> String? {
         switch content.action {
         case .delete: return nil
         case .create:
             if content.unset.isEmpty, content.operations.isEmpty { return payload.data }
             return Fold.apply(content, to: nil)?.json
-        case .update:
-            let base = record?.base.flatMap { StoredJSON.read($0)?.object }
-            let view = record?.view == nil ? base : record?.document.flatMap { StoredJSON.read($0)?.object }
-            if let base {
-                let touched = content.data.members.map(\.name.text) + content.unset + content.operations.map(\.field)
-                var old = JSONObject()
-                for field in touched { if let value = base[field] { old[field] = value } }
-                payload.baseFields = old.isEmpty ? nil : old.json
-            }
-            return Fold.apply(content, to: view)?.json
+        case .update: return Fold.apply(content, to: record?.document.flatMap { StoredJSON.read($0)?.object })?.json
         }
     }
 

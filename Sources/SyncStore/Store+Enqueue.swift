@@ -80,9 +80,8 @@ extension Store {
         _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup? = nil, appKey: AppKey? = nil,
         supersedes: String? = nil
     ) throws(StoreError) -> Enqueued {
-        let intent = try decide(mutation, by: requester, in: group)
+        let intent = try decide(mutation, by: requester, in: group, supersedes: supersedes)
         intent.payload.appKey = appKey?.key
-        intent.payload.supersedes = supersedes
         let made = intent.isPlainEvent ? try takeIn(intent) : try write(intent)
         if !mutation.blobs.isEmpty { try linkBlobs(mutation, made.recordName, seq: made.seq, priority: intent.priority) }
         return made

@@ -187,6 +187,10 @@ extension Store {
         let audits = try database.run(
             "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, age FROM audit ORDER BY n LIMIT ?) WHERE age < ?)",
             .int(Self.sliceRows), .int(age - Self.auditKeptFor.milliseconds))
+        try closeAnswered()
+        try database.run(
+            "DELETE FROM conflict WHERE cid IN (SELECT cid FROM conflict WHERE closed_age < ? AND cid < (SELECT max(cid) FROM conflict) LIMIT ?)",
+            .int(age - Self.auditKeptFor.milliseconds), .int(Self.sliceRows))
         try forgetRequeued()
         return max(keys, tombstones, audits)
     }

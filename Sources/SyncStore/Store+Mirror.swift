@@ -24,27 +24,24 @@ extension Store {
     ///
     /// - Parameter absentIsGone: `absent` says that the hub has no such record; otherwise it says nothing.
     func install(
-        _ current: HubState, on rid: Int64, _ records: inout TouchedRecords, absentIsGone: Bool = false
+        _ current: HubState, on rid: Int64, _ records: inout TouchedRecords, absentIsGone: Bool = false,
+        asked: [String] = []
     ) throws(StoreError) {
-        guard var touched = records[rid] else { return }
+        guard let touched = records[rid] else { return }
         let known = touched.row.baseVersion
         switch current {
         case .record(let record):
             guard record.version >= known else { return }
             let document = record.data.json
             if record.version == known, let base = touched.row.base, base.utf8.elementsEqual(document.utf8) { return }
-            touched.row.setBase(document, version: record.version, at: now.wall)
-            observe(record.hlc)
+            try takeRemote(RemoteSide(record), of: rid, &records, asked: asked)
         case .deleted(let version):
             guard version > known || (version == known && touched.row.base != nil) else { return }
-            touched.row.setBase(nil, version: version, at: now.wall)
+            try takeRemote(RemoteSide(deletedIn: version), of: rid, &records, asked: asked)
         case .absent:
             guard absentIsGone, touched.row.base != nil else { return }
-            touched.row.setBase(nil, version: known, at: now.wall)
+            try takeRemote(RemoteSide(deletedIn: known), of: rid, &records)
         }
-        touched.needsFold = true
-        touched.source = .remote
-        records[rid] = touched
     }
 
     /// Folds, writes and tells of every touched record, and lets its next mutation go. Invariant: view, status and
@@ -63,7 +60,9 @@ extension Store {
             try touched.row.save(to: database)
             journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
             if touched.row.status != .synced { try refreshReadiness(ofRecord: touched.row.rid) }
+            if touched.row.status == .conflict { try refreshLocalSides(of: touched.row.rid, touched.row.document) }
         }
+        for moot in records.moot { try close(moot) }
     }
 
     /// Computes status and readiness again where base and view stay.
@@ -76,6 +75,7 @@ extension Store {
 
     /// The document that apps see: the base with all open mutations on top, oldest first.
     func fold(_ row: MirrorRow) throws(StoreError) -> String? {
+        let rules = rules[names.entity(row.eid)]
         var contents: [MutationContent] = []
         var damaged: [Int64] = []
         try database.each(
@@ -85,7 +85,7 @@ extension Store {
                 AND NOT (? < 0 AND EXISTS (SELECT 1 FROM requeued q WHERE q.seq = m.seq)) ORDER BY m.seq
             """, .int(row.rid), .int(row.base == nil ? 0 : row.baseVersion)
         ) { row throws(StoreError) in
-            if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content {
+            if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content(under: rules) {
                 contents.append(content)
             } else {
                 damaged.append(row.int(0))

@@ -15,6 +15,7 @@ extension Store {
             }
             try prepareForChange()
             try noticeLostTail(at: now)
+            if !opening.isNew { try pairConflicts() }
         }
         // The first page has to be in the file itself, because a foreign file is told by it (OpeningSequence).
         if opening.isNew, database.path != nil {

@@ -77,7 +77,7 @@ extension Store {
 
     /// The stored content of a mutation; `nil` when its row is damaged or gone.
     func content(_ seq: Int64) throws(StoreError) -> MutationContent? {
-        try payload(seq)?.content
+        try payload(seq).flatMap { $0.content(under: rules[names.entity($0.eid)]) }
     }
 
     /// - Returns: `nil` when the row is damaged or gone.

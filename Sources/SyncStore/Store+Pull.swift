@@ -89,7 +89,8 @@ extension Store {
         }
         for (row, item) in deleted {
             try touch(row.rid, &records)
-            try delete(row.rid, version: max(item.version, row.baseVersion), &records)
+            try delete(
+                row.rid, version: max(item.version, row.baseVersion), isRevoked: item.reason == "revoked", &records)
             summary.deletions += 1
         }
         try finish(records)
@@ -120,18 +121,18 @@ extension Store {
             if found == nil { found = try MirrorRow.find(database, eid: eid, id: item.id.text) }
             let row = found ?? MirrorRow(rid: ledger.take(.nextRecord), eid: eid, id: item.id.text, at: now.wall)
             if found == nil { fresh[item.id] = row }
-            try apply(item.record, to: row, listing: listing, &records, &summary)
+            try apply(item, to: row, listing: listing, &records, &summary)
         }
         try finish(records)
     }
 
     private func apply(
-        _ record: HubRecord, to row: MirrorRow, listing: Listing?, _ records: inout TouchedRecords,
+        _ item: StreamPage.Record, to row: MirrorRow, listing: Listing?, _ records: inout TouchedRecords,
         _ summary: inout PullSummary
     ) throws(StoreError) {
         var touched = records[row.rid] ?? TouchedRecords.Touched(row: row)
         if row.isDamaged { touched.row.dropBase() }
-        guard record.version > touched.row.baseVersion else {
+        guard item.record.version > touched.row.baseVersion else {
             summary.unchanged += 1
             if let listing, touched.row.gen != listing.gen {
                 try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(listing.gen), .int(row.rid))
@@ -139,18 +140,16 @@ extension Store {
             return
         }
         if let listing { touched.row.gen = listing.gen } else if touched.row.gen < 0 { touched.row.gen = 0 }
-        touched.row.setBase(record.data.json, version: record.version, at: now.wall)
-        touched.needsFold = true
-        touched.source = .remote
-        observe(record.hlc)
         records[row.rid] = touched
+        let remote = RemoteSide(item.record, device: item.originDevice, author: item.originAuthor)
+        try takeRemote(remote, of: row.rid, &records)
         summary.upserts += 1
     }
 
-    func delete(_ rid: Int64, version: Int64, _ records: inout TouchedRecords) throws(StoreError) {
-        records[rid]?.row.setBase(nil, version: version, at: now.wall)
-        records[rid]?.needsFold = true
-        records[rid]?.source = .remote
+    func delete(
+        _ rid: Int64, version: Int64, isRevoked: Bool = false, _ records: inout TouchedRecords
+    ) throws(StoreError) {
+        try takeRemote(RemoteSide(deletedIn: version, isRevoked: isRevoked), of: rid, &records)
     }
 
     private func keepCursor(of page: StreamPage, eid: Int64) throws(StoreError) {

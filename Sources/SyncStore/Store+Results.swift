@@ -19,6 +19,7 @@ extension Store {
             for group in pass.groups { try refreshReadiness(ofGroup: group) }
             // What waited for these may go in the very next batch.
             try settleTies()
+            try closeAnswered()
             var batch: Batch?
             if let next { batch = try claimNext(next) }
             pass.summary.retryAt = try retryAt(now)
@@ -43,17 +44,18 @@ extension Store {
         case .accepted(let version, let serverID, let record, _):
             try accept(row, version: version, serverID: serverID, record: record, &pass)
         case .duplicate(.accepted, let current):
-            try done(row, &pass)
+            // Before it is done: what waits behind it takes what it wrote for no news.
             if let rid = row.rid {
                 try install(current, on: rid, &pass.records, absentIsGone: true)
                 pass.records[rid]?.needsFold = true
             }
+            try done(row, &pass)
         case .duplicate(.rejected, let current):
             let problem = Problem(
                 "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
             try reject(row, problem, current: current, &pass)
         case .duplicate(.conflict, let current):
-            try conflict(row, fields: [], current: current, &pass)
+            try conflict(row, fields: result.notes.fields, current: current, &pass)
         case .conflict(let fields, let current):
             try conflict(row, fields: fields, current: current, &pass)
         case .rejected(let problem, let current):
@@ -82,15 +84,17 @@ extension Store {
         if let record {
             // Members of an atomic list share one version, and each shows the record as it was after it: the last one counts.
             if record.version > touched.row.baseVersion || (row.group != nil && record.version == touched.row.baseVersion) {
-                touched.row.setBase(record.data.json, version: record.version, at: now.wall)
-                touched.source = .remote
-                observe(record.hlc)
+                pass.records[rid] = touched
+                // What waits behind it has not seen what the hub merged with it.
+                try takeRemote(RemoteSide(record), of: rid, &pass.records)
+            } else {
+                touched.needsFold = true
+                pass.records[rid] = touched
             }
-            touched.needsFold = true
         } else {
             try acceptAsComputed(row, version: version, &touched)
+            pass.records[rid] = touched
         }
-        pass.records[rid] = touched
         try done(row, &pass)
     }
 
@@ -98,7 +102,7 @@ extension Store {
     private func acceptAsComputed(
         _ row: OutboxRow, version: Int64, _ touched: inout TouchedRecords.Touched
     ) throws(StoreError) {
-        guard let payload = try payload(row.seq), let content = payload.content else {
+        guard let payload = try payload(row.seq), let content = payload.content(under: rules[names.entity(row.eid)]) else {
             // The row is damaged, and the hub has what was sent: only the hub can tell what that makes.
             return try refetch(&touched)
         }
@@ -166,22 +170,45 @@ extension Store {
         if !rows.isEmpty { journal.add(.mutation(.done), rows.map(\.seq)) }
     }
 
+    /// The hub cannot decide it. Its fields, or those that the same rules find here, are shown to a person; what else the
+    /// mutation asked for is decided now, so that the decision can carry it.
     private func conflict(
         _ row: OutboxRow, fields: [String], current: HubState, _ pass: inout ResultsPass
     ) throws(StoreError) {
-        var row = row
-        row.problem =
-            Problem(
-                "conflict", status: 409, detail: "the hub has other values in: \(fields.joined(separator: ", "))",
-                members: ["fields": JSON.list(fields), "current": current.json]
-            ).stored
-        try move(row, to: .conflicted)
         let entity = names.entity(row.eid)
         if !pass.summary.conflicted.contains(entity) { pass.summary.conflicted.append(entity) }
-        guard let rid = row.rid else { return }
-        try install(current, on: rid, &pass.records)
+        guard let rid = row.rid, let before = pass.records[rid]?.row else { return try move(row, to: .conflicted) }
         pass.records[rid]?.needsFold = true
         pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq)
+        let rules = rules[entity] ?? EntityRules()
+        guard let payload = try payload(row.seq), let content = payload.content(under: rules) else {
+            // Damaged: the fold will set it aside.
+            try install(current, on: rid, &pass.records)
+            return try move(row, to: .conflicted)
+        }
+        try install(current, on: rid, &pass.records, asked: fields.isEmpty ? content.fields : fields)
+        let remote: RemoteSide =
+            switch current {
+            case .record(let record): RemoteSide(record)
+            case .deleted(let version): RemoteSide(deletedIn: version)
+            case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
+            }
+        var ground = Rebase.Ground(known: before.base.flatMap { StoredJSON.read($0)?.object }, record: remote.record)
+        ground.disputed = Set(fields.isEmpty ? content.fields : fields)
+        ground.isKnown = payload.baseVersion >= before.baseVersion
+        var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+        try keepLost(outcome.lost, of: payload, remote)
+        var kind = ConflictKind.field
+        var disputed = fields.filter { $0 != HubMerge.wholeRecord }
+        if case .isDisputed(let found, let names) = outcome.verdict { (kind, disputed) = (found, names) }
+        else if content.action == .delete {
+            // The hub says so, and here is nothing that people decide about: then all that is there is in dispute.
+            kind = .deleteUpdate
+            disputed = remote.record?.data.names ?? []
+        } else { outcome.content = content }
+        let sides = sides(kind, disputed, payload, content, known: ground.known, remote, isKnown: ground.isKnown)
+        try rewrite(payload, outcome.content, restingOn: remote.version)
+        try openConflict(row, kind, sides, remoteVersion: remote.version)
     }
 
     private func reject(
@@ -242,7 +269,7 @@ extension Store {
 
     /// A record that the hub refuses to create takes with it what was to be done with it, up to its next creation. An
     /// atomic list falls as a whole.
-    private func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
+    func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
         let followers = try followers(of: row, in: pass.records)
         guard !followers.isEmpty else { return }
         let before = ledger.count(.rejected)

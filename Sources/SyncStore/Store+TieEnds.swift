@@ -159,6 +159,24 @@ extension Store {
 
     // MARK: - On the wire
 
+    /// What the hub is told that a mutation depends on: nothing that it will never hear of, because nothing was left of it
+    /// to send; and nothing that does not wait here either, because each of the two would wait for the other.
+    ///
+    /// - Returns: `nil` when nothing is left.
+    func sentDependencies(of seq: Int64, _ text: String) throws(StoreError) -> String? {
+        let waits = Set(try ties(of: seq))
+        var keys: [String] = []
+        for key in (StoredJSON.read(try outgoingDependencies(text))?.array ?? []).compactMap(\.text) {
+            guard let earlier = UUIDv7.carried(in: key), let row = try outboxRow(earlier), try payload(earlier)?.key == key else {
+                keys.append(key)
+                continue
+            }
+            if row.state == .superseded || (!row.state.isTerminal && !waits.contains(earlier) && earlier > seq) { continue }
+            keys.append(key)
+        }
+        return keys.isEmpty ? nil : JSON.list(keys).json
+    }
+
     /// The keys that a mutation depends on, as the hub knows them: what was answered for by a newer mutation has that one's.
     func outgoingDependencies(_ text: String) throws(StoreError) -> String {
         var keys: [String] = []

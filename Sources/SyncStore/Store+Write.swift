@@ -49,6 +49,7 @@ extension Store {
         record.updatedMS = now.wall.milliseconds
         try record.save(to: database)
         journal.add(.record(record.isDeleted ? .delete : .upsert, .local), record.rid)
+        if record.status == .conflict { try refreshLocalSides(of: record.rid, record.document) }
         if let present = try rejectIfDoomed(payload.seq, intent) {
             let shown = try MirrorRow.find(database, rid: record.rid)
             return answer(intent, payload, record: shown, pending: try openKeys(of: record.rid), state: present)

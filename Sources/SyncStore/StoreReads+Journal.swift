@@ -52,7 +52,7 @@ extension StoreReads {
     ) throws(StoreError) {
         func passes(_ type: String) -> Bool { filter.types.isEmpty || filter.types.contains(type) }
         guard let kind = row.kind else {
-            if row.first > after, let type = row.type, passes(type) {
+            if row.first > after, let type = row.type, passes(type), concerns(row, filter) {
                 page.events.append(JournalEvent(id: row.first, at: row.at, body: .note(type: type, json: row.items)))
                 left -= 1
             }
@@ -77,6 +77,13 @@ extension StoreReads {
         }
         // Damaged items are passed over, not looked for again and again.
         if left > 0 { page.next = max(page.next, row.first + row.count - 1) }
+    }
+
+    /// A conflict is about one entity, and not for those who may not see that. Other notes are about the agent.
+    private func concerns(_ row: JournalRow, _ filter: JournalFilter) -> Bool {
+        guard row.type == "conflict", !filter.entities.isEmpty else { return true }
+        let entity = StoredJSON.read(row.items)?.object?["entity"]?.text.flatMap { EntityName($0) }
+        return entity.map { filter.entities.contains($0) } ?? false
     }
 
     private func body(_ kind: JournalStage.Kind, _ item: Int64) throws(StoreError) -> (JournalEvent.Body, EntityName)? {

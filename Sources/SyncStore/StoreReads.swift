@@ -124,6 +124,7 @@ package struct StoreReads {
 
     func snapshot(_ row: MirrorRow, _ name: RecordName) throws(StoreError) -> RecordSnapshot {
         var snapshot = RecordSnapshot(row, name, pending: row.status == .synced ? [] : try openKeys(of: row.rid))
+        if row.status == .conflict { snapshot.conflict = try openConflict(ofRecord: row.rid) }
         if row.isDamaged {
             // Rather nothing than something that was never sent.
             snapshot.status = .error

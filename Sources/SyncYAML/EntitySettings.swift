@@ -112,6 +112,8 @@ package enum EntitySettings {
                 .key("priority", \.priority, .priority),
                 .key("strategy", \.strategy, .word),
                 .key("fields", \.fields, .dictionary(of: .word, names: fieldName, text: { $0 })),
+                .key("critical_fields", \.criticalFields, .list(fieldName)),
+                .key("max_len", \.maxLength, .dictionary(of: .integer(1...Limits.documentBytes), names: fieldName, text: { $0 })),
                 .key("on_deleted", \.onDeleted, .word),
                 // Not less than 7 days: so long the agent can give a hub that was restored from a backup what it had
                 // acknowledged and then forgot.
@@ -137,6 +139,8 @@ package enum EntitySettings {
             let why = rules.kind == .event ? "events are never merged" : "reference data is never changed here"
             if rules.strategy != .fields { refuse("strategy", "it only for a record: " + why) }
             if !rules.fields.isEmpty { refuse("fields", "it only for a record: " + why) }
+            if !rules.criticalFields.isEmpty { refuse("critical_fields", "it only for a record: " + why) }
+            if !rules.maxLength.isEmpty { refuse("max_len", "it only for a record: " + why) }
             if rules.onDeleted != .deleteWins { refuse("on_deleted", "it only for a record: " + why) }
         }
         if rules.kind == .reference {
@@ -152,11 +156,30 @@ package enum EntitySettings {
         if rules.kind == .record, rules.strategy != .fields, !rules.fields.isEmpty {
             refuse("fields", "it only with strategy: fields, which is \(rules.strategy.rawValue)")
         }
+        if rules.kind == .record { checkFields(rules, node, &reading) }
         if rules.priority == .critical {
             if rules.ttl != nil { refuse("ttl", "no such key with priority: critical, which never expires") }
             if rules.kind == .event, rules.whenFull == .dropOldest {
                 refuse("when_full", "reject with priority: critical, which is never dropped")
             }
+        }
+    }
+
+    /// Fields with two rules, and rules that nothing would ever follow.
+    private static func checkFields(_ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
+        func refuse(_ path: [String], _ expected: String) {
+            reading.inside(key: path[0]) { $0.inside(key: path[1]) { $0.refuse(node.deepest(path), expected: expected) } }
+        }
+        for field in rules.criticalFields where rules.fields[field].map({ $0 != .manual }) ?? false {
+            refuse(["fields", field], "manual, because critical_fields names it")
+        }
+        for field in rules.maxLength.keys.sorted() where rules.strategy(of: field) != .append {
+            refuse(["max_len", field], "only fields with the rule append")
+        }
+        for field in rules.fields.keys.sorted() {
+            // The member of an object only has a rule of its own where the object is merged member by member.
+            guard let dot = field.lastIndex(of: "."), rules.fields[String(field[..<dot])] != .merge else { continue }
+            refuse(["fields", field], "the rule merge for \(field[..<dot]), or no rule for a member of it")
         }
     }
 

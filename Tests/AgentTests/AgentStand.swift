@@ -228,6 +228,12 @@ final class LoopbackHub: HTTPTransport {
         return page?.records.first { $0.id.text == id }.map { .object($0.record.data) }
     }
 
+    /// What a back office does at the hub.
+    func publish(_ entity: String, _ id: String, _ data: JSONObject) throws {
+        let name = RecordName(EntityName(trusted: entity), RecordID(trusted: id))
+        _ = try state.withLock { state in try state.hub.hub.publish(name, data, at: SystemClocks().now().wall) }
+    }
+
     /// What another device does at the hub.
     @discardableResult
     func ask(_ method: String, _ target: String, body: String = "", device: String = "gw-other") -> HubResponse {

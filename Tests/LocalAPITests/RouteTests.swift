@@ -62,6 +62,12 @@ private let wwan0 = link("wwan0")
                     sort: [.init(.updatedAt, isDescending: true), .init(.field(path("status")))],
                     fields: [path("id"), path("site", "name")], limit: 5, cursor: "abc=", includesDeleted: true,
                     statuses: [.pending, .error])), .read),
+        Good("GET", "/v1/conflicts", .conflicts(ConflictListQuery()), .read),
+        Good(
+            "GET", "/v1/conflicts?entity=audits&state=open,moot&after=7&limit=5",
+            .conflicts(ConflictListQuery(states: [.open, .moot], entity: audits, after: ConflictID(number: 7), limit: 5)), .read),
+        Good("GET", "/v1/conflicts/c-12", .conflict(ConflictID(number: 12)), .read),
+        Good("POST", "/v1/conflicts/c-12/resolve", .resolveConflict(ConflictID(number: 12)), .enqueue),
         Good("POST", "/v1/query", .query, .read),
         Good("GET", "/v1/entities", .entities, .read),
         Good("GET", "/v1/status", .status, .read),

@@ -4,6 +4,7 @@ import SyncCore
 struct HubOracle {
     /// Of a record that exists: the tokens that were appended since it came into being.
     private(set) var lists: [RecordName: [String]] = [:]
+    private(set) var values = ValueOracle()
     /// Readings by id.
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
@@ -23,7 +24,7 @@ struct HubOracle {
     /// Takes an answer of the hub into account, as it left the hub.
     mutating func note(
         _ push: IncomingPush, _ response: PushResponse, from agent: Int, _ operations: inout [Operation],
-        byKey: [MutationKey: Int], mayDiffer: Bool
+        byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool
     ) throws(Broken) {
         guard push.items.count == response.results.count else {
             throw Broken("one result for each mutation", "\(push.items.count) mutations, \(response.results.count) results")
@@ -38,14 +39,14 @@ struct HubOracle {
                 throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
             }
             fingerprints[item.key] = item.fingerprint
-            guard case .accepted = result.verdict, case .success(let mutation) = item.content else { continue }
-            try apply(mutation, key: item.key, from: agent, &operations, byKey: byKey)
+            guard case .accepted(let version, _, _, _) = result.verdict, case .success(let mutation) = item.content else { continue }
+            try apply(mutation, version: version, key: item.key, from: agent, &operations, byKey: byKey, successors: successors)
         }
     }
 
     private mutating func apply(
-        _ mutation: IncomingMutation, key: MutationKey, from agent: Int, _ operations: inout [Operation],
-        byKey: [MutationKey: Int]
+        _ mutation: IncomingMutation, version: Int64, key: MutationKey, from agent: Int, _ operations: inout [Operation],
+        byKey: [MutationKey: Int], successors: Set<MutationKey>
     ) throws(Broken) {
         appliedCount += 1
         applied.insert(key)
@@ -61,17 +62,25 @@ struct HubOracle {
             if operations[number].applied > 1 {
                 throw Broken("each mutation takes effect once", "\(operations[number].token) was applied twice (\(key))")
             }
-            try checkOrder(operations[number], mutation.record, operations)
+            // A decision comes when it is made, after what was asked for meanwhile.
+            if !successors.contains(key) { try checkOrder(operations[number], mutation.record, operations) }
         }
         if mutation.record.entity == Entities.readings {
             events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
             return
         }
+        try values.apply(mutation, version: version, from: agent, existed: lists[mutation.record] != nil)
         if mutation.content.action == .delete {
             lists[mutation.record] = nil
             return
         }
         var list = lists[mutation.record] ?? []
+        if let whole = mutation.content.data["a"]?.array?.compactMap(\.text) {
+            // Somebody brings the record back with all that was in it; what is there already stays in front.
+            let seen = mutation.content.base["a"]?.array?.compactMap(\.text) ?? []
+            let isBehind = !seen.isEmpty && whole.starts(with: seen)
+            list += isBehind && lists[mutation.record] != nil ? Array(whole.dropFirst(seen.count)) : whole.filter { !list.contains($0) }
+        }
         for operation in mutation.content.operations where operation.kind == .append {
             list += operation.value.array?.compactMap(\.text) ?? []
         }
@@ -80,7 +89,10 @@ struct HubOracle {
 
     private func tokens(of mutation: IncomingMutation) -> [String] {
         let appended = mutation.content.operations.flatMap { $0.kind == .append ? $0.value.array?.compactMap(\.text) ?? [] : [] }
-        return appended + [mutation.content.data["t"]?.text].compactMap { $0 }
+        // What brings a record back carries all of it: what was added to what it had seen.
+        let seen = mutation.content.base["a"]?.array ?? []
+        let whole = (mutation.content.data["a"]?.array ?? []).filter { !seen.contains($0) }.compactMap(\.text)
+        return appended + whole + [mutation.content.data["t"]?.text].compactMap { $0 }
     }
 
     /// Of one device, mutations of one record take effect in the order in which its database took them.
@@ -97,6 +109,10 @@ struct HubOracle {
         order[slot, default: []].append(operation.number)
     }
 
+    mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64) {
+        if name.entity == Entities.works { values.publish(name, document, version: version) }
+    }
+
     /// Compares with what the hub really holds.
     func check(_ observed: [RecordName: JSONObject]) throws(Broken) {
         for (record, document) in observed.sorted(by: { $0.key < $1.key })
@@ -108,6 +124,7 @@ struct HubOracle {
             guard list == expected else {
                 throw Broken("lists hold what was appended", "\(record) holds \(list), expected \(expected)")
             }
+            try values.check(record, document)
             guard (document["n"]?.int ?? 0) == Int64(list.count) else {
                 throw Broken("counters count", "\(record) counts \(document["n"]?.json ?? "nothing") for \(list.count)")
             }

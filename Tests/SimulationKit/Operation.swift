@@ -101,9 +101,12 @@ enum Entities {
 
     static func rules(ofHub: Bool) -> RuleBook {
         var works = EntityRules()
-        works.fields = ["s": .lww, "v": .server, "c": .client, "m": .manual, "n": .counter, "a": .append]
+        works.fields = [
+            "s": .lww, "v": .server, "c": .client, "m": .manual, "n": .counter, "a": .append, "tags": .set, "txt": .append,
+            "o": .merge, "p": .max,
+        ]
         var spots = EntityRules()
-        spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append]
+        spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append, "p": .max]
         spots.onDeleted = .updateWins
         var prices = EntityRules()
         if ofHub { prices.kind = .reference }

@@ -66,14 +66,18 @@ final class SimHub {
     }
 
     /// A back office changes a record, keeping what devices count and append.
-    func publish(_ name: RecordName, _ changes: JSONObject?, at now: Timestamp) throws(HubError) {
+    ///
+    /// - Returns: The document as it is now, and its version.
+    @discardableResult
+    func publish(_ name: RecordName, _ changes: JSONObject?, at now: Timestamp) throws(HubError) -> (JSONObject?, Int64) {
         guard let changes else {
             head = try hub.publish(name, nil, at: now)
-            return
+            return (nil, head)
         }
         var document = records[name]?.data ?? [:]
         for member in changes.members { document[member.name.text] = member.value }
         head = try hub.publish(name, document, at: now)
+        return (document, head)
     }
 
     // MARK: Watching

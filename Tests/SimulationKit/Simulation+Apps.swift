@@ -60,6 +60,7 @@ extension Simulation {
         operation.data["t"] = .string(token)
         let fields = entity == Entities.works ? ["s", "s", "s", "v", "c"] + (chance(0.3) ? ["m"] : []) : ["s", "v", "c"]
         operation.data[pick(fields)] = .string(token)
+        if entity == Entities.works { addRich(to: &operation, agent) }
         if strikes(.poison, 0.1) { operation.data["x"] = "poison" }
         if entity != Entities.prices {
             operation.operations = [
@@ -67,6 +68,35 @@ extension Simulation {
             ]
         }
         return operation
+    }
+
+    /// A form as people fill it in: a text, a set, an object, a reading. The app sends whole values, made from what it sees.
+    private func addRich(to operation: inout Operation, _ agent: SimAgent) {
+        let token = operation.token
+        let view = seen(operation.record, agent)
+        if chance(0.4) {
+            let before = view?["txt"]?.text ?? ""
+            // Mostly a line more; now and then somebody writes it all anew.
+            operation.data["txt"] = .string(chance(0.6) ? before + "<\(token)>" : "<\(token)>")
+        }
+        if chance(0.4) {
+            var tags = Set(view?["tags"]?.array?.compactMap(\.text) ?? [])
+            let tag = pick(["red", "green", "blue"])
+            if tags.remove(tag) == nil { tags.insert(tag) }
+            operation.data["tags"] = .list(tags.sorted())
+        }
+        if chance(0.4) {
+            var object = view?["o"]?.object ?? [:]
+            object["d\(agent.index)"] = .string(token)
+            operation.data["o"] = .object(object)
+        }
+        if chance(0.3) { operation.data["p"] = .int(Int.random(in: 0...1_000, using: &random)) }
+    }
+
+    func seen(_ name: RecordName, _ agent: SimAgent) -> JSONObject? {
+        // A store that cannot be read shows at its next command.
+        let snapshot = (try? agent.store?.reads.record(name)) ?? nil
+        return snapshot?.view.flatMap { try? JSONReader.read($0).object }
     }
 
     /// Mostly what makes sense, for an app reads before it writes.
@@ -121,9 +151,33 @@ extension Simulation {
     }
 
     private func takePlaces(_ request: AppRequest) {
+        learnKeys(of: request)
         for number in request.operations where operations[number].place == nil {
             operations[number].place = places
             places += 1
+        }
+    }
+
+    /// What was committed has a key, whether its app ever hears of it or not.
+    private func learnKeys(of request: AppRequest) {
+        let agent = agents[request.agent]
+        let new = request.operations.filter { operations[$0].place == nil }
+        guard !new.isEmpty, let last = agent.store?.lastSeq else { return }
+        var query = MutationQuery()
+        query.after = last - Int64(new.count)
+        // What cannot be read shows at the next command.
+        let items = (try? agent.store?.reads.mutations(query, at: agent.moment(at: now)).items) ?? []
+        for (number, item) in zip(new, items) where items.count == new.count { byKey[item.key] = number }
+    }
+
+    /// A decision goes under a new key; it is about the same operation.
+    func learnSuccessors(of agent: SimAgent) {
+        var query = MutationQuery()
+        query.limit = 1_000
+        for item in (try? agent.store?.reads.mutations(query, at: agent.moment(at: now)).items) ?? [] {
+            guard byKey[item.key] == nil, let older = item.supersedes, let number = byKey[older] else { continue }
+            byKey[item.key] = number
+            successors.insert(item.key)
         }
     }
 

@@ -19,11 +19,13 @@ extension Simulation {
             notePlaces(pull)
             for error in pull.errors where error.isExpired { count("expired cursors") }
         case .settle, .push:
+            learnSuccessors(of: agents[flight.agent])
             let push = try Broken.none { try PushMessages.readRequest(body) }
             let answer = try Broken.none { try PushMessages.readResponse(response.body) }
             try checkParents(push, answer, from: agents[flight.agent])
             try oracle.note(
-                push, answer, from: flight.agent, &operations, byKey: byKey, mayDiffer: agents[flight.agent].wentBack)
+                push, answer, from: flight.agent, &operations, byKey: byKey, successors: successors,
+                mayDiffer: agents[flight.agent].wentBack)
             say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
             for (item, result) in zip(push.items, answer.results) {
                 count(Self.kind(of: result.verdict))
@@ -120,6 +122,10 @@ extension Simulation {
         case (.applyResults, .resultsApplied(let summary, _)):
             if summary.unknown > 0 { count("unknown results") }
             if summary.rejected > 0 { try checkMirror(of: agent) }
+        default: break
+        }
+        switch command {
+        case .applyPull, .applyResults: learnSuccessors(of: agent)
         default: break
         }
         steps += 1
@@ -231,8 +237,7 @@ extension Simulation {
     // MARK: Words
 
     private func tokens(of item: IncomingItem) -> String {
-        if case .success(let mutation) = item.content, let token = mutation.content.data["t"]?.text { return token }
-        return name(of: item.key)
+        name(of: item.key)
     }
 
     private func word(for verdict: PushResult.Verdict) -> String {

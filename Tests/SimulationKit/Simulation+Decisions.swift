@@ -3,7 +3,8 @@ import SyncStore
 
 // What people decide at an agent: its operator about what waits for one, an app about what it asked for.
 extension Simulation {
-    /// Answers what waits for a person: conflicts by "remote", parked mutations by "again".
+    /// Answers what waits for a person: conflicts by one side, the other, something else or not at all; parked mutations by
+    /// "again".
     func decide(_ agent: SimAgent) throws(Broken) {
         if let store = agent.store, try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) {
             let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(at: moment) }
@@ -11,7 +12,11 @@ extension Simulation {
             say("the operator of agent \(agent.index) accepts deletions")
             count("deletions accepted")
         }
-        for conflict in try mutations(of: agent, .conflicted) {
+        try checkConflicts(of: agent)
+        for conflict in try conflicts(of: agent) where !chance(0.2) {
+            guard try resolve(conflict, agent) else { return }
+        }
+        for conflict in try mutations(of: agent, .conflicted) where chance(0.3) {
             try checkListed(conflict)
             let isDone = try act(agent) { (store, moment) throws(StoreError) in
                 try store.discard(conflict.key, reason: "remote", uid: 0, at: moment)
@@ -33,6 +38,77 @@ extension Simulation {
         }
         if let held = try mutations(of: agent, .held).first {
             throw Broken("no row is damaged", "agent \(agent.index) holds \(name(of: held.key)): \(held.problem?.detail ?? "")")
+        }
+    }
+
+    /// - Returns: Whether the agent lives and goes on.
+    private func resolve(_ conflict: ConflictSnapshot, _ agent: SimAgent) throws(Broken) -> Bool {
+        let word = pick(["local", "remote", "value"])
+        var scope = ConflictDecision.Scope.all(word == "remote" ? .remote : .local)
+        if conflict.kind == .field, word == "value" {
+            let value = JSON.string("decided-\(now.nanoseconds)")
+            scope = .fields(Dictionary(conflict.sides.map { ($0.field, .value(value)) }, uniquingKeysWith: { first, _ in first }))
+        }
+        let version = conflict.remoteVersion
+        let number = conflict.number
+        let decision = ConflictDecision(scope, comment: "simulated", expectedRemoteVersion: chance(0.5) ? version : nil)
+        let isDone = try act(agent) { (store, moment) throws(StoreError) in
+            _ = try store.resolve(number, decision, by: Requester(app: AppName(trusted: "operator"), uid: 0), at: moment)
+        }
+        guard isDone else { return agent.store != nil }
+        learnSuccessors(of: agent)
+        say("the operator of agent \(agent.index) decides c-\(number) (\(conflict.kind.name)) by \(word)")
+        count("conflicts resolved by \(word)")
+        count("conflicts of \(conflict.kind.name)")
+        try feed(.enqueued(.normal), to: agent)
+        return true
+    }
+
+    private func mutation(_ key: MutationKey, of agent: SimAgent) throws(Broken) -> MutationSnapshot? {
+        guard let store = agent.store else { return nil }
+        return try Broken.none { try store.reads.mutation(key, at: agent.moment(at: now)) }
+    }
+
+    func conflicts(of agent: SimAgent) throws(Broken) -> [ConflictSnapshot] {
+        guard let store = agent.store else { return [] }
+        var query = ConflictQuery()
+        query.limit = 1_000
+        return try Broken.none { try store.reads.conflicts(query).items }
+    }
+
+    /// Both sides of every dispute, and what both had seen, are what they were.
+    func checkConflicts(of agent: SimAgent) throws(Broken) {
+        for conflict in try conflicts(of: agent) where conflict.record.entity == Entities.works {
+            for side in conflict.sides where side.field == "m" {
+                let known = oracle.values.history[conflict.record] ?? []
+                // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.
+                var isBlind = side.base == nil
+                if isBlind, let key = conflict.mutation, let number = byKey[key], operations[number].action == .update {
+                    isBlind = try mutation(key, of: agent)?.isSent == true
+                }
+                // What nobody had ever written before, nobody had seen.
+                if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
+                guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
+                    throw Broken(
+                        "a conflict shows what both had seen",
+                        "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.base?.json ?? "nothing") was never there")
+                }
+                let view = seen(conflict.record, agent)
+                guard conflict.kind == .deleteUpdate || view == nil || side.local.value == view?["m"] else {
+                    throw Broken(
+                        "a conflict shows what is written here",
+                        "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.local.value?.json ?? "nothing")")
+                }
+                guard side.remote.isDeleted || known.contains(where: { $0.value == side.remote.value }) else {
+                    throw Broken(
+                        "a conflict shows what the hub has",
+                        "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.remote.value?.json ?? "nothing")")
+                }
+            }
+        }
+        let open = Set(try conflicts(of: agent).compactMap(\.mutation))
+        for conflicted in try mutations(of: agent, .conflicted) where !open.contains(conflicted.key) {
+            throw Broken("every conflict is listed", "agent \(agent.index): \(name(of: conflicted.key))")
         }
     }
 

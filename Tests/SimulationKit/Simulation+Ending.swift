@@ -63,6 +63,7 @@ extension Simulation {
         for agent in agents {
             try verify(agent)
             try checkMirror(of: agent)
+            try checkConflicts(of: agent)
             try compare(agent, with: truth)
         }
         for operation in operations { try checkFate(of: operation) }
@@ -95,13 +96,25 @@ extension Simulation {
         if operation.applied > 1 { throw Broken("each mutation takes effect once", "\(operation.token) was applied \(operation.applied) times") }
         guard let key = operation.key, !operation.isLost, let store = agents[operation.agent].store else { return }
         let moment = agents[operation.agent].moment(at: now)
-        guard let found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
+        guard var found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
             throw Broken("nothing acknowledged is missing", "\(operation.token) of agent \(operation.agent), \(operation.record)")
         }
-        let sent = found.state == .coalesced ? found.into ?? key : key
-        let isApplied = oracle.applied.contains(sent)
         if found.state == .coalesced { count("coalesced into \(found.presentState.name)") }
-        switch found.presentState {
+        // Another one answers for it: the one that it went into, a decision, or one that brings its record back.
+        while found.state == .resolved || found.state == .coalesced, let into = found.into {
+            guard let next = try Broken.none({ try store.reads.mutation(into, at: moment) }) else {
+                throw Broken("nothing acknowledged is missing", "\(into), which answers for \(operation.token)")
+            }
+            found = next
+        }
+        let isApplied = oracle.applied.contains(found.key)
+        switch found.state {
+        case .superseded:
+            // A deletion of what is deleted, and a value that the hub had changed: nothing that adds up.
+            guard found.action == .delete || operation.record.entity == Entities.prices else {
+                throw Broken("nothing is dropped without a word", "\(operation.token) of agent \(operation.agent), \(operation.record)")
+            }
+            count("superseded")
         case .done:
             guard isApplied else {
                 throw Broken("done is done at the hub", "\(operation.token) of agent \(operation.agent) was never applied")
@@ -113,8 +126,8 @@ extension Simulation {
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || found.problem?.code == "idempotency-mismatch" { return }
             // So for an edit that went into such a one.
-            let isDoubtful = operation.isDoubtful || byKey[sent].map { operations[$0].isDoubtful } ?? false
-            if found.state == .coalesced, isDoubtful { return }
+            let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
+            if found.key != key, isDoubtful { return }
             // One history of the hub had it, the next refused it, and somebody settled that here; then a backup of the first
             // came back. The mirror shows what the hub has.
             if operation.wasApplied { return }
@@ -132,14 +145,10 @@ extension Simulation {
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
-        // Into what others went, their values did as well; or those of one that no app was told about.
-        let hasOthers = operations.contains {
-            $0.into == found.key || ($0.isUnheard && $0.agent == operation.agent && $0.record == operation.record)
-        }
-        if hasOthers { return }
-        let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }
-        guard data.object == operation.data else {
-            throw Broken("what is refused keeps its value", "\(operation.token): \(found.data ?? "nothing")")
+        // What a contest has decided before is in the audit trail; what goes as an operation is there as one.
+        let kept = (found.data ?? "") + (found.operations ?? "")
+        guard found.action == .delete || operation.record.entity == Entities.prices || kept.contains("\"\(operation.token)\"") else {
+            throw Broken("what is refused keeps its value", "\(operation.token): \(kept)")
         }
     }
 }

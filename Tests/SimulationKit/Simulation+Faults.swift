@@ -98,10 +98,11 @@ extension Simulation {
         if entity == Entities.works {
             // A back office edits what is there; what devices count and append stays.
             guard hub.records[name] != nil else { return }
-            try Broken.none { try hub.publish(name, [pick(["s", "v", "m"]): text], at: hubTime) }
+            let published = try Broken.none { try hub.publish(name, [pick(["s", "v", "m"]): text], at: hubTime) }
+            oracle.publish(name, published.0, version: published.1)
         } else {
             let deletes = hub.records[name] != nil && chance(0.25)
-            try Broken.none { try hub.publish(name, deletes ? nil : ["s": text, "v": text], at: hubTime) }
+            _ = try Broken.none { try hub.publish(name, deletes ? nil : ["s": text, "v": text], at: hubTime) }
         }
         say("the back office changes \(name)")
         count("published")

@@ -48,6 +48,8 @@ package final class Simulation {
     var oracle = HubOracle()
     var operations: [Operation] = []
     var byKey: [MutationKey: Int] = [:]
+    /// Keys of mutations that took the place of others.
+    var successors: Set<MutationKey> = []
     /// Answers that apps were given so far.
     var acknowledgements = 0
     /// The commit number that a cursor stands for, as the hub handed it out.

@@ -33,12 +33,12 @@ struct MigrationTests {
         try raw.rows("PRAGMA user_version = 0")
         let again = try TestAgent(in: folder)
         #expect(again.store.opening.isNew)
-        #expect(try again.database.pragma("user_version") == "5")
+        #expect(try again.database.pragma("user_version") == "6")
         try again.create("a")
         #expect(try again.store.verify() == [])
     }
 
-    @Test("Every earlier version is brought up to date with its rows, also over several steps", arguments: [1, 2])
+    @Test("Every earlier version is brought up to date with its rows, also over several steps", arguments: [1, 2, 3, 4])
     func older(_ version: Int) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -59,7 +59,7 @@ struct MigrationTests {
         try RawDatabase(folder.database).goBack(to: version)
 
         try agent.reopen()
-        #expect(try agent.database.pragma("user_version") == "5")
+        #expect(try agent.database.pragma("user_version") == "6")
         #expect(try agent.store.verify() == [])
         #expect(try agent.states(keys) == before)
         #expect(try agent.store.reads.facts(at: agent.now).enqueued == facts.enqueued)
@@ -87,6 +87,35 @@ struct MigrationTests {
 }
 
 extension MigrationTests {
+    @Test("Version 4 kept no conflicts: what waits for a decision is listed, with what is known of it")
+    func conflicts() throws {
+        let folder = try TemporaryFolder()
+        let (first, second): (MutationKey, MutationKey)
+        do {
+            let agent = try TestAgent(in: folder)
+            try agent.pull([("a", 5, ["v": 1]), ("b", 6, ["v": 1])])
+            first = try agent.update("a", ["v": 2]).key
+            second = try agent.enqueue(TestAgent.mutation(.delete, "b")).key
+            _ = try agent.claim()
+            try agent.answer(
+                .conflict(first, ["v"], .record(HubRecord(version: 8, data: ["v": 3]))),
+                .conflict(second, [HubMerge.wholeRecord], .record(HubRecord(version: 9, data: ["v": 4]))))
+            try agent.store.close(at: agent.now)
+        }
+        try RawDatabase(folder.database).goBack(to: 4)
+        let agent = try TestAgent(in: folder)
+        let listed = try agent.store.reads.conflicts(ConflictQuery()).items
+        #expect(listed.map(\.mutation) == [first, second])
+        #expect(listed.map(\.kind) == [.field, .deleteUpdate])
+        #expect(listed.map(\.remoteVersion) == [8, 9])
+        let side = try #require(listed.first?.sides.first)
+        #expect(side.field == "v" && side.base == nil && side.local.value == 2 && side.remote.value == 3)
+        #expect(try agent.store.verify() == [])
+        let decision = ConflictDecision(.all(.local))
+        let sent = try agent.store.resolve(1, decision, by: agent.app, at: agent.now).mutation
+        #expect(try agent.claim().map(\.key) == [sent].compactMap { $0 })
+    }
+
     @Test("Version 2 gets the order of batches; what was in flight is settled, what waits goes on")
     func order() throws {
         let folder = try TemporaryFolder()

@@ -15,6 +15,8 @@ struct NaiveStore {
         var isSent = false
         var isDelayed = false
         var attempts = 0
+        /// The version of the record that it rests on.
+        var baseVersion: Int64 = 0
     }
 
     struct Record {
@@ -22,6 +24,16 @@ struct NaiveStore {
         var version: Int64 = 0
     }
 
+    /// A dispute: what both sides had seen in its fields.
+    struct Conflict {
+        var kind: ConflictKind
+        var base: [String: JSON?]
+    }
+
+    /// By the seq of the mutation.
+    var conflicts: [Int64: Conflict] = [:]
+    /// Mutations in dispute of which nothing is left to decide.
+    var moot: [Int64] = []
     var mutations: [Mutation] = []
     var records: [String: Record] = [:]
 
@@ -43,13 +55,15 @@ struct NaiveStore {
     // MARK: - Enqueue
 
     mutating func add(_ enqueued: Enqueued, record: String?, _ content: MutationContent, _ priority: Priority, group: ClosedRange<Int64>? = nil) {
-        mutations.append(
-            Mutation(seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group))
+        var mutation = Mutation(
+            seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group)
+        mutation.baseVersion = record.flatMap { records[$0]?.version } ?? 0
+        mutations.append(mutation)
         raise()
     }
 
     /// Until nothing changes: the older ones of a record are at least as urgent as the younger, a list is of one urgency.
-    private mutating func raise() {
+    mutating func raise() {
         var hasChanged = true
         while hasChanged {
             hasChanged = false
@@ -145,21 +159,29 @@ struct NaiveStore {
             let mutation = mutations[index]
             switch result.verdict {
             case .accepted(let version, _, let record, _):
-                mutations[index].state = .done
+                // What waits behind it takes what it wrote for no news.
+                defer { mutations[index].state = .done }
                 guard let name = mutation.record, version > records[name]?.version ?? 0 else { break }
-                let computed = record?.data ?? Fold.apply(mutation.content, to: records[name]?.base)
+                if let record {
+                    install(.record(record), name)
+                    break
+                }
+                let computed = Fold.apply(mutation.content, to: records[name]?.base)
                 if computed != nil || mutation.content.action == .delete {
                     records[name] = Record(base: computed, version: version)
                 }
             case .duplicate(_, let current):
-                mutations[index].state = .done
+                // What waits behind it takes what it wrote for no news.
                 if let name = mutation.record { install(current, name) }
-            case .conflict(_, let current):
-                mutations[index].state = .conflicted
+                mutations[index].state = .done
+            case .conflict(let fields, let current):
                 if let name = mutation.record {
-                    install(current, name)
+                    let known = records[name]
+                    install(current, name, asked: fields)
+                    dispute(index, fields, current, known: known?.base, version: known?.version ?? 0)
                     returned[name] = min(returned[name] ?? .max, mutation.seq)
                 }
+                mutations[index].state = .conflicted
             case .rejected(_, let current):
                 mutations[index].state = .rejected
                 if let name = mutation.record, let current { install(current, name) }
@@ -184,15 +206,102 @@ struct NaiveStore {
         raise()
     }
 
-    private mutating func install(_ current: HubState, _ name: String) {
+    private mutating func install(_ current: HubState, _ name: String, asked: [String] = []) {
         let known = records[name] ?? Record()
         switch current {
         case .record(let record) where record.version > known.version:
             records[name] = Record(base: record.data, version: record.version)
+            rebase(name, known: known.base, onto: record, asked)
         case .deleted(let version) where version > known.version || (version == known.version && known.base != nil):
             records[name] = Record(base: nil, version: version)
+            rebase(name, known: known.base, onto: nil, asked)
         default: break
         }
+    }
+
+    // MARK: - Rebase
+
+    private func local(_ mutation: Mutation) -> Rebase.Local {
+        Rebase.Local(
+            record: TestAgent.name(mutation.record ?? ""), content: mutation.content,
+            hlc: HybridTime(milliseconds: 1, counter: 0, node: "1"),
+            signature: .init(device: DeviceID(trusted: "gw-17"), at: Timestamp(milliseconds: 0), key: mutation.key))
+    }
+
+    /// What waits for the record, one after the other, on what the hub has now.
+    private mutating func rebase(_ name: String, known: JSONObject?, onto remote: HubRecord?, _ asked: [String]) {
+        var ground = Rebase.Ground(known: known, record: remote)
+        func noteAsked(_ fields: [String]) {
+            for field in fields { ground.expected[field, default: []].append(remote?.data[field]) }
+        }
+        noteAsked(asked)
+        for index in mutations.indices where mutations[index].record == name && mutations[index].state.isFolded {
+            let mutation = mutations[index]
+            if mutation.state == .conflicted {
+                refresh(index, known: known, onto: remote)
+                noteAsked(mutation.content.fields)
+                if remote == nil { break }
+            } else if mutation.state != .pending || mutation.isSent {
+                for member in mutation.content.data.members { ground.expected[member.name.text, default: []].append(member.value) }
+            } else {
+                let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
+                switch outcome.verdict {
+                case .stays:
+                    mutations[index].content = outcome.content
+                    mutations[index].baseVersion = records[name]?.version ?? 0
+                    if remote == nil { return }
+                case .isSuperseded: mutations[index].state = .superseded
+                case .isRejected:
+                    mutations[index].state = .rejected
+                    for mate in mutations.indices
+                    where mutations[mate].state == .pending && mutation.group != nil && mutations[mate].group == mutation.group {
+                        mutations[mate].state = .rejected
+                        takeAlong(mutations[mate], .rejected)
+                    }
+                case .isDisputed: preconditionFailure("no field here is for people to decide")
+                }
+            }
+            if mutation.content.action == .delete { break }
+        }
+    }
+
+    private mutating func refresh(_ index: Int, known: JSONObject?, onto remote: HubRecord?) {
+        let mutation = mutations[index]
+        guard let conflict = conflicts[mutation.seq] else { return }
+        var known = known
+        if conflict.kind == .updateDelete { known = nil } else { for (field, base) in conflict.base { known?[field] = base } }
+        var ground = Rebase.Ground(known: known, record: remote)
+        ground.disputed = conflict.kind == .updateDelete && remote != nil ? [] : Set(conflict.base.keys)
+        if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }
+        let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
+        guard case .isDisputed(let kind, let fields) = outcome.verdict else {
+            if outcome.verdict == .stays { mutations[index].content = outcome.content }
+            moot.append(mutation.seq)
+            return
+        }
+        mutations[index].content = outcome.content
+        if kind == .updateDelete, conflict.kind == .updateDelete { return }
+        let shown = kind == .updateDelete ? mutation.content.fields : fields
+        conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(shown.map { ($0, known?[$0]) }, uniquingKeysWith: { a, _ in a }))
+    }
+
+    private mutating func dispute(_ index: Int, _ fields: [String], _ current: HubState, known: JSONObject?, version: Int64) {
+        let mutation = mutations[index]
+        var remote: HubRecord?
+        if case .record(let record) = current { remote = record }
+        var ground = Rebase.Ground(known: known, record: remote)
+        ground.disputed = Set(fields)
+        ground.isKnown = mutation.baseVersion >= version
+        let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
+        var kind = ConflictKind.field
+        var disputed = fields
+        if case .isDisputed(let found, let names) = outcome.verdict {
+            (kind, disputed) = (found, names)
+            mutations[index].content = outcome.content
+        } else if mutation.content.action == .delete {
+            (kind, disputed) = (.deleteUpdate, remote?.data.names ?? [])
+        }
+        conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(disputed.map { ($0, ground.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
     }
 
     /// A record that will not be created takes along what waits for it, up to its next creation; lists fall as a whole.

@@ -92,7 +92,7 @@ struct PullTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Open mutations stay on top of what is pulled, also on a deletion")
+    @Test("Open mutations stay on top of what is pulled; a deletion refuses them, and keeps their value")
     func onTop() throws {
         let agent = try TestAgent()
         try agent.pull([("a", 5, ["x": 1, "y": 1])])
@@ -102,7 +102,10 @@ struct PullTests {
         #expect(try agent.record("a")?.base == #"{"x":9,"y":9}"#)
         try agent.pull([], deleted: [("a", 7)])
         #expect(try agent.view("a") == nil)
-        #expect(try agent.record("a")?.status == .pending)
+        #expect(try agent.record("a")?.status == .error)
+        let refused = try #require(try agent.record("a")?.pending.first)
+        let mutation = try #require(try agent.store.reads.mutation(refused, at: agent.now))
+        #expect(mutation.state == .rejected && mutation.problem?.code == "deleted" && mutation.data == #"{"x":2}"#)
         #expect(try agent.store.verify() == [])
     }
 

@@ -10,6 +10,7 @@ struct RandomWalkTests {
         var walk = try Walk(seed: UInt64(seed))
         for step in 0..<120 {
             try walk.step()
+            try walk.close()
             try walk.compare(step)
         }
         try walk.settleAll()
@@ -180,6 +181,37 @@ private struct Walk {
         model.pull(id, old, data)
     }
 
+    /// Where nothing was left to decide, the store has gone on by itself, under a new key.
+    mutating func close() throws {
+        let moot = model.moot
+        model.moot = []
+        for seq in moot {
+            guard let index = model.mutations.firstIndex(where: { $0.seq == seq }), model.mutations[index].state == .conflicted,
+                let stored = try agent.store.reads.mutation(model.mutations[index].key, at: agent.now)
+            else { continue }
+            try #require([.resolved, .superseded].contains(stored.state), "mutation \(seq) is \(stored.state.name)")
+            model.mutations[index].state = stored.state
+            guard let key = stored.into, let next = try agent.store.reads.mutation(key, at: agent.now) else {
+                #expect(stored.state == .superseded)
+                continue
+            }
+            #expect(next.supersedes == stored.key)
+            let operations = (try JSONReader.read(next.operations ?? "[]")).array ?? []
+            let content = MutationContent(
+                next.action, data: try JSONReader.read(next.data ?? "{}").object ?? [:],
+                unset: (try JSONReader.read(next.unset ?? "[]")).array?.compactMap(\.text) ?? [],
+                operations: operations.compactMap { operation in
+                    guard let field = operation.object?["field"]?.text, let value = operation.object?["value"] else { return nil }
+                    return FieldOperation(field, .increment, value)
+                })
+            var successor = NaiveStore.Mutation(
+                seq: next.seq, key: key, record: model.mutations[index].record, content: content, priority: next.priority)
+            successor.baseVersion = next.baseVersion
+            model.mutations.append(successor)
+            model.raise()
+        }
+    }
+
     private mutating func cancel() throws {
         guard let mutation = model.mutations.last(where: { $0.state == .pending }) else { return }
         do {
@@ -243,6 +275,7 @@ private struct Walk {
             }
             try settleUnknown()
             try pass(.seconds(1_000))
+            try close()
         }
     }
 

@@ -66,7 +66,8 @@ final class RawDatabase {
             + ["snapshot", "snap_after", "snap_cursor", "buckets", "full_age", "seed_total", "run_deleted"].map {
                 "ALTER TABLE stream DROP COLUMN \($0)"
             },
-        5: ["DROP TABLE blob_link", "DROP TABLE blob"],
+        5: ["DROP TABLE conflict", "ALTER TABLE payload DROP COLUMN first_digest"],
+        6: ["DROP TABLE blob_link", "DROP TABLE blob"],
     ]
 
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }

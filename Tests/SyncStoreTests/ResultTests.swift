@@ -40,7 +40,7 @@ struct ResultTests {
         Case("duplicate of a rejected one", .rejected, .error, #"{"v":"theirs"}"#, 9, "rejected") { .duplicate($0, .rejected, theirs) },
         Case("duplicate of a conflict", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .duplicate($0, .conflict, theirs) },
         Case("conflict", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .conflict($0, ["v"], theirs) },
-        Case("conflict with a deletion", .conflicted, .conflict, nil, 9, "conflict") { .conflict($0, ["$delete"], .deleted(version: 9)) },
+        Case("conflict with a deletion", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .conflict($0, ["$delete"], .deleted(version: 9)) },
         Case("rejected", .rejected, .error, #"{"v":"old"}"#, 5, "validation") { .rejected($0) },
         Case("rejected with the present record", .rejected, .error, #"{"v":"theirs"}"#, 9, "validation") { .rejected($0, current: theirs) },
         Case("rejected, and the record is deleted", .rejected, .error, nil, 9, "validation") { .rejected($0, current: .deleted(version: 9)) },

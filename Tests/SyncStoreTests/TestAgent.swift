@@ -7,6 +7,8 @@ final class TestAgent {
     var store: Store
     var now: Moment
     var options: StoreOptions
+    /// Of what the hub hands out; `nil` for a hub that stamps nothing.
+    var stamp: HybridTime?
     let app = Requester(app: AppName(trusted: "inspector"), uid: 1000)
 
     static let rules: RuleBook = {
@@ -133,12 +135,14 @@ final class TestAgent {
         _ records: [(String, Int64, JSONObject)], deleted: [(String, Int64)] = [], entity: String = "audit",
         cursor: String = "c", hasMore: Bool = false, head: Int64 = 1_000
     ) throws -> PullSummary {
-        try store.applyPull(TestAgent.page(records, deleted: deleted, entity: entity, cursor: cursor, hasMore: hasMore, head: head), at: now)
+        let page = TestAgent.page(
+            records, deleted: deleted, entity: entity, cursor: cursor, hasMore: hasMore, head: head, stamp: stamp?.description)
+        return try store.applyPull(page, at: now)
     }
 
     static func page(
         _ records: [(String, Int64, JSONObject)], deleted: [(String, Int64)] = [], entity: String = "audit",
-        cursor: String = "c", hasMore: Bool = false, head: Int64 = 1_000
+        cursor: String = "c", hasMore: Bool = false, head: Int64 = 1_000, stamp: String? = nil
     ) -> PullResponse {
         PullResponse(
             epoch: "e", head: head,
@@ -146,7 +150,7 @@ final class TestAgent {
                 StreamPage(
                     entity: EntityName(trusted: entity), cursor: cursor, hasMore: hasMore,
                     records: records.map {
-                        StreamPage.Record(id: RecordID(trusted: $0.0), record: HubRecord(version: $0.1, data: $0.2))
+                        StreamPage.Record(id: RecordID(trusted: $0.0), record: HubRecord(version: $0.1, data: $0.2, hlc: stamp))
                     },
                     deletions: deleted.map { StreamPage.Deletion(id: RecordID(trusted: $0.0), version: $0.1) })
             ])

@@ -173,6 +173,38 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A list that makes the parent of a record and changes that record lets go first what was made before it")
+    func listBehindItsChild() throws {
+        let agent = try agent()
+        try agent.pull([("v", 5, ["k": 1])], entity: "visit")
+        let child = try agent.enqueue(TestAgent.mutation(.update, "v", ["site": "t"], entity: "visit")).key
+        let list = try agent.list([
+            TestAgent.mutation(.create, "t", entity: "site"), TestAgent.mutation(.update, "v", ["k": 2], entity: "visit"),
+        ]).map(\.key)
+        var sent: [MutationKey] = []
+        for version in Int64(10)..<14 {
+            let batch = try agent.claim().map(\.key)
+            sent += batch
+            for key in batch { try agent.answer(.accepted(key, version)) }
+        }
+        #expect(sent == [child] + list)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What nothing was left of is not named to the hub, which will never hear of it")
+    func superseded() throws {
+        let agent = try agent()
+        try agent.pull([("v", 5, ["k": 1])], entity: "visit")
+        let first = try agent.enqueue(TestAgent.mutation(.update, "v", ["k": 2], entity: "visit")).key
+        var next = TestAgent.mutation(.create, "w", ["k": 3], entity: "visit")
+        next.dependsOn = [first]
+        let second = try agent.enqueue(next).key
+        try agent.pull([("v", 6, ["k": 2])], entity: "visit")
+        #expect(try agent.state(first) == .superseded)
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [second] && batch.map(\.dependsOn) == [nil])
+    }
+
     @Test("What was parked when its urgent child came is as urgent when it waits again", arguments: ["retry", "due"])
     func inheritanceOfParked(_ how: String) throws {
         let agent = try agent()

@@ -22,12 +22,16 @@ extension Agent {
             (usage.from, usage.to) = (today, today)
             let moved = try reads.usage(usage)
             var attention = MutationQuery()
-            attention.states = [.rejected, .failed, .held, .conflicted]
+            attention.states = [.rejected, .failed, .held]
             attention.limit = 1_000
+            var conflicts = ConflictQuery()
+            conflicts.limit = 1_000
             return StoreView(
                 facts: try reads.facts(at: now), blobs: try reads.blobCounts(), nextBlob: try reads.waitingBlobs(limit: 1).first,
                 entities: try reads.entities(),
                 attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed(),
+                conflicts: try reads.conflicts(conflicts).items.suffix(StatusDocument.attentionMax).reversed(),
+                openConflicts: try reads.openConflicts(),
                 usage: .init(
                     up: moved.reduce(0) { $0.saturatingAdd($1.up) }, down: moved.reduce(0) { $0.saturatingAdd($1.down) }))
         } completion: { result in
@@ -42,6 +46,9 @@ extension Agent {
         var nextBlob: UploadJob?
         var entities: [EntityOverview]
         var attention: [MutationSnapshot]
+        /// The newest that wait for a decision.
+        var conflicts: [ConflictSnapshot]
+        var openConflicts: Int64
         /// Bytes of today over all links, but for those of the last seconds.
         var usage: StatusDocument.Usage
     }
@@ -71,9 +78,16 @@ extension Agent {
         if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, now)
         document.blobs = blobStatus(view, now)
-        document.attention = view.attention.map { mutation in
+        document.conflicts = view.openConflicts
+        document.attention = view.conflicts.map { conflict in
+            let item = ConflictItem(conflict, withHistory: false)
+            let problem = item.fields.first.map { Problem("conflict", status: 409, detail: ConflictScreen.line($0)) }
+            return .init(state: .conflicted, id: item.id.description, record: item.record, problem: problem)
+        }
+        document.attention += view.attention.map { mutation in
             .init(state: mutation.state, id: mutation.key.text, record: mutation.record, problem: mutation.problem)
         }
+        document.attention = Array(document.attention.prefix(StatusDocument.attentionMax))
         document.entities = view.entities.map { entity in
             .init(
                 name: entity.name.text, kind: (configuration.rules[entity.name]?.kind ?? .record).rawValue,

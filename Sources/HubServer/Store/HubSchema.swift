@@ -40,6 +40,8 @@ enum HubSchema {
           hlc TEXT NOT NULL,
           writer TEXT NOT NULL,
           exceptions TEXT,
+          author TEXT,
+          additions TEXT,
           origin_key TEXT NOT NULL,
           updated_at_ms INTEGER NOT NULL,
           PRIMARY KEY(entity, id)
@@ -75,6 +77,19 @@ enum HubSchema {
           at_ms INTEGER NOT NULL,
           PRIMARY KEY(device, key)
         ) STRICT, WITHOUT ROWID;
+        -- Values that lost a contest (PROTOCOL D2): kept for people, read by nothing else.
+        CREATE TABLE lost_value(
+          n INTEGER PRIMARY KEY,
+          entity TEXT NOT NULL,
+          id TEXT NOT NULL,
+          field TEXT NOT NULL,
+          value TEXT,
+          version INTEGER NOT NULL,
+          hlc TEXT NOT NULL,
+          writer TEXT NOT NULL,
+          author TEXT,
+          at_ms INTEGER NOT NULL
+        ) STRICT;
         CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
         """,
         diagnostics,

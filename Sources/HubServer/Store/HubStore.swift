@@ -1,4 +1,4 @@
-import SyncCore
+package import SyncCore
 
 /// The rows of the hub's database as values. It knows SQL and the form of the columns, and decides nothing.
 final class HubStore {
@@ -55,7 +55,7 @@ final class HubStore {
         var size: Int
     }
 
-    private static let recordColumns = "id, version, data, hlc, writer, exceptions, origin_key"
+    private static let recordColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
         try database.first(
@@ -69,13 +69,15 @@ final class HubStore {
     ) throws(DatabaseError) {
         try database.run(
             """
-            INSERT INTO record(entity, id, version, data, hlc, writer, exceptions, origin_key, updated_at_ms)
-            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            INSERT INTO record(
+              entity, id, version, data, hlc, writer, exceptions, origin_key, updated_at_ms, author, additions)
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
             ON CONFLICT(entity, id) DO UPDATE SET version = ?3, data = ?4, hlc = ?5, writer = ?6, exceptions = ?7,
-            origin_key = ?8, updated_at_ms = ?9
+            origin_key = ?8, updated_at_ms = ?9, author = ?10, additions = ?11
             """, .text(name.entity.text), .text(name.id.text), .int(record.version), DatabaseValue(data),
             .text(record.stamp.hlc.description), .text(record.stamp.writer.text),
-            DatabaseValue(StampColumn.text(record.exceptions)), .text(originKey), .int(now.milliseconds))
+            DatabaseValue(StampColumn.text(record.exceptions)), .text(originKey), .int(now.milliseconds),
+            DatabaseValue(record.stamp.author), DatabaseValue(StampColumn.text(record.additions)))
     }
 
     /// The newest state of records that changed after a position, in the order of their change.
@@ -106,13 +108,51 @@ final class HubStore {
     private static func recordRow(_ row: DatabaseRow) -> RecordRow {
         let text = row.optionalText(2)
         let stamp = VersionedRecord.Stamp(
-            version: row.int(1), hlc: StampColumn.hlc(row.text(3)), writer: DeviceID(trusted: row.text(4)))
+            version: row.int(1), hlc: StampColumn.hlc(row.text(3)), writer: DeviceID(trusted: row.text(4)),
+            author: row.optionalText(7))
         let exceptions = row.optionalText(5).map { StampColumn.exceptions($0) } ?? [:]
         return RecordRow(
             id: RecordID(trusted: row.text(0)),
             record: VersionedRecord(
-                data: text.map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp, exceptions: exceptions),
+                data: text.map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp, exceptions: exceptions,
+                additions: row.optionalText(8).map { StampColumn.additions($0) } ?? [:]),
             originKey: row.text(6), size: text?.utf8.count ?? 0)
+    }
+
+    // MARK: Lost values
+
+    /// Newest first, of one record or of a whole entity.
+    func lostValues(_ entity: EntityName, _ id: RecordID?, limit: Int) throws(DatabaseError) -> [LostRow] {
+        try database.all(
+            """
+            SELECT id, field, value, version, hlc, writer, author, at_ms FROM lost_value
+            WHERE entity = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY n DESC LIMIT ?3
+            """, .text(entity.text), DatabaseValue(id?.text), .int(Int64(limit))
+        ) {
+            LostRow(
+                record: RecordName(entity, RecordID(trusted: $0.text(0))),
+                value: LostValue(
+                    field: $0.text(1), value: $0.optionalText(2).flatMap { try? JSONReader.read($0) },
+                    stamp: .init(
+                        version: $0.int(3), hlc: StampColumn.hlc($0.text(4)), writer: DeviceID(trusted: $0.text(5)),
+                        author: $0.optionalText(6))),
+                at: Timestamp(milliseconds: $0.int(7)))
+        }
+    }
+
+    /// The newest so many are kept: a trail for people must not outgrow what it is about.
+    static let lostValuesMax: Int64 = 100_000
+
+    func keep(_ lost: LostValue, of name: RecordName, at now: Timestamp) throws(DatabaseError) {
+        try database.run(
+            """
+            INSERT INTO lost_value(entity, id, field, value, version, hlc, writer, author, at_ms)
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """, .text(name.entity.text), .text(name.id.text), .text(lost.field), DatabaseValue(lost.value?.json),
+            .int(lost.stamp.version), .text(lost.stamp.hlc.description), .text(lost.stamp.writer.text),
+            DatabaseValue(lost.stamp.author), .int(now.milliseconds))
+        try database.run(
+            "DELETE FROM lost_value WHERE n <= (SELECT max(n) FROM lost_value) - ?", .int(HubStore.lostValuesMax))
     }
 
     // MARK: Tombstones
@@ -249,6 +289,13 @@ final class HubStore {
     }
 }
 
+/// A value that lost a contest at the hub.
+package struct LostRow: Hashable, Sendable {
+    package var record: RecordName
+    package var value: LostValue
+    package var at: Timestamp
+}
+
 /// Verdicts, counted. `applied` are the accepted ones.
 package struct HubCounters: Hashable, Sendable {
     package var applied: Int64 = 0
@@ -304,7 +351,8 @@ private enum StatusColumn {
     }
 }
 
-/// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`; NULL when there are none.
+/// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`, then the author and the commit
+/// up to which it holds what others wrote, where they are there; those of additions as `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
 private enum StampColumn {
     static func text(_ exceptions: [JSONString: VersionedRecord.Stamp]) -> String? {
         if exceptions.isEmpty { return nil }
@@ -312,25 +360,65 @@ private enum StampColumn {
         writer.object { writer in
             for (field, stamp) in exceptions.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
                 writer.name(field)
+                writer.array { write(stamp, to: &$0) }
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    static func text(_ additions: [JSONString: [JSON: VersionedRecord.Stamp]]) -> String? {
+        if additions.isEmpty { return nil }
+        var writer = JSONWriter()
+        writer.object { writer in
+            for (field, stamps) in additions.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
+                writer.name(field)
                 writer.array { writer in
-                    writer.int(stamp.version)
-                    writer.string(stamp.hlc.description)
-                    writer.string(stamp.writer.text)
+                    for (element, stamp) in stamps.sorted(by: { $0.key.json < $1.key.json }) {
+                        writer.array { writer in
+                            writer.value(element)
+                            write(stamp, to: &writer)
+                        }
+                    }
                 }
             }
         }
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
+    private static func write(_ stamp: VersionedRecord.Stamp, to writer: inout JSONWriter) {
+        writer.int(stamp.version)
+        writer.string(stamp.hlc.description)
+        writer.string(stamp.writer.text)
+        guard stamp.author != nil || stamp.foreign > 0 else { return }
+        if let author = stamp.author { writer.string(author) } else { writer.null() }
+        if stamp.foreign > 0 { writer.int(stamp.foreign) }
+    }
+
     static func exceptions(_ text: String) -> [JSONString: VersionedRecord.Stamp] {
         var result: [JSONString: VersionedRecord.Stamp] = [:]
         for member in (try? JSONReader.read(text))?.object?.members ?? [] {
-            guard let parts = member.value.array, parts.count == 3, let version = parts[0].int, let hlc = parts[1].text,
-                let writer = parts[2].text
-            else { continue }
-            result[member.name] = .init(version: version, hlc: self.hlc(hlc), writer: DeviceID(trusted: writer))
+            if let stamp = stamp(member.value.array?[...] ?? []) { result[member.name] = stamp }
         }
         return result
+    }
+
+    static func additions(_ text: String) -> [JSONString: [JSON: VersionedRecord.Stamp]] {
+        var result: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
+        for member in (try? JSONReader.read(text))?.object?.members ?? [] {
+            for row in member.value.array ?? [] {
+                guard let parts = row.array, let element = parts.first, let stamp = stamp(parts.dropFirst()) else { continue }
+                result[member.name, default: [:]][element] = stamp
+            }
+        }
+        return result
+    }
+
+    private static func stamp(_ parts: ArraySlice<JSON>) -> VersionedRecord.Stamp? {
+        let parts = Array(parts)
+        guard parts.count >= 3, let version = parts[0].int, let hlc = parts[1].text, let writer = parts[2].text else { return nil }
+        return .init(
+            version: version, hlc: self.hlc(hlc), writer: DeviceID(trusted: writer),
+            author: parts.count > 3 ? parts[3].text : nil, foreign: parts.count > 4 ? parts[4].int ?? 0 : 0)
     }
 
     static func hlc(_ text: String) -> HybridTime {

@@ -14,6 +14,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case exists
     case deleted
     case alreadySent = "already-sent"
+    case alreadyResolved = "already-resolved"
     case versionMismatch = "version-mismatch"
     case idempotencyMismatch = "idempotency-mismatch"
     case paused
@@ -35,7 +36,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .notFound: 404
         case .methodNotAllowed: 405
         case .timeout: 408
-        case .exists, .deleted, .alreadySent, .versionMismatch, .idempotencyMismatch, .paused: 409
+        case .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .idempotencyMismatch, .paused: 409
         case .tooLarge: 413
         case .unsupportedMediaType: 415
         case .validation: 422
@@ -58,6 +59,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .exists: "use the action `update` or `upsert`"
         case .deleted: "create the record again if it should come back"
         case .alreadySent: "it is on its way; make another change that corrects it"
+        case .alreadyResolved: "nothing is left to decide; `agentctl conflicts show` tells who did"
         case .versionMismatch: "read the record again and decide anew"
         case .idempotencyMismatch: "use a new Idempotency-Key for a new body"
         case .paused: "`agentctl resume`, or wait for the end of the pause"
@@ -80,8 +82,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
         case .forbidden, .entityNotAllowed: 77
         case .starting: 2
-        case .notFound, .timeout, .exists, .deleted, .alreadySent, .versionMismatch, .idempotencyMismatch, .paused,
-            .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
+        case .notFound, .timeout, .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .idempotencyMismatch,
+            .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
             1
         }
     }

@@ -14,6 +14,8 @@ package struct RecordAnswer: Hashable, Sendable {
     package var syncedAt: Timestamp?
     package var updatedAt: Timestamp?
     package var pending: [String]
+    /// The conflict that waits for a decision, `c-12`.
+    package var conflict: String?
     package var etag: String
 
     /// 200 with the record and its `ETag`, or 304 when the reader has it already.
@@ -56,6 +58,7 @@ package struct RecordAnswer: Hashable, Sendable {
             writer.time("synced_at", record.syncedAt)
             writer.time("updated_at", record.updatedAt)
             writer.elements("pending", record.pending) { $0.string($1.text) }
+            writer.member("conflict", record.conflict)
             writer.member("etag", quoted(record.etag))
         }
     }
@@ -75,6 +78,7 @@ package struct RecordAnswer: Hashable, Sendable {
         syncedAt = reader.time("synced_at")
         updatedAt = reader.time("updated_at")
         pending = reader.texts("pending")
+        conflict = reader.text("conflict")
         etag = reader.text("etag") ?? ""
     }
 

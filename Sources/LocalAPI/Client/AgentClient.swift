@@ -62,6 +62,18 @@ package struct AgentClient: Sendable {
         try await call(.discardMutation(key), body: body.bytes) { _ in () }
     }
 
+    package func conflicts(_ query: ConflictListQuery) async throws(AgentError) -> Reply<ConflictListPage> {
+        try await call(.conflicts(query)) { ConflictListPage($0) }
+    }
+
+    package func conflict(_ id: ConflictID) async throws(AgentError) -> Reply<ConflictItem> {
+        try await call(.conflict(id)) { ConflictItem($0) }
+    }
+
+    package func resolve(_ id: ConflictID, _ body: ResolveBody) async throws(AgentError) -> Reply<ResolveAnswer> {
+        try await call(.resolveConflict(id), body: body.bytes) { ResolveAnswer($0) }
+    }
+
     // MARK: The mirror
 
     package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer>

@@ -14,6 +14,11 @@ package enum Route: Hashable, Sendable {
     case retryMutation(MutationKey)
     case discardMutation(MutationKey)
 
+    // What people decide
+    case conflicts(ConflictListQuery)
+    case conflict(ConflictID)
+    case resolveConflict(ConflictID)
+
     // The mirror
     case record(RecordName, view: RecordView)
     case records(RecordListQuery)
@@ -70,11 +75,11 @@ package enum Route: Hashable, Sendable {
         switch self {
         case .health, .ready: nil
         case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
-            .ledger, .why, .plan, .blobs, .blob, .blobContent:
+            .ledger, .why, .plan, .blobs, .blob, .blobContent, .conflicts, .conflict:
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
-        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .sync, .addBlob, .retryBlob,
-            .removeBlob:
+        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .resolveConflict, .sync, .addBlob,
+            .retryBlob, .removeBlob:
             .enqueue
         case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
         // Checking names files in its answer, as seen with the agent's rights.
@@ -84,7 +89,7 @@ package enum Route: Hashable, Sendable {
 
     package var body: BodyRule {
         switch self {
-        case .enqueue, .query: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
+        case .enqueue, .query, .resolveConflict: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
         case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
         case .sync, .pause, .resume, .retryMutation, .discardMutation, .plan:
             .json(maxBytes: Limits.lineBytes, isRequired: false)
@@ -93,7 +98,7 @@ package enum Route: Hashable, Sendable {
         case .addBlob: .file
         case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
             .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose, .blobs,
-            .blob, .blobContent, .retryBlob, .removeBlob:
+            .blob, .blobContent, .retryBlob, .removeBlob, .conflicts, .conflict:
             .none
         }
     }
@@ -108,6 +113,9 @@ package enum Route: Hashable, Sendable {
         case .cancelMutation: "cancel"
         case .retryMutation: "retry"
         case .discardMutation: "discard"
+        case .conflicts: "conflicts"
+        case .conflict: "conflict"
+        case .resolveConflict: "resolve"
         case .record: "record"
         case .records: "records"
         case .query: "query"
@@ -192,6 +200,26 @@ package struct MutationListQuery: Hashable, Sendable {
     package static let needingAttention: [MutationState] = [.rejected, .failed, .held]
 }
 
+/// Which conflicts a list shows, oldest first.
+package struct ConflictListQuery: Hashable, Sendable {
+    /// `nil` means those that wait for a decision.
+    package var states: [ConflictState]?
+    package var entity: EntityName?
+    /// Only newer ones.
+    package var after: ConflictID?
+    package var limit: Int
+
+    package init(
+        states: [ConflictState]? = nil, entity: EntityName? = nil, after: ConflictID? = nil,
+        limit: Int = MutationListQuery.limitDefault
+    ) {
+        self.states = states
+        self.entity = entity
+        self.after = after
+        self.limit = limit
+    }
+}
+
 /// Which decisions are listed, oldest first: `GET /v1/audit?after=&limit=`.
 package struct AuditQuery: Hashable, Sendable {
     /// Only entries with a higher number.
@@ -202,6 +230,40 @@ package struct AuditQuery: Hashable, Sendable {
         self.after = after
         self.limit = limit
     }
+}
+
+package enum ConflictState: String, Sendable, CaseIterable {
+    case open
+    /// Still open; the hub's side has changed since.
+    case stale
+    /// Decided, and the hub has not heard of it yet.
+    case resolving
+    case resolved
+    /// There was nothing left to decide.
+    case moot
+
+    package var isOpen: Bool { self == .open || self == .stale }
+}
+
+/// `c-12`.
+package struct ConflictID: Hashable, Sendable, CustomStringConvertible {
+    package var number: Int64
+
+    package static let rule = "must be c- and a number, such as c-12"
+
+    package init(number: Int64) {
+        self.number = number
+    }
+
+    package init?(_ text: String) {
+        let digits = text.dropFirst(2)
+        guard text.hasPrefix("c-"), !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }),
+            let number = Int64(digits)
+        else { return nil }
+        self.number = number
+    }
+
+    package var description: String { "c-\(number)" }
 }
 
 /// Which events a stream carries.

@@ -47,6 +47,7 @@ enum RouteParser {
                     }
                 )
             ]
+        case "conflicts": [("GET", { p throws(Problem) in .conflicts(try conflictList(&p)) })]
         case "query": [("POST", plain(.query))]
         case "blobs":
             [
@@ -94,6 +95,7 @@ enum RouteParser {
                 throw LocalProblem.malformed.problem("the link " + LinkName.rule)
             }
             return [("PUT", plain(.hintLink(name))), ("DELETE", plain(.clearLinkHint(name)))]
+        case ("conflicts", _): return [("GET", plain(.conflict(try conflict(second))))]
         case ("why", _): return [("GET", plain(.why(try identifier(second, "the id"))))]
         default: return nil
         }
@@ -109,6 +111,7 @@ enum RouteParser {
         case ("blobs", "content"): return [("GET", plain(.blobContent(try blobID(second))))]
         case ("blobs", "retry"): return [("POST", plain(.retryBlob(try blobID(second))))]
         case ("mutations", "retry"): return [("POST", plain(.retryMutation(try identifier(second, "the mutation id"))))]
+        case ("conflicts", "resolve"): return [("POST", plain(.resolveConflict(try conflict(second))))]
         case ("mutations", "discard"):
             return [("POST", plain(.discardMutation(try identifier(second, "the mutation id"))))]
         default: return nil
@@ -139,11 +142,25 @@ enum RouteParser {
         return query
     }
 
+    private static func conflictList(_ p: inout ParameterReader) throws(Problem) -> ConflictListQuery {
+        var query = ConflictListQuery()
+        query.states = try p.words("state", ConflictState.allCases.map { ($0.rawValue, $0) })
+        query.entity = try p.identifier("entity", as: EntityName.self)
+        if let after = try p.integer("after", in: 0...Int64.max) { query.after = ConflictID(number: after) }
+        if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
+        return query
+    }
+
     private static func auditQuery(_ p: inout ParameterReader) throws(Problem) -> AuditQuery {
         var query = AuditQuery()
         query.after = try p.integer("after", in: 0...Int64.max)
         if let limit = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { query.limit = Int(limit) }
         return query
+    }
+
+    private static func conflict(_ text: String) throws(Problem) -> ConflictID {
+        guard let id = ConflictID(text) else { throw LocalProblem.malformed.problem("the conflict id " + ConflictID.rule) }
+        return id
     }
 
     private static func view(_ p: inout ParameterReader) throws(Problem) -> RecordView {

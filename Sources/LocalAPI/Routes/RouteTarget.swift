@@ -35,6 +35,14 @@ package struct RouteTarget: Hashable, Sendable {
         case .cancelMutation(let key): (method, path) = (.delete, ["mutations", key.text])
         case .retryMutation(let key): (method, path) = (.post, ["mutations", key.text, "retry"])
         case .discardMutation(let key): (method, path) = (.post, ["mutations", key.text, "discard"])
+        case .conflicts(let query):
+            (method, path) = (.get, ["conflicts"])
+            add("state", query.states?.map(\.rawValue).joined(separator: ","))
+            add("entity", query.entity?.text)
+            add("after", query.after.map { String($0.number) })
+            add("limit", String(query.limit))
+        case .conflict(let id): (method, path) = (.get, ["conflicts", id.description])
+        case .resolveConflict(let id): (method, path) = (.post, ["conflicts", id.description, "resolve"])
         case .record(let name, let view):
             (method, path) = (.get, ["records", name.entity.text, name.id.text])
             if view != .merged { add("view", view.rawValue) }

@@ -26,6 +26,7 @@ extension StatusDocument {
             writer.members("sync") { sync.write(to: &$0) }
             writer.members("outbox") { outbox.write(to: &$0) }
             if let blobs { writer.members("blobs") { blobs.write(to: &$0) } }
+            if let conflicts { writer.members("conflicts") { $0.member("open", conflicts) } }
             if !alarms.isEmpty {
                 writer.elements("alarms", alarms) { writer, alarm in writer.object { alarm.write(to: &$0) } }
             }
@@ -112,6 +113,7 @@ extension StatusDocument {
         power = PowerState(reader.inside("power"))
         checklist = Checklist(reader.inside("checklist"))
         if reader.has("blobs") { blobs = Blobs(reader.inside("blobs")) }
+        conflicts = reader.inside("conflicts").int("open")
         alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }

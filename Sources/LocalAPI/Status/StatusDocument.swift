@@ -16,6 +16,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var outbox: Outbox
     /// What waits for a person, newest first, at most ``attentionMax``; the counts are in ``outbox``.
     package var attention: [Attention]
+    /// That wait for a decision; `nil` when the agent does not say.
+    package var conflicts: Int64?
     package var entities: [Entity]
     package var apps: [App]
     /// Bytes of today over all links; `nil` when nothing counts them.

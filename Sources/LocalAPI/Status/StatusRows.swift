@@ -188,7 +188,7 @@ struct StatusRows {
 
     private var waitingForPeople: [StatusRow] {
         [
-            attention("CONFLICTS", [.conflicted], "mutations show", .bad),
+            attention("CONFLICTS", [.conflicted], "conflicts show", .bad),
             attention("REJECTED", [.rejected], "rejected show", .warning),
             attention("PARKED", [.failed, .held], "mutations show", .warning),
         ].compactMap { $0 }

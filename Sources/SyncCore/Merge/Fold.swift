@@ -20,7 +20,10 @@ package enum Fold {
         case (.create, let existing): result = existing ?? [:]
         case (.update, let existing?): result = existing
         }
-        for member in mutation.data.members { result[member.name.text] = member.value }
+        for member in mutation.data.members {
+            let field = member.name.text
+            result[field] = merged(member.value, onto: result[field], base: mutation.base[field]) ?? member.value
+        }
         for field in mutation.unset { result[field] = nil }
         for operation in mutation.operations {
             result[operation.field] = apply(operation, to: result[operation.field])
@@ -28,9 +31,27 @@ package enum Fold {
         return result
     }
 
+    /// A value that was changed member by member goes onto what is there now in the same way. The later word is ours: who
+    /// reads the view wants to see what was written here.
+    private static func merged(_ value: JSON, onto present: JSON?, base: JSON?) -> JSON? {
+        guard let base, base != present, let mine = value.object, let theirs = present?.object, let known = base.object else {
+            return nil
+        }
+        let nobody = FieldContest.Signature(
+            device: DeviceID(trusted: "-"), at: Timestamp(milliseconds: 0), key: MutationKey(trusted: "-"))
+        let contest = FieldContest(EntityRules(), "", localIsLater: true, signature: nobody)
+        return switch ThreeWay(contest: contest).merge(base: known, local: mine, remote: theirs) {
+        case .both(let united): united
+        case .remote: present
+        case .local, .undecided: nil
+        }
+    }
+
     /// A field operation on the field's present value. A missing or null value counts as the empty one of the kind; where
     /// the types do not fit, the operation leaves the value alone, as the hub does.
-    package static func apply(_ operation: FieldOperation, to value: JSON?) -> JSON? {
+    ///
+    /// - Parameter replaces: Whether an element of a set takes the place of one with the same `id`.
+    package static func apply(_ operation: FieldOperation, to value: JSON?, replaces: Bool = true) -> JSON? {
         // Not `map`: `nil` could mean the JSON null there.
         let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch operation.kind {
@@ -53,23 +74,53 @@ package enum Fold {
             switch present {
             case nil: return .array([operation.value])
             case .array(let elements)?:
-                return elements.contains { sameElement($0, operation.value) } ? value : .array(elements + [operation.value])
+                let key = SetElement.key(operation.value)
+                guard let place = elements.firstIndex(where: { SetElement.key($0) == key }) else {
+                    return .array(elements + [operation.value])
+                }
+                guard replaces, elements[place] != operation.value else { return value }
+                var changed = elements
+                changed[place] = operation.value
+                return .array(changed)
             default: return value
             }
         case .remove:
             guard case .array(let elements)? = present else { return value }
-            return .array(elements.filter { !sameElement($0, operation.value) })
+            let key = SetElement.key(operation.value)
+            return .array(elements.filter { SetElement.key($0) != key })
         case .max, .min:
             guard let old = present else { return operation.value }
-            guard let isLess = less(old, operation.value) else { return value }
-            return isLess == (operation.kind == .max) ? operation.value : value
+            return extreme(operation.kind, old, operation.value) ?? value
         }
     }
 
-    /// Elements of a set are equal by value; objects with an `id` by their id.
-    private static func sameElement(_ left: JSON, _ right: JSON) -> Bool {
-        if let a = left.object?["id"], let b = right.object?["id"] { return a == b }
-        return left == right
+    /// Whether an operation can mean anything on a value. One that cannot would be lost without a word.
+    package static func fits(_ operation: FieldOperation, _ value: JSON?) -> Bool {
+        let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
+        switch operation.kind {
+        case .append:
+            switch (present, operation.value) {
+            case (nil, .string), (nil, .array), (.string?, .string), (.array?, _): return true
+            default: return false
+            }
+        case .increment:
+            guard case .number(let delta) = operation.value else { return false }
+            switch present {
+            case nil: return true
+            case .number(let old)?: return old.adding(delta) != nil
+            default: return false
+            }
+        case .add, .remove: return present == nil || present?.array != nil
+        case .max, .min: return present == nil || extreme(operation.kind, present, operation.value) != nil
+        }
+    }
+
+    /// The greater or smaller of two, the first of equal ones; `nil` when they cannot be compared.
+    static func extreme(_ kind: FieldOperation.Kind, _ first: JSON?, _ second: JSON?) -> JSON? {
+        guard let first, let second else { return nil }
+        guard let isLess = less(first, second) else { return nil }
+        if first == second { return first }
+        return isLess == (kind == .max) ? second : first
     }
 
     /// Numbers by value, text by its UTF-8; `nil` when the two cannot be compared.

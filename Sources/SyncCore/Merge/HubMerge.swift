@@ -1,14 +1,17 @@
 /// One mutation on the hub's record (PROTOCOL A4 step 4, D1, D2, D4): the hub's only decision about content.
 ///
-/// A field is *contested* when it changed in a commit that the device had not seen, the two values differ, and the last
-/// writer was somebody else. The last condition is exact, not lenient: mutations of one record arrive in the order in which
-/// their device made them, so what the device itself wrote before is never news to it, whatever its `base_version` says.
-/// Contests go to the field's strategy; everything else applies as sent. Operations commute and always apply.
+/// A field is *contested* when it changed in a commit that the device had not seen, the two values differ, and what is
+/// there is not just what the device itself wrote before. The last condition is exact, not lenient: mutations of one record
+/// arrive in the order in which their device made them, so what it wrote is never news to it, whatever its `base_version`
+/// says; but what merging made of it is (``VersionedRecord/Stamp/foreign``), or a second change would undo the merge.
+/// Contests go to the field's strategy; everything else applies as sent. Operations commute and always apply; of a set, an
+/// addition beats a removal that had not seen it, so that the order of arrival does not matter.
 package enum HubMerge {
     package struct Change: Sendable {
         package var device: DeviceID
         package var key: MutationKey
         package var mutation: IncomingMutation
+        var author: String? { mutation.author }
 
         package init(device: DeviceID, key: MutationKey, mutation: IncomingMutation) {
             self.device = device
@@ -34,6 +37,8 @@ package enum HubMerge {
         package var isClockClamped = false
         /// The device would compute the same from the version it had seen, provided nothing newer was there.
         package var isPlain = true
+        /// Values that a contest threw away, for the audit trail.
+        package var lost: [LostValue] = []
     }
 
     /// Stands for the deletion itself among the fields of a conflict.
@@ -44,9 +49,10 @@ package enum HubMerge {
     ///   - commit: The commit number that the change gets, if it changes anything.
     ///   - now: The hub's wall time: a stamp more than ``HybridClock/aheadMax`` above it is taken as `now`.
     package static func apply(
-        _ change: Change, to record: VersionedRecord?, rules: EntityRules, commit: Int64, now: Timestamp
+        _ change: Change, to record: VersionedRecord?, rules: EntityRules, commit: Int64, now: Timestamp,
+        ablations: Ablations = .none
     ) -> Outcome {
-        var merge = Merge(change: change, rules: rules, commit: commit, now: now)
+        var merge = Merge(change: change, rules: rules, commit: commit, now: now, ablations: ablations)
         if rules.kind == .reference { return .rejected(merge.forbidden) }
         if rules.kind == .event { return merge.event(record) }
         switch (change.mutation.content.action, record) {
@@ -65,11 +71,13 @@ private struct Merge {
     let change: HubMerge.Change
     let rules: EntityRules
     let now: Timestamp
+    let ablations: Ablations
     /// What a field gets that this change writes.
     let stamp: VersionedRecord.Stamp
     var accepted = HubMerge.Accepted()
 
-    init(change: HubMerge.Change, rules: EntityRules, commit: Int64, now: Timestamp) {
+    init(change: HubMerge.Change, rules: EntityRules, commit: Int64, now: Timestamp, ablations: Ablations) {
+        self.ablations = ablations
         self.change = change
         self.rules = rules
         self.now = now
@@ -82,7 +90,7 @@ private struct Merge {
             accepted.isClockClamped = true
             accepted.isPlain = false
         }
-        stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: change.device)
+        stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: change.device, author: change.author)
     }
 
     var content: MutationContent { change.mutation.content }
@@ -90,8 +98,9 @@ private struct Merge {
 
     // MARK: Records that are there
 
-    mutating func fields(of record: VersionedRecord, base: Int64? = nil) -> HubMerge.Outcome {
-        let base = base ?? self.base
+    /// - Parameter isBlind: The device had seen nothing of the record: every field is as if it had known it to be absent.
+    mutating func fields(of record: VersionedRecord, isBlind: Bool = false) -> HubMerge.Outcome {
+        let base = isBlind ? 0 : self.base
         var document = record.data ?? [:]
         var stamps = record.stamps
         var undecided: [String] = []
@@ -99,39 +108,106 @@ private struct Merge {
             let field = name.text
             let present = document[field]
             let old = stamps[name]
-            if present == value {
+            // Of two counts that are the same, each was counted.
+            let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
+            if present == value, !isCount {
                 // Nothing to decide and no news for others, so the field keeps its version. The later stamp stands for it.
-                if let old { stamps[name] = .init(version: old.version, hlc: max(old.hlc, stamp.hlc), writer: stamp.writer) }
+                if let old {
+                    stamps[name] = .init(
+                        version: old.version, hlc: max(old.hlc, stamp.hlc), writer: stamp.writer, author: stamp.author)
+                }
                 continue
             }
-            var result = value
-            if let old, old.version > base, old.writer != change.device {
-                let contest = FieldContest(
-                    strategy: rules.strategy(of: field), localIsLater: isLater(than: old.hlc), signature: signature)
-                switch contest.decide(local: value, remote: present) {
-                case .local: break
-                case .remote:
-                    accepted.merged.append(field)
-                    continue
-                case .both(let united):
-                    if united != value { accepted.merged.append(field) }
-                    result = united
-                case .undecided:
-                    undecided.append(field)
-                    continue
-                }
+            // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
+            let isNews = isNews(old, since: base) || (isBlind && old != nil && rules.strategy(of: field).addsUp)
+            let known: FieldContest.Known = content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : .unknown)
+            // An object that is merged was not written as a whole, so it is no matter who wrote what is there.
+            let isMerged = content.base[field] != nil && (isBlind || rules.strategy(of: field) == .merge)
+            // Of what a create brings back, only what differs from what was there before was ever asked for.
+            if isBlind, present != nil, value != nil, content.base[field] == value { continue }
+            guard isNews || isMerged else {
+                document[field] = value
+                stamps[name] = written(over: old)
+                continue
             }
-            document[field] = result
-            stamps[name] = written(over: old)
+            let contest = FieldContest(
+                rules, field, localIsLater: old.map { isLater(than: $0.hlc) } ?? true, signature: signature, known: known)
+            switch contest.decide(local: value, remote: present) {
+            case .local:
+                if isNews, let old { lose(present, of: field, writtenBy: old) }
+                document[field] = value
+                stamps[name] = written(over: old)
+            case .remote:
+                accepted.merged.append(field)
+                lose(value, of: field, writtenBy: stamp)
+            case .both(let united):
+                if united != value { accepted.merged.append(field) }
+                document[field] = united
+                stamps[name] = written(over: old, isMerged: united != value)
+            case .undecided: undecided.append(field)
+            }
         }
-        guard undecided.isEmpty else { return .conflict(fields: undecided) }
+        var additions = record.additions
         for operation in content.operations {
             let name = JSONString(operation.field)
-            document[operation.field] = Fold.apply(operation, to: document[operation.field])
-            stamps[name] = written(over: stamps[name])
+            let old = stamps[name]
+            let isNews = isNews(old, since: base)
+            guard Fold.fits(operation, document[operation.field]) else { return .rejected(misfit(operation, document)) }
+            let result = apply(operation, to: document[operation.field], &additions[name, default: [:]], base)
+            if isNews, operation.kind == .append, FieldContest.isTooLong(result, operation.field, rules) {
+                undecided.append(operation.field)
+                continue
+            }
+            document[operation.field] = result
+            stamps[name] = written(over: old, isMerged: isNews)
         }
+        guard undecided.isEmpty else { return .conflict(fields: undecided) }
         if !accepted.merged.isEmpty { accepted.isPlain = false }
-        return write(document, stamps)
+        return write(document, stamps, additions)
+    }
+
+    /// An operation on a field, with the memory of a set.
+    private mutating func apply(
+        _ operation: FieldOperation, to value: JSON?, _ additions: inout [JSON: VersionedRecord.Stamp], _ base: Int64
+    ) -> JSON? {
+        let key = SetElement.key(operation.value)
+        let old = additions[key]
+        let isNews = isNews(old, since: base)
+        switch operation.kind {
+        case .add:
+            let replaces = old.map { !isNews || isLater(than: $0.hlc) } ?? true
+            let result = Fold.apply(operation, to: value, replaces: replaces)
+            if !replaces, result == value, value?.array?.contains(operation.value) == false { noteMerged(operation.field) }
+            var new = stamp
+            if let old {
+                new.hlc = max(old.hlc, stamp.hlc)
+                if isNews { new.foreign = old.others(than: change.device) }
+            }
+            additions[key] = new
+            return result
+        case .remove where isNews && !ablations.contains(.removalBeatsAddition):
+            noteMerged(operation.field)
+            return value
+        case .remove:
+            additions[key] = nil
+            return Fold.apply(operation, to: value)
+        case .append, .increment, .max, .min: return Fold.apply(operation, to: value)
+        }
+    }
+
+    private mutating func noteMerged(_ field: String) {
+        if !accepted.merged.contains(field) { accepted.merged.append(field) }
+    }
+
+    private mutating func lose(_ value: JSON?, of field: String, writtenBy stamp: VersionedRecord.Stamp) {
+        accepted.lost.append(LostValue(field: field, value: value, stamp: stamp))
+    }
+
+    private func misfit(_ operation: FieldOperation, _ document: JSONObject) -> Problem {
+        let found = document[operation.field]?.kind ?? "nothing"
+        let detail = "\(operation.field) holds \(found), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change"
+        return Problem(
+            "validation", status: 422, detail: detail, errors: [.init("/ops/\(operation.field)", "expected a value of the same kind")])
     }
 
     /// A create of something that exists: by the same device and with the same content it is an old acquaintance under a
@@ -140,11 +216,11 @@ private struct Merge {
     mutating func createExisting(_ record: VersionedRecord) -> HubMerge.Outcome {
         let isOwn = record.stamps.values.allSatisfy { $0.writer == change.device }
         if isOwn, Fold.apply(content, to: nil) == record.data { return .accepted(accepted) }
-        return fields(of: record, base: 0)
+        return fields(of: record, isBlind: true)
     }
 
     mutating func delete(_ record: VersionedRecord) -> HubMerge.Outcome {
-        let changed = record.stamps.filter { $1.version > base && $1.writer != change.device }
+        let changed = record.stamps.filter { $1.isNews(to: change.device, since: base) }
         if changed.keys.contains(where: { rules.strategy(of: $0.text) == .manual }) {
             return .conflict(fields: [HubMerge.wholeRecord])
         }
@@ -156,25 +232,25 @@ private struct Merge {
 
     /// A create over a tombstone is an undelete when the device knew of the deletion or deleted the record itself.
     mutating func create(over tombstone: VersionedRecord?) -> HubMerge.Outcome {
-        if let tombstone, tombstone.version > base, tombstone.stamp.writer != change.device, rules.onDeleted != .updateWins {
-            return isForPeople ? .conflict(fields: [HubMerge.wholeRecord]) : .rejected(deleted)
+        if let tombstone, tombstone.stamp.isNews(to: change.device, since: base) {
+            switch rules.afterDeletion(content) {
+            case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
+            case .rejected: return .rejected(HubMerge.deleted(change.mutation.record))
+            case .comesBack: break
+            }
         }
         return write(Fold.apply(content, to: nil) ?? [:], [:])
     }
 
     mutating func updateDeleted(_ tombstone: VersionedRecord?) -> HubMerge.Outcome {
-        guard rules.onDeleted == .updateWins else {
-            return isForPeople ? .conflict(fields: [HubMerge.wholeRecord]) : .rejected(deleted)
+        switch rules.afterDeletion(content) {
+        case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
+        case .rejected: return .rejected(HubMerge.deleted(change.mutation.record))
+        case .comesBack:
+            // The hub has dropped the old document: the record comes back with what this change carries.
+            accepted.isPlain = false
+            return write(Fold.apply(content, to: [:]) ?? [:], [:])
         }
-        // The hub has dropped the old document: the record comes back with what this change carries.
-        accepted.isPlain = false
-        return write(Fold.apply(content, to: [:]) ?? [:], [:])
-    }
-
-    /// A person decides about a deletion when the entity says so, and when a field is touched that only people decide.
-    private var isForPeople: Bool {
-        let touched = content.data.names + content.unset + content.operations.map(\.field)
-        return rules.onDeleted == .manual || touched.contains { rules.strategy(of: $0) == .manual }
     }
 
     // MARK: Events
@@ -201,16 +277,32 @@ private struct Merge {
         return set.map { ($0.name, $0.value) } + content.unset.map { (JSONString($0), nil) }
     }
 
-    private mutating func write(_ document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp]) -> HubMerge.Outcome {
-        accepted.record = VersionedRecord(data: document, stamp: stamp, exceptions: stamps)
+    private mutating func write(
+        _ document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp],
+        _ additions: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
+    ) -> HubMerge.Outcome {
+        var additions = additions
+        // What is remembered of an element goes with the element.
+        for (name, stamps) in additions where !stamps.isEmpty {
+            let present = Set((document[name.text]?.array ?? []).map { SetElement.key($0) })
+            additions[name] = stamps.filter { present.contains($0.key) }
+        }
+        accepted.record = VersionedRecord(data: document, stamp: stamp, exceptions: stamps, additions: additions)
         return .accepted(accepted)
     }
 
     /// A stamp never goes back: the value that it stands for was written with the earlier one in sight, or has beaten it.
-    private func written(over old: VersionedRecord.Stamp?) -> VersionedRecord.Stamp {
+    private func written(over old: VersionedRecord.Stamp?, isMerged: Bool = false) -> VersionedRecord.Stamp {
         var new = stamp
+        if isMerged, let old { new.foreign = old.others(than: change.device) }
         if let old { new.hlc = max(old.hlc, stamp.hlc) }
         return new
+    }
+
+    private func isNews(_ old: VersionedRecord.Stamp?, since base: Int64) -> Bool {
+        guard let old else { return false }
+        if ablations.contains(.mergeForgotten), old.writer == change.device { return false }
+        return old.isNews(to: change.device, since: base)
     }
 
     private func isLater(than other: HybridTime) -> Bool {
@@ -218,14 +310,31 @@ private struct Merge {
     }
 
     private var signature: FieldContest.Signature {
-        .init(device: change.device, at: change.mutation.clientUpdatedAt ?? now, key: change.key)
+        .init(author: change.author, device: change.device, at: change.mutation.clientUpdatedAt ?? now, key: change.key)
     }
 
     var forbidden: Problem {
         Problem("forbidden", status: 403, detail: "\(change.mutation.record.entity) is reference data, which devices only read")
     }
+}
 
-    private var deleted: Problem {
-        Problem("deleted", status: 410, detail: "\(change.mutation.record) does not exist any more")
+extension HubMerge {
+    /// The record is gone, and its entity lets deletions win. What was to change stays in the agent's list of rejections.
+    package static func deleted(_ record: RecordName) -> Problem {
+        Problem("deleted", status: 410, detail: "\(record) does not exist any more")
+    }
+}
+
+/// A value that lost a contest, with who wrote it: nothing is dropped without a trace.
+package struct LostValue: Hashable, Sendable {
+    package var field: String
+    /// `nil` when what lost was the removal of the field.
+    package var value: JSON?
+    package var stamp: VersionedRecord.Stamp
+
+    package init(field: String, value: JSON?, stamp: VersionedRecord.Stamp) {
+        self.field = field
+        self.value = value
+        self.stamp = stamp
     }
 }

@@ -9,12 +9,30 @@ package struct VersionedRecord: Hashable, Sendable {
         /// Orders `lww` contests. Zero milliseconds for a writer whose clock was not trusted: it loses every contest.
         package var hlc: HybridTime
         package var writer: DeviceID
+        /// Who that was, if the app said.
+        package var author: String?
+        /// The value holds what others wrote as well, up to this commit, and the writer had not seen that: whoever has seen
+        /// less finds news in it, the writer too. 0 when it is the writer's alone.
+        package var foreign: Int64
 
-        package init(version: Int64, hlc: HybridTime, writer: DeviceID) {
+        package init(
+            version: Int64, hlc: HybridTime, writer: DeviceID, author: String? = nil, foreign: Int64 = 0
+        ) {
             self.version = version
             self.hlc = hlc
             self.writer = writer
+            self.author = author
+            self.foreign = foreign
         }
+
+        /// Whether a device that had seen `base` does not know what was written with this stamp. What it wrote itself is no
+        /// news, whatever its `base` says: mutations of one record arrive in the order in which their device made them.
+        func isNews(to device: DeviceID, since base: Int64) -> Bool {
+            version > base && (writer != device || foreign > base)
+        }
+
+        /// The commit up to which a value that `device` merges with this one holds what others wrote.
+        func others(than device: DeviceID) -> Int64 { writer == device ? foreign : version }
     }
 
     /// `nil` for a deleted record (its tombstone).
@@ -24,12 +42,17 @@ package struct VersionedRecord: Hashable, Sendable {
     /// Fields whose stamp differs from `stamp`, and fields that were removed. The keys are `JSONString`, because `String`
     /// would take two names for one that differ only in their Unicode normalisation.
     package private(set) var exceptions: [JSONString: Stamp]
+    /// By field: elements of its set that an operation put in, and when. They tell an addition that a removal had not seen.
+    package private(set) var additions: [JSONString: [JSON: Stamp]]
 
     // Invariant: a tombstone has no exceptions; an exception of a field that the document has differs from `stamp`.
-    package init(data: JSONObject?, stamp: Stamp, exceptions: [JSONString: Stamp] = [:]) {
+    package init(
+        data: JSONObject?, stamp: Stamp, exceptions: [JSONString: Stamp] = [:], additions: [JSONString: [JSON: Stamp]] = [:]
+    ) {
         self.data = data
         self.stamp = stamp
         self.exceptions = data == nil ? [:] : exceptions.filter { $1 != stamp || data?[$0.text] == nil }
+        self.additions = data == nil ? [:] : additions.filter { !$1.isEmpty }
     }
 
     package var version: Int64 { stamp.version }
@@ -49,19 +72,43 @@ package struct VersionedRecord: Hashable, Sendable {
 
     /// As devices see it. Only fields whose stamp differs from the record's are listed.
     ///
+    /// - Parameter named: Fields of which it is told who wrote them last, where that is not who wrote the record last.
     /// - Returns: `nil` for a tombstone.
-    package var hubRecord: HubRecord? {
+    package func hubRecord(naming named: (String) -> Bool = { _ in false }) -> HubRecord? {
         guard let data else { return nil }
         var fields: JSONObject = [:]
+        var origins: JSONObject = [:]
         let exceptions = exceptions.sorted { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }
-        for (field, its) in exceptions where its.hlc != stamp.hlc {
-            fields[field.text] = .string(its.hlc.description)
+        for (name, its) in exceptions {
+            let field = name.text
+            if its.hlc != stamp.hlc { fields[field] = .string(its.hlc.description) }
+            if (its.writer, its.author) != (stamp.writer, stamp.author), named(field) { origins[field] = its.origin }
         }
         return HubRecord(
-            version: stamp.version, data: data, hlc: stamp.hlc.description, fieldHLC: fields.isEmpty ? nil : fields)
+            version: stamp.version, data: data, hlc: stamp.hlc.description, fieldHLC: fields.isEmpty ? nil : fields,
+            fieldOrigins: origins.isEmpty ? nil : origins)
     }
 
     package var hubState: HubState {
-        hubRecord.map { .record($0) } ?? .deleted(version: stamp.version)
+        hubRecord().map { .record($0) } ?? .deleted(version: stamp.version)
+    }
+
+    /// The same for a conflict over these fields: with the writers of all of them.
+    package func hubState(disputing fields: [String]) -> HubState {
+        guard var record = hubRecord() else { return .deleted(version: stamp.version) }
+        var origins: JSONObject = [:]
+        for field in fields { origins[field] = stamp(of: field)?.origin }
+        if fields.contains(HubMerge.wholeRecord) { origins[HubMerge.wholeRecord] = stamp.origin }
+        record.fieldOrigins = origins.isEmpty ? nil : origins
+        return .record(record)
+    }
+}
+
+extension VersionedRecord.Stamp {
+    /// `{"device":"gw-3","author":"tom"}`
+    var origin: JSON {
+        var object: JSONObject = ["device": .string(writer.text)]
+        if let author { object["author"] = .string(author) }
+        return .object(object)
     }
 }

@@ -46,7 +46,12 @@ package struct EntityRules: Hashable, Sendable {
     package var refs: [String: EntityName] = [:]
     package var priority: Priority = .normal
     package var strategy: RecordStrategy = .fields
+    /// By field; a dotted name is a member of an object whose rule is `merge`.
     package var fields: [String: FieldStrategy] = [:]
+    /// Shorthand: these are `manual`, whatever rule the record has.
+    package var criticalFields: [String] = []
+    /// Characters that a text may get by merging, by field. More than that is a matter for a person.
+    package var maxLength: [String: Int] = [:]
     package var onDeleted: OnDeleted = .deleteWins
     /// How long `done` mutations are kept; `nil` means the general 7 days.
     package var retention: Duration?
@@ -69,13 +74,30 @@ package struct EntityRules: Hashable, Sendable {
 
     /// The rule of one field.
     package func strategy(of field: String) -> FieldStrategy {
-        switch strategy {
+        if !criticalFields.isEmpty, criticalFields.contains(field) { return .manual }
+        return switch strategy {
         case .fields: fields[field] ?? .lww
         case .lww: .lww
         case .server: .server
         case .client: .client
         case .manual: .manual
         }
+    }
+}
+
+extension EntityRules {
+    /// Whether any field is merged member by member.
+    package var mergesObjects: Bool { strategy == .fields && fields.values.contains(.merge) }
+
+    /// What becomes of a change of a record that the other side deleted (PROTOCOL D4).
+    package enum AfterDeletion: Hashable, Sendable {
+        case rejected, comesBack, undecided
+    }
+
+    /// A person decides about a deletion when the entity says so, and when a field is touched that only people decide.
+    package func afterDeletion(_ content: MutationContent) -> AfterDeletion {
+        if onDeleted == .updateWins { return .comesBack }
+        return onDeleted == .manual || content.fields.contains { strategy(of: $0) == .manual } ? .undecided : .rejected
     }
 }
 
@@ -88,6 +110,14 @@ package enum FieldStrategy: String, Sendable, CaseIterable {
     /// The device's value overwrites.
     case client
     case merge, append, counter, set, max, min, manual
+
+    /// Something of both sides is kept, so that the order of arrival does not matter.
+    package var addsUp: Bool {
+        switch self {
+        case .append, .counter, .set, .max, .min: true
+        case .lww, .server, .client, .merge, .manual: false
+        }
+    }
 }
 
 /// The rules of all entities.

@@ -94,15 +94,26 @@ package struct MutationContent: Hashable, Sendable {
     /// Fields to remove.
     package var unset: [String]
     package var operations: [FieldOperation]
+    /// What had been seen of fields in `data`: of those whose rule merges objects, and of all in a create that brings a
+    /// deleted record back. The others have no use for it.
+    package var base: JSONObject
 
     package init(
-        _ action: MutationAction, data: JSONObject = [:], unset: [String] = [], operations: [FieldOperation] = []
+        _ action: MutationAction, data: JSONObject = [:], unset: [String] = [], operations: [FieldOperation] = [],
+        base: JSONObject = [:]
     ) {
         self.action = action
         self.data = data
         self.unset = unset
         self.operations = operations
+        self.base = base
     }
+
+    /// Every field that is named, in the order set, removed, operated on.
+    package var fields: [String] { data.names + unset + operations.map(\.field) }
+
+    /// Nothing but the action.
+    package var isEmpty: Bool { data.isEmpty && unset.isEmpty && operations.isEmpty }
 }
 
 /// A change of a field that commutes, so it needs no base: it says what to do instead of what results.
@@ -118,6 +129,9 @@ package struct FieldOperation: Hashable, Sendable {
         case remove
         case max
         case min
+
+        /// Of two with the same element, only the later one means anything.
+        package var isOfSet: Bool { self == .add || self == .remove }
     }
 
     package var field: String

@@ -21,6 +21,8 @@ package struct NewMutation: Hashable, Sendable {
     package var durability: EntityRules.Durability?
     /// Blobs that the record points to: field and blob id.
     package var blobs: [JSON]
+    /// See ``MutationContent/base``; only of what takes the place of another mutation.
+    package var base: JSONObject = [:]
     /// Bytes of the mutation as sent, for quotas.
     package var size: Int
 
@@ -137,6 +139,8 @@ package struct RecordSnapshot: Hashable, Sendable {
     package var updatedAt: Timestamp
     /// Keys of the open mutations of this record, oldest first.
     package var pending: [MutationKey]
+    /// The oldest conflict of this record that waits for a decision, `c-12`.
+    package var conflict: String?
     /// Changes whenever anything of the above does.
     package var etag: String
 

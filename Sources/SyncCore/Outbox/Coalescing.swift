@@ -11,6 +11,9 @@
 ///
 /// `inc` adds up, appended lists are joined, an element is put into a set once, an extremum takes the place of a lesser
 /// one. Appended text stays in pieces: what two pieces mean depends on what the field holds at the hub.
+///
+/// The value that an app had seen (``MutationContent/base``) is the one that was there before the older of the two: what
+/// both did is brought together with the hub's document as one change.
 package enum Coalescing {
     /// A mutation that would grow beyond this stays as it is: it is sent again as a whole after a lost answer, and costs as
     /// much as one of its own then.
@@ -41,8 +44,19 @@ package enum Coalescing {
         for member in newer.data.members { merged.data[member.name.text] = member.value }
         // A name that is set and removed by one mutation ends up removed: folding removes last.
         merged.unset += newer.unset
+        merged.base = base(older, newer)
         for operation in newer.operations { append(operation, to: &merged.operations) }
         return merged
+    }
+
+    private static func base(_ older: MutationContent, _ newer: MutationContent) -> JSONObject {
+        var base = older.base
+        for field in newer.unset where older.action == .update { base[field] = nil }
+        let touched = Set(older.fields)
+        for member in newer.base.members where older.action == .update && !touched.contains(member.name.text) {
+            base[member.name.text] = member.value
+        }
+        return base
     }
 
     private static func append(_ operation: FieldOperation, to operations: inout [FieldOperation]) {

@@ -119,12 +119,21 @@ package struct OutgoingMutation: Hashable, Sendable {
     package var clientUpdatedAt: Timestamp
     package var priority: Priority
     package var group: GroupID?
+    /// An object: what the app had seen in the fields whose rule merges objects.
+    package var base: String?
+    package var author: String?
+    /// The fingerprint of what was first asked for, when that is not this: see ``Fingerprint``.
+    package var firstDigest: String?
 
     package init(
         seq: Int64, key: MutationKey, record: RecordName, action: MutationAction, data: String?, unset: String? = nil,
         operations: String? = nil, dependsOn: String? = nil, baseVersion: Int64, hlc: String, clock: ClockTrust,
-        clientUpdatedAt: Timestamp, priority: Priority, group: GroupID? = nil
+        clientUpdatedAt: Timestamp, priority: Priority, group: GroupID? = nil, base: String? = nil, author: String? = nil,
+        firstDigest: String? = nil
     ) {
+        self.firstDigest = firstDigest
+        self.base = base
+        self.author = author
         self.seq = seq
         self.key = key
         self.record = record

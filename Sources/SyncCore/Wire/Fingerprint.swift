@@ -3,6 +3,13 @@
 /// The first half of the SHA-256 of entity, record, action and payload in a canonical form, so that equal meaning gives
 /// an equal fingerprint: members by name, numbers and text in normal form, and a missing part as good as an empty one.
 /// Stamps, versions and `seq` are left out, because they may differ between two attempts.
+///
+/// It is to tell what apps asked for, not what is sent. Of a mutation that a rebase has changed before it was first sent
+/// that is something else, so it says so itself (`first_digest`): a database that is restored from before the rebase sends
+/// the first form, and the two are one. Of one that took in a later edit it must not stay the same: a database restored
+/// from before that edit could take in another one, and the hub would call that known and drop it. So an edit that goes
+/// into a rebased mutation changes its `first_digest` (``joined(_:_:)``), and one that goes into any other changes what is
+/// sent. What differs is refused with `idempotency-mismatch` and waits for a person: too much to look at, nothing lost.
 package enum Fingerprint {
     /// - Parameter item: One element of `mutations` as it came.
     package static func of(_ item: JSONObject) -> [UInt8] {
@@ -18,6 +25,28 @@ package enum Fingerprint {
             bytes.append(UInt8(ascii: "\n"))
         }
         return Array(SHA256.hash(bytes).prefix(16))
+    }
+
+    /// As it stands in `first_digest`: 32 hexadecimal digits.
+    package static func text(_ fingerprint: [UInt8]) -> String {
+        fingerprint.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+    }
+
+    /// Of a mutation that was rebased, and of the edit that then went into it.
+    package static func joined(_ first: String, _ added: String) -> String {
+        text(Array(SHA256.hash(Array("\(first)+\(added)".utf8)).prefix(16)))
+    }
+
+    /// - Returns: `nil` for anything but 32 hexadecimal digits.
+    package static func read(_ text: String) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count == 32 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: 32, by: 2) {
+            guard let high = hexDigit(digits[index]), let low = hexDigit(digits[index + 1]) else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        return bytes
     }
 
     private static func canonical(_ json: JSON, _ bytes: inout [UInt8]) {

@@ -48,11 +48,14 @@ package struct IncomingMutation: Sendable {
     package var clock: ClockTrust
     package var clientUpdatedAt: Timestamp?
     package var dependsOn: [MutationKey]
+    /// Who wrote it, in the app's words.
+    package var author: String?
 
     package init(
         record: RecordName, content: MutationContent, baseVersion: Int64, hlc: HybridTime, clock: ClockTrust = .synced,
-        clientUpdatedAt: Timestamp? = nil, dependsOn: [MutationKey] = []
+        clientUpdatedAt: Timestamp? = nil, dependsOn: [MutationKey] = [], author: String? = nil
     ) {
+        self.author = author
         self.record = record
         self.content = content
         self.baseVersion = baseVersion
@@ -121,7 +124,13 @@ extension PushMessages {
             if measure, payloadBytes(object) > Limits.mutationBytes {
                 throw Problem(
                     "too-large", status: 413, detail: "\(place): the payload has more than \(Limits.mutationBytes) bytes",
-                    errors: [.init(place, "expected at most \(Limits.mutationBytes) bytes of data, unset and ops")])
+                    errors: [.init(place, "expected at most \(Limits.mutationBytes) bytes of data, unset, ops and base")])
+            }
+            if let digest = RequestReader.present(object["first_digest"]) {
+                guard let fingerprint = digest.text.flatMap({ Fingerprint.read($0) }) else {
+                    throw RequestReader.invalid(place + "/first_digest", "32 hexadecimal digits")
+                }
+                item.fingerprint = fingerprint
             }
             item.content = .success(try readMutation(object, at: place))
         } catch {
@@ -154,6 +163,12 @@ extension PushMessages {
             }
             mutation.clientUpdatedAt = time
         }
+        if let author = RequestReader.present(object["author"]) {
+            guard let name = author.text, name.utf8.count <= Limits.authorBytes else {
+                throw invalid(place + "/author", "a string of at most \(Limits.authorBytes) bytes")
+            }
+            mutation.author = name
+        }
         if let keys = RequestReader.present(object["depends_on"]) {
             guard let list = keys.array, list.count <= Limits.batchMutationsMax else {
                 throw invalid(place + "/depends_on", "an array of at most \(Limits.batchMutationsMax) keys")
@@ -180,7 +195,7 @@ extension PushMessages {
     }
 
     private static func payloadBytes(_ object: JSONObject) -> Int {
-        ["data", "unset", "ops"].reduce(0) { $0 + (object[$1]?.bytes.count ?? 0) }
+        ["data", "unset", "ops", "base"].reduce(0) { $0 + (object[$1]?.bytes.count ?? 0) }
     }
 
     private static func tooLarge(_ limit: String) -> Problem {
@@ -189,7 +204,7 @@ extension PushMessages {
 }
 
 extension MutationContent {
-    /// Reads `action`, `data`, `unset` and `ops` of a mutation on the wire.
+    /// Reads `action`, `data`, `base`, `unset` and `ops` of a mutation on the wire.
     static func read(_ object: JSONObject, at place: String) throws(Problem) -> MutationContent {
         let invalid = RequestReader.invalid
         guard let action = object["action"]?.text.flatMap({ MutationAction(rawValue: $0) }) else {
@@ -200,6 +215,11 @@ extension MutationContent {
             guard let fields = data.object else { throw invalid(place + "/data", "an object") }
             guard data.depth <= Limits.jsonDepth else { throw invalid(place + "/data", "at most \(Limits.jsonDepth) levels") }
             content.data = fields
+        }
+        if let base = RequestReader.present(object["base"]) {
+            guard let fields = base.object else { throw invalid(place + "/base", "an object") }
+            guard base.depth <= Limits.jsonDepth else { throw invalid(place + "/base", "at most \(Limits.jsonDepth) levels") }
+            content.base = fields
         }
         if let unset = RequestReader.present(object["unset"]) {
             guard let names = unset.array else { throw invalid(place + "/unset", "an array") }

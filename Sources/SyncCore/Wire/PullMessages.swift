@@ -100,8 +100,13 @@ package struct StreamPage: Hashable, Sendable {
         package var record: HubRecord
         package var originDevice: String?
         package var originKey: String?
+        package var originAuthor: String?
 
-        package init(id: RecordID, record: HubRecord, originDevice: String? = nil, originKey: String? = nil) {
+        package init(
+            id: RecordID, record: HubRecord, originDevice: String? = nil, originKey: String? = nil,
+            originAuthor: String? = nil
+        ) {
+            self.originAuthor = originAuthor
             self.id = id
             self.record = record
             self.originDevice = originDevice
@@ -202,11 +207,13 @@ extension StreamPage.Record {
             writer.member("version", record.version)
             writer.member("hlc", record.hlc)
             if let stamps = record.fieldHLC, !stamps.isEmpty { writer.member("field_hlc", JSON.object(stamps)) }
+            if let origins = record.fieldOrigins, !origins.isEmpty { writer.member("field_origin", JSON.object(origins)) }
             if let originDevice {
                 writer.name("origin")
                 writer.object { writer in
                     writer.member("device", originDevice)
                     writer.member("key", originKey)
+                    writer.member("author", originAuthor)
                 }
             }
             writer.name("data")
@@ -221,7 +228,7 @@ extension StreamPage.Record {
         let origin = json.object?["origin"]?.object
         return StreamPage.Record(
             id: id, record: try HubRecord.read(json, at: place), originDevice: origin?["device"]?.text,
-            originKey: origin?["key"]?.text)
+            originKey: origin?["key"]?.text, originAuthor: origin?["author"]?.text)
     }
 }
 

@@ -25,9 +25,12 @@ package enum PushMessages {
             writer.raw("data", mutation.data)
             writer.raw("unset", mutation.unset)
             writer.raw("ops", mutation.operations)
+            writer.raw("base", mutation.base)
+            writer.member("first_digest", mutation.firstDigest)
             writer.member("base_version", mutation.baseVersion)
             writer.member("hlc", mutation.hlc)
             writer.member("client_updated_at", mutation.clientUpdatedAt.description)
+            writer.member("author", mutation.author)
             writer.raw("depends_on", mutation.dependsOn)
             writer.member("group", mutation.group?.text)
             writer.member("priority", mutation.priority == .normal ? nil : mutation.priority.name)
@@ -134,8 +137,14 @@ package struct HubRecord: Hashable, Sendable {
     package var hlc: String?
     /// Only the fields whose stamp differs from `hlc`.
     package var fieldHLC: JSONObject?
+    /// Who wrote the fields that people decide about, where that is not who wrote the record last; in a conflict, of all
+    /// that are disputed: `{"finding":{"device":"gw-3","author":"tom"}}`.
+    package var fieldOrigins: JSONObject?
 
-    package init(version: Int64, data: JSONObject, hlc: String? = nil, fieldHLC: JSONObject? = nil) {
+    package init(
+        version: Int64, data: JSONObject, hlc: String? = nil, fieldHLC: JSONObject? = nil, fieldOrigins: JSONObject? = nil
+    ) {
+        self.fieldOrigins = fieldOrigins
         self.version = version
         self.data = data
         self.hlc = hlc

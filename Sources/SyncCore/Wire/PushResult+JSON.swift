@@ -96,6 +96,7 @@ extension HubRecord {
         var object: JSONObject = ["version": .int(version), "data": .object(data)]
         if let hlc { object["hlc"] = .string(hlc) }
         if let fieldHLC, !fieldHLC.isEmpty { object["field_hlc"] = .object(fieldHLC) }
+        if let fieldOrigins, !fieldOrigins.isEmpty { object["field_origin"] = .object(fieldOrigins) }
         return .object(object)
     }
 
@@ -109,7 +110,9 @@ extension HubRecord {
         }
         return HubRecord(
             version: try ReplyReader.version(object["version"], pointer + "/version"), data: data,
-            hlc: try ReplyReader.optionalText(object["hlc"], pointer + "/hlc"), fieldHLC: fieldHLC)
+            hlc: try ReplyReader.optionalText(object["hlc"], pointer + "/hlc"), fieldHLC: fieldHLC,
+            // For people: what is no object is no reason to refuse an answer.
+            fieldOrigins: object["field_origin"]?.object)
     }
 }
 

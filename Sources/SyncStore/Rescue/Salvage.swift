@@ -99,7 +99,8 @@ struct Salvage {
 
     private static func guess(_ values: [SQLValue]) -> String? {
         switch values.count {
-        case Int(Payload.columnCount): "payload"
+        // Before version 5 without the last column.
+        case 28...Int(Payload.columnCount): "payload"
         case Int(MirrorRow.columnCount): "record"
         case 21...Int(OutboxRow.columnCount): "mutation"
         default: nil

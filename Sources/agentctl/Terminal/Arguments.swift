@@ -28,6 +28,12 @@ extension CalendarDay: ExpressibleByArgument {
     package init?(argument: String) { self.init(argument) }
 }
 
+extension ConflictState: ExpressibleByArgument {}
+
+extension ConflictID: ExpressibleByArgument {
+    package init?(argument: String) { self.init(argument) }
+}
+
 extension MutationState: ExpressibleByArgument {
     package init?(argument: String) { self.init(name: argument) }
     package static var allValueStrings: [String] { allCases.map(\.name) }

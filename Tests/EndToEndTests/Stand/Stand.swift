@@ -10,7 +10,7 @@ actor Stand {
     let folder: String
     nonisolated let client: AgentClient
     nonisolated let transport: CurlTransport
-    private let entities: String
+    nonisolated let entities: String
     private var hub: Child?
     private var agent: Child?
     private var readiness: ReadinessSocket?
@@ -30,9 +30,10 @@ actor Stand {
     /// Runs `body` with hub and agent ready, then takes everything down. When `body` throws, the ends of both logs go
     /// with the error.
     static func with(
-        entities: String = standardEntities, agent startsAgent: Bool = true, _ body: (Stand) async throws -> Void
+        entities: String = standardEntities, hubEntities: String? = nil, agent startsAgent: Bool = true,
+        _ body: (Stand) async throws -> Void
     ) async throws {
-        let stand = try Stand(entities: entities)
+        let stand = try Stand(entities: entities, hubEntities: hubEntities ?? entities)
         do {
             try await stand.startHub()
             if startsAgent { try await stand.startAgent() }
@@ -45,7 +46,7 @@ actor Stand {
         await stand.takeDown()
     }
 
-    private init(entities: String) throws {
+    private init(entities: String, hubEntities: String) throws {
         var template = Array("/tmp/edge-sync.XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw StandError("mkdtemp: \(String(cString: strerror(errno)))") }
         folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -53,7 +54,7 @@ actor Stand {
         transport = try CurlTransport(name: "stand", idleConnections: 8)
         client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")
         try FileManager.default.createDirectory(atPath: "\(folder)/hub", withIntermediateDirectories: false)
-        try Stand.write("entities:\n" + entities + "\n", to: "\(folder)/entities.yaml")
+        try Stand.write("entities:\n" + hubEntities + "\n", to: "\(folder)/entities.yaml")
     }
 
     nonisolated var socketPath: String { "\(folder)/agent.sock" }
@@ -249,7 +250,7 @@ actor Stand {
         }.joined(separator: "\n")
     }
 
-    private static func write(_ text: String, to path: String) throws {
+    static func write(_ text: String, to path: String) throws {
         guard
             FileManager.default.createFile(
                 atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: NSNumber(value: 0o600)])

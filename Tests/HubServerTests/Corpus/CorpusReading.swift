@@ -120,7 +120,8 @@ enum CorpusReading {
                 data: object["data"]?.json, unset: object["unset"]?.json, operations: object["ops"]?.json,
                 dependsOn: object["depends_on"]?.json, baseVersion: mutation.baseVersion, hlc: mutation.hlc.description,
                 clock: mutation.clock, clientUpdatedAt: mutation.clientUpdatedAt ?? Timestamp(milliseconds: 0),
-                priority: object["priority"]?.text.flatMap { Priority(name: $0) } ?? .normal, group: item.group)
+                priority: object["priority"]?.text.flatMap { Priority(name: $0) } ?? .normal, group: item.group,
+                base: object["base"]?.json, author: mutation.author)
         }
         return PushMessages.request(
             Batch(mutations: mutations, ackedSeq: read.ackedSeq, maxSentSeq: read.maxSentSeq ?? 0), config: read.config)

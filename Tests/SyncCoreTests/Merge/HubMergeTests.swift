@@ -18,14 +18,15 @@ struct HubMergeTests {
 
     static func merge(
         _ content: MutationContent, onto record: VersionedRecord?, base: Int64 = 5, ms: UInt64 = 900,
-        node: String = "5", clock: ClockTrust = .synced, by device: DeviceID = mine, rules: EntityRules = EntityRules()
+        node: String = "5", clock: ClockTrust = .synced, by device: DeviceID = mine, rules: EntityRules = EntityRules(),
+        commit: Int64 = 11, key: String = "0199c3f3-aaaa-00000002"
     ) -> HubMerge.Outcome {
         let mutation = IncomingMutation(
             record: RecordName(EntityName(trusted: "audits"), RecordID(trusted: "a-1")), content: content,
             baseVersion: base, hlc: HybridTime(milliseconds: ms, counter: 0, node: node), clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: 1_795_208_645_120))
-        let change = HubMerge.Change(device: device, key: MutationKey(trusted: "0199c3f3-aaaa-00000002"), mutation: mutation)
-        return HubMerge.apply(change, to: record, rules: rules, commit: 11, now: now)
+        let change = HubMerge.Change(device: device, key: MutationKey(trusted: key), mutation: mutation)
+        return HubMerge.apply(change, to: record, rules: rules, commit: commit, now: now)
     }
 
     static func rules(_ strategy: FieldStrategy, of field: String = "f") -> EntityRules {
@@ -114,7 +115,7 @@ struct HubMergeTests {
         let result: JSON?
     }
 
-    static let signature = "\n\n--- mine · 2026-11-20 21:04Z [#00000002] ---\n"
+    static let signature = "\n\n--- mine · 2026-11-20 21:04Z [#1a483a1e] ---\n"
 
     @Test(
         "A contested plain value follows the strategy of its field",
@@ -137,14 +138,17 @@ struct HubMergeTests {
             Strategy(description: "append, ours goes on", strategy: .append, remote: "r", local: "r and l", isLater: false, result: "r and l"),
             Strategy(description: "append, theirs went on", strategy: .append, remote: "l and r", local: "l", result: "l and r"),
             Strategy(
-                description: "append is marked already", strategy: .append, remote: "both [#00000002]", local: "l",
-                result: "both [#00000002]"),
+                description: "append is marked already", strategy: .append, remote: "both [#1a483a1e]", local: "l",
+                result: "both [#1a483a1e]"),
             Strategy(description: "append unites lists", strategy: .append, remote: [1, 2], local: [2, 3], result: [1, 2, 3]),
             Strategy(description: "append of neither", strategy: .append, remote: 1, local: "l", isLater: false, result: 1),
             Strategy(description: "set unites", strategy: .set, remote: ["a", "b"], local: ["b", "c"], result: ["a", "b", "c"]),
             Strategy(
-                description: "set knows objects by id", strategy: .set, remote: [["id": 1, "n": 1]], local: [["id": 1, "n": 2]],
-                result: [["id": 1, "n": 1]]),
+                description: "set knows objects by id, later", strategy: .set, remote: [["id": 1, "n": 1]],
+                local: [["id": 1, "n": 2]], result: [["id": 1, "n": 2]]),
+            Strategy(
+                description: "set knows objects by id, earlier", strategy: .set, remote: [["id": 1, "n": 1]],
+                local: [["id": 1, "n": 2]], isLater: false, result: [["id": 1, "n": 1]]),
             Strategy(description: "set of no lists", strategy: .set, remote: "r", local: ["l"], result: ["l"]),
             Strategy(description: "counter is set outright", strategy: .counter, remote: 5, local: 3, result: 3),
             Strategy(description: "counter, earlier", strategy: .counter, remote: 5, local: 3, isLater: false, result: 5),
@@ -215,6 +219,86 @@ struct HubMergeTests {
             #expect(accepted.record?.data?["f"] == example.result)
             #expect(accepted.merged.isEmpty && accepted.isPlain)
         }
+    }
+
+    @Test("An operation on a value of another kind is refused, not lost", arguments: [
+        (FieldOperation("f", .increment, 1), "many"), (FieldOperation("f", .append, "x"), 7),
+        (FieldOperation("f", .add, "x"), "x"), (FieldOperation("f", .max, 7), "x"),
+    ] as [(FieldOperation, JSON)])
+    func misfit(_ operation: FieldOperation, _ present: JSON) {
+        let outcome = Self.merge(MutationContent(.update, operations: [operation]), onto: Self.record(["f": present]))
+        #expect(outcome.problem == "validation")
+    }
+
+    @Test("What loses a contest is told, with who wrote it")
+    func lost() throws {
+        let update = MutationContent(.update, data: ["f": "l"])
+        let wins = try #require(Self.merge(update, onto: Self.record(["f": "r"])).accepted)
+        #expect(wins.lost == [LostValue(field: "f", value: "r", stamp: Self.stamp(10, ms: 500, Self.other))])
+        let loses = try #require(Self.merge(update, onto: Self.record(["f": "r"]), ms: 1).accepted)
+        #expect(loses.lost == [LostValue(field: "f", value: "l", stamp: Self.stamp(11, ms: 1, Self.mine))])
+        #expect(try #require(Self.merge(update, onto: Self.record(["f": "r"]), base: 10).accepted).lost.isEmpty)
+    }
+
+    @Test("A text that would become too long is a conflict, as a value and as an addition", arguments: [
+        MutationContent(.update, data: ["f": "local"]), MutationContent(.update, operations: [FieldOperation("f", .append, " and more")]),
+    ])
+    func tooLong(_ content: MutationContent) {
+        var rules = Self.rules(.append)
+        rules.maxLength["f"] = 12
+        #expect(Self.merge(content, onto: Self.record(["f": "remote"]), rules: rules) == .conflict(fields: ["f"]))
+        #expect(Self.merge(content, onto: Self.record(["f": "remote"]), base: 10, rules: rules).accepted != nil, "nobody else wrote")
+    }
+
+    @Test("With what the app had seen, objects are merged member by member, contested or not", arguments: [5, 10] as [Int64])
+    func mergeWithBase(_ base: Int64) throws {
+        let content = MutationContent(.update, data: ["f": ["a": 2]], base: ["f": ["a": 1, "b": 1]])
+        let accepted = try #require(Self.merge(content, onto: Self.record(["f": ["a": 1, "b": 1, "c": 3]]), base: base, rules: Self.rules(.merge)).accepted)
+        #expect(accepted.record?.data == ["f": ["a": 2, "c": 3]])
+    }
+
+    @Test("A second change by the same device does not undo what was merged into its first")
+    func mergeIsNews() throws {
+        let rules = Self.rules(.append)
+        let first = try #require(Self.merge(MutationContent(.update, data: ["f": "l1"]), onto: Self.record(["f": "r"]), rules: rules).accepted?.record)
+        let second = MutationContent(.update, data: ["f": "l2"])
+        let kept = try #require(Self.merge(second, onto: first, rules: rules, commit: 12, key: "0199c3f3-aaaa-00000003").accepted?.record?.data?["f"]?.text)
+        #expect(kept.hasPrefix("r\n") && kept.hasSuffix("l2"))
+        // Once it has seen the other one, its word counts.
+        let seen = Self.merge(second, onto: first, base: 10, rules: rules, commit: 12)
+        #expect(try #require(seen.accepted).record?.data == ["f": "l2"])
+    }
+
+    @Test("An addition to a set beats a removal that had not seen it, whichever arrives first; one that was seen goes")
+    func additionsWin() throws {
+        let rules = Self.rules(.set)
+        let add = MutationContent(.update, operations: [FieldOperation("f", .add, "x")])
+        let remove = MutationContent(.update, operations: [FieldOperation("f", .remove, "x")])
+        func after(_ steps: [(MutationContent, DeviceID, Int64)]) throws -> JSONObject? {
+            var record = VersionedRecord(data: ["f": ["x"]], stamp: Self.stamp(10, ms: 1, DeviceID(trusted: "third")))
+            for (index, step) in steps.enumerated() {
+                let outcome = Self.merge(step.0, onto: record, base: step.2, by: step.1, rules: rules, commit: 11 + Int64(index))
+                record = try #require(outcome.accepted?.record)
+            }
+            return record.data
+        }
+        #expect(try after([(add, Self.mine, 10), (remove, Self.other, 10)]) == ["f": ["x"]])
+        #expect(try after([(remove, Self.other, 10), (add, Self.mine, 10)]) == ["f": ["x"]])
+        #expect(try after([(add, Self.mine, 10), (remove, Self.other, 11)]) == ["f": []])
+        #expect(try after([(add, Self.mine, 10), (remove, Self.mine, 10)]) == ["f": []])
+        #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 10)]) == ["f": ["x"]])
+        #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 11)]) == ["f": []])
+    }
+
+    @Test("What brings a deleted record back is merged with what it was before, not added to it once more")
+    func broughtBack() throws {
+        var rules = EntityRules()
+        rules.fields = ["n": .counter, "a": .append, "m": .manual]
+        let create = MutationContent(
+            .create, data: ["n": 4, "a": "xy", "m": 1, "s": "same"], base: ["n": 3, "a": "x", "m": 1, "s": "same"])
+        let there = Self.record(["n": 5, "a": "xz", "m": 2, "s": "theirs"])
+        let accepted = try #require(Self.merge(create, onto: there, base: 9, rules: rules).accepted)
+        #expect(accepted.record?.data == ["n": 6, "a": "xzy", "m": 2, "s": "theirs"])
     }
 
     // MARK: Clocks
@@ -289,6 +373,17 @@ struct HubMergeTests {
         let earlier = try #require(Self.merge(content, onto: Self.record(["f": "r"]), base: 0, ms: 1).accepted)
         #expect(earlier.record?.data == ["f": "r", "g": "l"])
         #expect(earlier.merged == ["f"])
+    }
+
+    @Test("A create of what the same device made sets values anew, and adds to what adds up")
+    func createOverOwn() throws {
+        var rules = EntityRules()
+        rules.fields = ["n": .counter, "p": .max, "tags": .set]
+        let own = VersionedRecord(data: ["f": "old", "n": 2, "p": 9, "tags": ["a"]], stamp: Self.stamp(10, ms: 500, Self.mine))
+        let content = MutationContent(.create, data: ["f": "new", "n": 3, "p": 4, "tags": ["b"]])
+        let accepted = try #require(Self.merge(content, onto: own, base: 0, rules: rules).accepted)
+        #expect(accepted.record?.data == ["f": "new", "n": 5, "p": 9, "tags": ["a", "b"]])
+        #expect(accepted.merged == ["n", "p", "tags"])
     }
 
     struct Deletion: Sendable, CustomStringConvertible {
@@ -406,20 +501,23 @@ struct HubMergeTests {
             let changes = devices.enumerated().map { index, device in
                 (device, MutationContent(
                     .update, data: ["f": .int(Int(random.next() % 3)), "s": [.int(Int(random.next() % 5))]],
-                    operations: [FieldOperation("n", .increment, .int(Int(random.next() % 9))), FieldOperation("m", .max, .int(Int(random.next() % 99)))]),
+                    operations: [
+                        FieldOperation("t", random.next() % 2 == 0 ? .add : .remove, .int(Int(random.next() % 3))), FieldOperation("n", .increment, .int(Int(random.next() % 9))), FieldOperation("m", .max, .int(Int(random.next() % 99))),
+                    ]),
                     UInt64(501 + index * 7) + random.next() % 7)
             }
             var rules = EntityRules()
-            rules.fields = ["s": .set, "n": .counter, "m": .max]
+            rules.fields = ["s": .set, "t": .set, "n": .counter, "m": .max]
             var outcomes: Set<JSONObject> = []
             for _ in 0..<6 {
-                var record = Self.record(["f": 9, "s": [], "n": 0])
-                for (device, content, ms) in changes.shuffled(using: &random) {
-                    let outcome = Self.merge(content, onto: record, base: 10, ms: ms, by: device, rules: rules)
+                var record = Self.record(["f": 9, "s": [], "t": [0, 1, 2], "n": 0])
+                for (index, (device, content, ms)) in changes.shuffled(using: &random).enumerated() {
+                    let outcome = Self.merge(
+                        content, onto: record, base: 10, ms: ms, by: device, rules: rules, commit: 11 + Int64(index))
                     record = try #require(outcome.accepted?.record)
                 }
                 var data = try #require(record.data)
-                data["s"] = .array((data["s"]?.array ?? []).sorted { ($0.int ?? 0) < ($1.int ?? 0) })
+                for set in ["s", "t"] { data[set] = .array((data[set]?.array ?? []).sorted { ($0.int ?? 0) < ($1.int ?? 0) }) }
                 outcomes.insert(data)
             }
             #expect(outcomes.count == 1)

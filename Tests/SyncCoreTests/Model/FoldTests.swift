@@ -80,7 +80,7 @@ struct FoldTests {
             OperationCase(.add, nil, "x", ["x"]),
             OperationCase(.add, ["x"], "x", ["x"]),
             OperationCase(.add, ["x"], "y", ["x", "y"]),
-            OperationCase(.add, [["id": 1, "n": "a"]], ["id": 1, "n": "b"], [["id": 1, "n": "a"]]),
+            OperationCase(.add, [["id": 1, "n": "a"], 7], ["id": 1, "n": "b"], [["id": 1, "n": "b"], 7]),
             OperationCase(.add, "x", "y", "x"),
             OperationCase(.remove, ["x", "y"], "x", ["y"]),
             OperationCase(.remove, [["id": 1, "n": "a"], ["id": 2]], ["id": 1], [["id": 2]]),

@@ -43,6 +43,23 @@ struct CoalescingTests {
             rule: "what was removed is set", older: MutationContent(.update, unset: ["a"]),
             newer: MutationContent(.update, data: ["a": 1]), outcome: .one(MutationContent(.update, data: ["a": 1]))),
         Case(
+            rule: "what was seen is what the older one saw",
+            older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+            newer: MutationContent(.update, data: ["o": ["a": 2, "b": 3]], base: ["o": ["a": 2]]),
+            outcome: .one(MutationContent(.update, data: ["o": ["a": 2, "b": 3]], base: ["o": ["a": 1]]))),
+        Case(
+            rule: "what only the newer one touches, it saw", older: MutationContent(.update, data: ["a": 1]),
+            newer: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+            outcome: .one(MutationContent(.update, data: ["a": 1, "o": ["a": 2]], base: ["o": ["a": 1]]))),
+        Case(
+            rule: "what the older one made anew, the newer one did not see at the hub",
+            older: MutationContent(.update, data: ["o": ["a": 2]]),
+            newer: MutationContent(.update, data: ["o": ["a": 3]], base: ["o": ["a": 2]]),
+            outcome: .one(MutationContent(.update, data: ["o": ["a": 3]]))),
+        Case(
+            rule: "what is removed was seen by nobody", older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+            newer: MutationContent(.update, unset: ["o"]), outcome: .one(MutationContent(.update, unset: ["o"]))),
+        Case(
             rule: "inc adds up", older: operations(FieldOperation("n", .increment, 2)),
             newer: operations(FieldOperation("n", .increment, -5)), outcome: .one(operations(FieldOperation("n", .increment, -3)))),
         Case(

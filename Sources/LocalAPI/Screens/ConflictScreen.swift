@@ -1,0 +1,110 @@
+package import SyncCore
+
+/// `agentctl conflicts` for people: what is disputed, both sides next to each other, who and when, and what to type.
+package enum ConflictScreen {
+    package static func list(
+        _ items: [ConflictItem], width: Int = 80, now: Timestamp, offset: Duration = .zero
+    ) -> [String] {
+        if items.isEmpty { return [PlainText.clip("no conflicts", to: width)] }
+        var table = TextTable([
+            .init("CONFLICT"), .init("RECORD", widthMin: 12), .init("FIELD", widthMin: 6), .init("LOCAL", widthMin: 8),
+            .init("REMOTE", widthMin: 8), .init("STATE"),
+        ])
+        for item in items {
+            let first = item.fields.first
+            let more = item.fields.count > 1 ? " +\(item.fields.count - 1)" : ""
+            table.add([
+                item.id.description, item.record.description, (first?.name ?? "") + more,
+                first.map { value($0.local) } ?? "", first.map { value($0.remote) } ?? "", item.state,
+            ])
+        }
+        return table.lines(width: width)
+    }
+
+    package static func render(
+        _ item: ConflictItem, width: Int = 80, now: Timestamp, offset: Duration = .zero
+    ) -> [String] {
+        let opened = item.openedAt.map { ", since " + PlainText.clock($0, now: now, offset: offset) } ?? ""
+        var lines = wrapped("\(item.id)  \(item.record)  \(words(item.kind))  \(item.state)\(opened)", width)
+        for field in item.fields { lines += side(field, width, now, offset) }
+        if let into = item.into { lines += wrapped("decided by mutation \(into)", width) }
+        for entry in item.history ?? [] {
+            if let line = history(entry, now, offset) { lines += wrapped("  " + line, width) }
+        }
+        guard ConflictState(rawValue: item.state)?.isOpen == true else { return lines }
+        let version = "--expect \(item.remoteVersion)"
+        lines += wrapped("-> agentctl conflicts resolve \(item.id) --local|--remote \(version)", width)
+        if item.kind == ConflictKind.field.name, let field = item.fields.first {
+            lines += wrapped("   or by field: --field \(field.name)=local|remote  --value \(field.name)=JSON", width)
+        }
+        return lines
+    }
+
+    /// Field by field: a line of names, then three columns of values, wrapped and cut so that they stay side by side.
+    private static func side(
+        _ field: ConflictItem.Field, _ width: Int, _ now: Timestamp, _ offset: Duration
+    ) -> [String] {
+        let column = max(8, (width - 6) / 3)
+        func cells(_ texts: [String]) -> String {
+            var line = texts.map { TextTable.padded($0, to: column) }.joined(separator: "  ")
+            while line.last == " " { line.removeLast() }
+            return PlainText.clip("  " + line, to: width)
+        }
+        func lines(_ text: String) -> [String] { PlainText.wrap(PlainText.safe(text), to: column, lines: 4) }
+        func rows(_ texts: [String]) -> [String] {
+            let columns = texts.map(lines)
+            return (0..<(columns.map(\.count).max() ?? 0)).map { row in cells(columns.map { row < $0.count ? $0[row] : "" }) }
+        }
+        func who(_ side: ConflictItem.Side) -> String {
+            let at = side.at.map { PlainText.clock($0, now: now, offset: offset) }
+            return [side.author, side.device, at].compactMap { $0 }.joined(separator: ", ")
+        }
+        return [PlainText.clip(PlainText.safe(field.name), to: width)] + [cells(["BASE", "LOCAL", "REMOTE"])]
+            + rows([field.base.map { text($0) } ?? "-", value(field.local), value(field.remote)])
+            + rows(["", who(field.local), who(field.remote)]).filter { !$0.allSatisfy { $0 == " " } }
+    }
+
+    /// Text as it is, without quotes; anything else as JSON.
+    static func text(_ value: JSON) -> String {
+        value.text ?? value.json
+    }
+
+    static func value(_ side: ConflictItem.Side) -> String {
+        side.isDeleted ? "(deleted)" : side.value.map { text($0) } ?? "-"
+    }
+
+    /// The line of the status screen: `finding: local "fail" (ines) / remote "pass" (tom)`.
+    package static func line(_ field: ConflictItem.Field) -> String {
+        func side(_ side: ConflictItem.Side) -> String {
+            value(side) + ((side.author ?? side.device).map { " (\($0))" } ?? "")
+        }
+        return "\(field.name): local \(side(field.local)) / remote \(side(field.remote))"
+    }
+
+    private static func words(_ kind: String) -> String {
+        switch ConflictKind(name: kind) {
+        case .field?: "both sides changed it"
+        case .deleteUpdate?: "deleted here, changed there"
+        case .updateDelete?: "changed here, deleted there"
+        case nil: kind
+        }
+    }
+
+    private static func history(_ entry: JSON, _ now: Timestamp, _ offset: Duration) -> String? {
+        let reader = AnswerReader(entry)
+        guard let event = reader.text("event") else { return nil }
+        let at = reader.time("at").map { PlainText.clock($0, now: now, offset: offset) } ?? ""
+        var parts = ["\(at)  \(event.split(separator: "_").joined(separator: " "))"]
+        if let version = reader.int("remote_version") { parts.append("version \(version)") }
+        if let choice = reader.object["choice"]?.object {
+            parts.append(choice.members.map { "\($0.name.text): \($0.value.text ?? $0.value.json)" }.joined(separator: ", "))
+        }
+        if let who = reader.text("author") ?? reader.int("uid").map({ "uid \($0)" }) { parts.append(who) }
+        if let comment = reader.text("comment") { parts.append("\"\(comment)\"") }
+        return parts.joined(separator: "  ")
+    }
+
+    private static func wrapped(_ text: String, _ width: Int) -> [String] {
+        PlainText.wrap(PlainText.safe(text), to: width, lines: 4)
+    }
+}

@@ -1,0 +1,280 @@
+/// What a pull makes of a mutation that waits for the same record (PROTOCOL C7). It is decided as the hub would decide it,
+/// by the same rules (``FieldContest``); so the hub finds nothing to contest later, people are asked at once where they must
+/// be, and what apps see is right.
+///
+/// Only mutations that were never sent are rebased. What was sent is frozen, and the hub merges it.
+package enum Rebase {
+    /// One side: a mutation of this device.
+    package struct Local: Sendable {
+        package var record: RecordName
+        package var content: MutationContent
+        /// `nil` for a stamp that loses every contest: the clock was not trusted.
+        package var hlc: HybridTime?
+        package var signature: FieldContest.Signature
+
+        package init(
+            record: RecordName, content: MutationContent, hlc: HybridTime?, signature: FieldContest.Signature
+        ) {
+            self.record = record
+            self.content = content
+            self.hlc = hlc
+            self.signature = signature
+        }
+    }
+
+    /// The other side, and what this device had seen of it.
+    package struct Ground: Sendable {
+        /// The hub's document before; `nil`: none.
+        package var known: JSONObject?
+        /// The hub's document now; `nil`: deleted.
+        package var remote: JSONObject?
+        package var remoteHLC: HybridTime?
+        /// Of the fields whose stamp differs from `remoteHLC`.
+        package var fieldHLC: [String: HybridTime]
+        /// Values that mutations before this one put there and that may be at the hub already: no news.
+        package var expected: [String: [JSON?]] = [:]
+        /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
+        /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
+        package var isKnown = true
+        /// Fields that people decide about whatever their rule says: the hub, or an open conflict, has said so.
+        package var disputed: Set<String> = []
+
+        package init(known: JSONObject?, remote: JSONObject?, remoteHLC: HybridTime?, fieldHLC: [String: HybridTime] = [:]) {
+            self.known = known
+            self.remote = remote
+            self.remoteHLC = remoteHLC
+            self.fieldHLC = fieldHLC
+        }
+
+        package init(known: JSONObject?, record: HubRecord?) {
+            var stamps: [String: HybridTime] = [:]
+            for member in record?.fieldHLC?.members ?? [] {
+                stamps[member.name.text] = member.value.text.flatMap { HybridTime($0) }
+            }
+            self.init(
+                known: known, remote: record?.data, remoteHLC: record?.hlc.flatMap { HybridTime($0) }, fieldHLC: stamps)
+        }
+    }
+
+    package enum Verdict: Hashable, Sendable {
+        /// It goes as ``Outcome/content`` says.
+        case stays
+        /// Nothing is left to send.
+        case isSuperseded
+        /// A person must decide these fields, or about the deletion (``HubMerge/wholeRecord``). The rest is decided.
+        case isDisputed(ConflictKind, fields: [String])
+        case isRejected(Problem)
+
+        package var isRejected: Bool {
+            if case .isRejected = self { true } else { false }
+        }
+    }
+
+    package struct Outcome: Hashable, Sendable {
+        package var verdict: Verdict
+        package var content: MutationContent
+        /// Values that a contest threw away.
+        package var lost: [Loss]
+
+        package init(verdict: Verdict, content: MutationContent, lost: [Loss] = []) {
+            self.verdict = verdict
+            self.content = content
+            self.lost = lost
+        }
+    }
+
+    package struct Loss: Hashable, Sendable {
+        package enum Side: String, Hashable, Sendable { case local, remote }
+
+        package var field: String
+        package var side: Side
+        package var value: JSON?
+        package var strategy: FieldStrategy
+
+        package init(field: String, side: Side, value: JSON?, strategy: FieldStrategy) {
+            self.field = field
+            self.side = side
+            self.value = value
+            self.strategy = strategy
+        }
+    }
+
+    package static func decide(_ local: Local, on ground: Ground, rules: EntityRules) -> Outcome {
+        var pass = Pass(local: local, ground: ground, rules: rules)
+        return pass.run()
+    }
+}
+
+package enum ConflictKind: Int, Hashable, Sendable, CaseIterable {
+    /// Both sides gave a field another value.
+    case field = 0
+    /// Deleted here, changed there.
+    case deleteUpdate = 1
+    /// Changed here, deleted there.
+    case updateDelete = 2
+
+    package var name: String {
+        switch self {
+        case .field: "field"
+        case .deleteUpdate: "delete_update"
+        case .updateDelete: "update_delete"
+        }
+    }
+
+    package init?(name: String) {
+        guard let found = ConflictKind.allCases.first(where: { $0.name == name }) else { return nil }
+        self = found
+    }
+}
+
+private struct Pass {
+    let local: Rebase.Local
+    let ground: Rebase.Ground
+    let rules: EntityRules
+    var result: MutationContent
+    var lost: [Rebase.Loss] = []
+    var undecided: [String] = []
+
+    init(local: Rebase.Local, ground: Rebase.Ground, rules: EntityRules) {
+        self.local = local
+        self.ground = ground
+        self.rules = rules
+        result = local.content
+    }
+
+    mutating func run() -> Rebase.Outcome {
+        switch (local.content.action, ground.remote) {
+        case (.delete, nil): return outcome(.isSuperseded)
+        case (.delete, let remote?): return delete(remote)
+        case (_, nil): return afterDeletion()
+        case (_, let remote?): return merge(remote)
+        }
+    }
+
+    private func outcome(_ verdict: Rebase.Verdict) -> Rebase.Outcome {
+        Rebase.Outcome(verdict: verdict, content: result, lost: lost)
+    }
+
+    // MARK: Deletions
+
+    /// A delete wins, unless somebody changed meanwhile what only people decide.
+    private func delete(_ remote: JSONObject) -> Rebase.Outcome {
+        let names = remote.names + (ground.known?.names.filter { remote[$0] == nil } ?? [])
+        let changed = names.filter { field in
+            (isManual(field) || ground.disputed.contains(field)) && isNews(field, remote[field])
+        }
+        return outcome(changed.isEmpty ? .stays : .isDisputed(.deleteUpdate, fields: changed))
+    }
+
+    private mutating func afterDeletion() -> Rebase.Outcome {
+        let isForPeople = ground.disputed.contains(HubMerge.wholeRecord) || local.content.fields.contains { ground.disputed.contains($0) }
+        let verdict = isForPeople ? .undecided : rules.afterDeletion(local.content)
+        if verdict == .rejected { return outcome(.isRejected(HubMerge.deleted(local.record))) }
+        // The hub keeps nothing of a deleted record, so what brings it back must carry all of it.
+        if local.content.action != .create {
+            let known = ground.known ?? [:]
+            result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known)
+        }
+        return outcome(verdict == .comesBack ? .stays : .isDisputed(.updateDelete, fields: [HubMerge.wholeRecord]))
+    }
+
+    // MARK: Fields
+
+    private mutating func merge(_ remote: JSONObject) -> Rebase.Outcome {
+        // A create of what exists by now changes what is there, as if it had known every field to be absent.
+        if result.action == .create {
+            result.action = .update
+            result.base = [:]
+        }
+        for member in local.content.data.members where !local.content.unset.contains(member.name.text) {
+            decide(member.name.text, member.value, remote)
+        }
+        for field in local.content.unset { decide(field, nil, remote) }
+        for operation in local.content.operations { check(operation, remote) }
+        if !undecided.isEmpty { return outcome(.isDisputed(.field, fields: undecided)) }
+        // An update that was empty from the start is somebody's wish to touch the record.
+        return outcome(result.isEmpty && !local.content.isEmpty ? .isSuperseded : .stays)
+    }
+
+    private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
+        let theirs = remote[field]
+        // Of two counts that are the same, each was counted.
+        let isCount = ground.isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
+        if value == theirs, !isCount { return drop(field) }
+        // Of what a create brings back, only what differs from what was there before was ever asked for.
+        if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
+            return drop(field)
+        }
+        // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.
+        let isMerged = local.content.action == .update && local.content.base[field] != nil
+        guard isNews(field, theirs), !isMerged || ground.disputed.contains(field) else { return }
+        let strategy = ground.disputed.contains(field) ? .manual : rules.strategy(of: field)
+        let known: FieldContest.Known = ground.isKnown ? .value(seen?[field]) : .unknown
+        var rules = rules
+        if strategy == .manual { rules.criticalFields.append(field) }
+        let contest = FieldContest(
+            rules, field, localIsLater: isLater(field), signature: local.signature, known: known)
+        switch contest.decide(local: value, remote: theirs) {
+        case .local:
+            lost.append(.init(field: field, side: .remote, value: theirs, strategy: strategy))
+            if strategy == .merge, let theirs { result.base[field] = theirs }
+        case .remote:
+            drop(field)
+            lost.append(.init(field: field, side: .local, value: value, strategy: strategy))
+        case .both(let united):
+            drop(field)
+            // As a difference to what is there now, so that it still commutes with what comes later.
+            if let operations = WireForm.operations(strategy, field, from: theirs, to: united) {
+                // An operation of its own on the same field comes after its value (``Coalescing``).
+                result.operations = operations + result.operations
+            } else {
+                result.data[field] = united
+                if strategy == .merge, let theirs { result.base[field] = theirs }
+            }
+        case .undecided: undecided.append(field)
+        }
+    }
+
+    /// Operations commute, so they stay. Only a text that would become too long asks a person.
+    private mutating func check(_ operation: FieldOperation, _ remote: JSONObject) {
+        guard !undecided.contains(operation.field) else { return }
+        if ground.disputed.contains(operation.field) { return undecided.append(operation.field) }
+        let theirs = remote[operation.field]
+        guard operation.kind == .append, isNews(operation.field, theirs) else { return }
+        let text = Fold.apply(operation, to: theirs)
+        if FieldContest.isTooLong(text, operation.field, rules) { undecided.append(operation.field) }
+    }
+
+    private mutating func drop(_ field: String) {
+        result.data[field] = nil
+        result.base[field] = nil
+        result.unset.removeAll { $0 == field }
+    }
+
+    /// Of what a create brings back, what there was before it was deleted.
+    private var seen: JSONObject? { local.content.action == .create ? local.content.base : ground.known }
+
+    private func isManual(_ field: String) -> Bool { rules.strategy(of: field) == .manual }
+
+    private func isNews(_ field: String, _ value: JSON?) -> Bool {
+        guard ground.isKnown else {
+            switch rules.strategy(of: field) {
+            // What the hub has not called a conflict is none.
+            case .manual: return ground.disputed.contains(field)
+            case .server: return !isLater(field)
+            default: return true
+            }
+        }
+        if value == seen?[field] { return false }
+        // Who makes the record anew after deleting it adds to what adds up, whoever wrote that (``HubMerge``).
+        if local.content.action == .create, value != nil, rules.strategy(of: field).addsUp { return true }
+        return !(ground.expected[field] ?? []).contains { $0 == value }
+    }
+
+    private func isLater(_ field: String) -> Bool {
+        guard let mine = local.hlc else { return false }
+        // A hub that stamps nothing leaves ours as the only word on when.
+        guard let theirs = ground.fieldHLC[field] ?? ground.remoteHLC else { return true }
+        return mine > theirs
+    }
+}

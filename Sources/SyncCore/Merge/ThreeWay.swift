@@ -1,0 +1,57 @@
+/// Brings two versions of an object together, member by member (PROTOCOL D2, `merge`).
+///
+/// A member that only one side changed since the object that the local side had seen is taken from that side, also when it
+/// was removed. Where both changed it: two objects are merged in turn, anything else is a contest under the rule that the
+/// entity declares for the member (`details.size: max`), or `lww`. Without a known object an absent member counts as
+/// unchanged, so nothing is ever removed by not being mentioned.
+///
+///     known {a:1,b:1}  local {a:2,b:1}  remote {a:1,c:3}   gives {a:2,c:3}
+struct ThreeWay {
+    /// Of the whole field.
+    let contest: FieldContest
+
+    /// Deeper objects are taken whole: nobody nests a form that far, and a hostile document ends here.
+    static let depthMax = 8
+
+    func merge(base: JSONObject, local: JSONObject, remote: JSONObject) -> FieldContest.Outcome {
+        guard let merged = merge(base, local, remote, at: contest.field, depth: 1) else { return .undecided }
+        if merged == remote { return .remote }
+        return merged == local ? .local : .both(.object(merged))
+    }
+
+    /// - Returns: `nil` when a person must decide about one of the members.
+    private func merge(
+        _ base: JSONObject, _ local: JSONObject, _ remote: JSONObject, at path: String, depth: Int
+    ) -> JSONObject? {
+        var result = remote
+        let gone = base.names.filter { local[$0] == nil && remote[$0] != nil }
+        for name in local.names + gone {
+            let (known, mine, theirs) = (base[name], local[name], remote[name])
+            if mine == theirs || mine == known { continue }
+            if theirs == known {
+                result[name] = mine
+                continue
+            }
+            let place = "\(path).\(name)"
+            if let mine = mine?.object, let theirs = theirs?.object, depth < ThreeWay.depthMax,
+                contest.rules.fields[place] ?? .merge == .merge
+            {
+                guard let inner = merge(known?.object ?? [:], mine, theirs, at: place, depth: depth + 1) else { return nil }
+                result[name] = .object(inner)
+                continue
+            }
+            var leaf = contest
+            leaf.field = place
+            leaf.known = .value(known)
+            // An object that is not merged any deeper is a value like any other.
+            if leaf.rules.strategy(of: place) == .merge { leaf.rules.fields[place] = .lww }
+            switch leaf.decide(local: mine, remote: theirs) {
+            case .local: result[name] = mine
+            case .remote: break
+            case .both(let value): result[name] = value
+            case .undecided: return nil
+            }
+        }
+        return result
+    }
+}

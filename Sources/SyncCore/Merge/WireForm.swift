@@ -1,0 +1,123 @@
+/// What an app wrote, in the form that says most about what it meant (PROTOCOL D2, "on the wire").
+///
+/// An app sets `visits` to 8 because it saw 7. Sent as a value that would undo what others counted meanwhile; sent as
+/// "one more" it commutes with theirs. So where the rule of a field has an operation, a plain value is turned into the
+/// difference to what the app saw, once, at enqueue. What cannot be said as a difference stays a value.
+///
+/// | rule | app saw | app wrote | sent |
+/// |---|---|---|---|
+/// | `counter` | 7 | 8 | `inc 1` |
+/// | `append` | "rail" | "rail loose" | `append " loose"` |
+/// | `append` | "rail" | "new text" | the value |
+/// | `set` | [a,b] | [b,c] | `remove a`, `add c` |
+/// | `max` | 7 | 8 | `max 8` |
+package enum WireForm {
+    /// - Parameter seen: The record as the app saw it: base with everything that waits on top.
+    package static func of(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> MutationContent {
+        guard content.action == .update, rules.strategy == .fields, !rules.fields.isEmpty else { return content }
+        var result = content
+        for member in content.data.members {
+            let field = member.name.text
+            // An operation of its own on the same field is meant to come after the value.
+            guard !content.unset.contains(field), !content.operations.contains(where: { $0.field == field }),
+                let operations = operations(rules.strategy(of: field), field, from: seen[field], to: member.value)
+            else { continue }
+            result.data[field] = nil
+            result.operations += operations
+        }
+        return result
+    }
+
+    /// The fields of an update whose seen value goes along, because their rule merges them with it.
+    package static func bases(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> JSONObject {
+        guard content.action == .update, rules.mergesObjects else { return [:] }
+        var bases: JSONObject = [:]
+        for member in content.data.members where rules.strategy(of: member.name.text) == .merge {
+            if let value = seen[member.name.text], value.object != nil { bases[member.name.text] = value }
+        }
+        return bases
+    }
+
+    /// - Returns: Operations that make `new` of `old` under this rule, or `nil` when it has none that do.
+    static func operations(
+        _ strategy: FieldStrategy, _ field: String, from old: JSON?, to new: JSON
+    ) -> [FieldOperation]? {
+        switch strategy {
+        case .lww, .server, .client, .merge, .manual: return nil
+        case .counter: return difference(from: old, to: new).map { [FieldOperation(field, .increment, .number($0))] }
+        case .append:
+            // Of a first text there is nothing to be behind: if somebody else writes one as well, both need a name.
+            guard let old, old.text != "", let suffix = suffix(of: new, after: old) else { return nil }
+            return [FieldOperation(field, .append, suffix)]
+        case .set:
+            guard let new = new.array else { return nil }
+            switch old {
+            case nil, .null?: return setDifference(from: [], to: new, field)
+            case .array(let old)?: return setDifference(from: old, to: new, field)
+            default: return nil
+            }
+        case .max, .min:
+            let kind: FieldOperation.Kind = strategy == .max ? .max : .min
+            guard old == nil || old?.isNull == true || Fold.extreme(kind, old, new) != nil, isOrdered(new) else { return nil }
+            return [FieldOperation(field, kind, new)]
+        }
+    }
+
+    /// - Returns: `nil` unless both are numbers (or `old` is absent) whose exact difference can be written down.
+    static func difference(from old: JSON?, to new: JSON?) -> JSONNumber? {
+        guard case .number(let new)? = new else { return nil }
+        switch old {
+        case nil, .null?: return new
+        case .number(let old)?: return new.adding(old.negated)
+        default: return nil
+        }
+    }
+
+    /// What `new` has behind `old`, of a text or a list; `nil` when it does not begin with it.
+    static func suffix(of new: JSON, after old: JSON) -> JSON? {
+        switch (old, new) {
+        case (.string(let old), .string(let new)):
+            let (before, after) = (old.text, new.text)
+            guard after.utf8.starts(with: before.utf8) else { return nil }
+            // A combining character must stay with what it combines with: the border is one of scalars in any case.
+            return String(after.utf8.dropFirst(before.utf8.count)).map { .string($0) }
+        case (.array(let old), .array(let new)):
+            guard new.starts(with: old) else { return nil }
+            return .array(Array(new.dropFirst(old.count)))
+        default: return nil
+        }
+    }
+
+    /// What must be taken out of a set and put into it. An element whose `id` is there with other content is put in anew.
+    static func setDifference(from old: [JSON], to new: [JSON], _ field: String) -> [FieldOperation] {
+        let before = Dictionary(old.map { (SetElement.key($0), $0) }, uniquingKeysWith: { first, _ in first })
+        let after = Set(new.map { SetElement.key($0) })
+        var seen: Set<JSON> = []
+        var operations: [FieldOperation] = []
+        for element in old where !after.contains(SetElement.key(element)) && seen.insert(SetElement.key(element)).inserted {
+            operations.append(FieldOperation(field, .remove, SetElement.key(element)))
+        }
+        for element in new {
+            let key = SetElement.key(element)
+            guard before[key] != element, seen.insert(key).inserted else { continue }
+            operations.append(FieldOperation(field, .add, element))
+        }
+        return operations
+    }
+
+    private static func isOrdered(_ value: JSON) -> Bool {
+        switch value {
+        case .number, .string: true
+        default: false
+        }
+    }
+}
+
+/// Elements of a set are the same by value; objects with an `id` by their id.
+package enum SetElement {
+    package static func isSame(_ left: JSON, _ right: JSON) -> Bool { key(left) == key(right) }
+
+    static func key(_ element: JSON) -> JSON {
+        element.object?["id"].map { .object(["id": $0]) } ?? element
+    }
+}

@@ -1,0 +1,48 @@
+import SyncCore
+
+// Every mutation that is in dispute has an open conflict, and no other mutation has one. Two things may have left it
+// otherwise: versions before 5 had the mutation alone, and a database that was put together again from its pieces has what
+// of either could be read.
+
+extension Store {
+    /// Invariant: afterwards, whatever waits for a person is listed.
+    func pairConflicts() throws(StoreError) {
+        let stray = try database.all(
+            """
+            SELECT c.* FROM conflict c LEFT JOIN mutation m ON m.seq = c.seq
+            WHERE c.state < 2 AND (m.seq IS NULL OR m.state <> 2 OR m.rid IS NOT c.rid)
+            """
+        ) { row throws(StoreError) in ConflictRow(row) }
+        for found in stray {
+            var conflict = found
+            conflict.state = .moot
+            conflict.closedAge = age
+            conflict.note("moot", at: now.wall)
+            try conflict.update(in: database)
+        }
+        guard ledger.count(.conflicted) > 0 else { return }
+        let bare = try database.all(
+            """
+            SELECT * FROM mutation m WHERE m.state = 2 AND m.rid IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM conflict c WHERE c.seq = m.seq AND c.state < 2) ORDER BY m.seq
+            """
+        ) { row throws(StoreError) in OutboxRow(row) }
+        for row in bare { try listConflict(of: row) }
+    }
+
+    /// The hub's side is its newest document here. What both had seen is lost.
+    private func listConflict(of row: OutboxRow) throws(StoreError) {
+        guard let rid = row.rid, let record = try MirrorRow.find(database, rid: rid), let payload = try payload(row.seq),
+            let content = payload.content(under: rules[names.entity(row.eid)])
+        else { return }
+        let version = max(0, record.baseVersion)
+        let data = record.base.flatMap { StoredJSON.read($0)?.object }
+        let remote = data.map { RemoteSide(HubRecord(version: version, data: $0)) } ?? RemoteSide(deletedIn: version)
+        let said = (Problem.read(stored: row.problem)?.members["fields"]?.array ?? []).compactMap(\.text)
+        let kind: ConflictKind = data == nil ? .updateDelete : content.action == .delete ? .deleteUpdate : .field
+        var fields = said.filter { $0 != HubMerge.wholeRecord }
+        if fields.isEmpty { fields = kind == .deleteUpdate ? data?.names ?? [] : content.fields }
+        let sides = sides(kind, fields, payload, content, known: data, remote, isKnown: false)
+        try openConflict(row, kind, sides, remoteVersion: version)
+    }
+}

@@ -1,0 +1,285 @@
+import SyncCore
+
+// What the hub has now meets what waits here (PROTOCOL C7). All new documents of the hub come in through here.
+
+/// The hub's side of a record as it came in.
+struct RemoteSide {
+    var version: Int64
+    /// `nil`: deleted.
+    var record: HubRecord?
+    /// Who wrote the record last.
+    var device: String?
+    var author: String?
+    /// The device may no longer see it. What waits is kept, and the hub will refuse it with the true reason.
+    var isRevoked = false
+
+    init(_ record: HubRecord, device: String? = nil, author: String? = nil) {
+        version = record.version
+        self.record = record
+        self.device = device
+        self.author = author
+    }
+
+    init(deletedIn version: Int64, isRevoked: Bool = false) {
+        self.version = version
+        self.isRevoked = isRevoked
+    }
+
+    /// A field as the hub has it, with who and when.
+    func value(of field: String) -> ConflictSide.Value {
+        let origin = record?.fieldOrigins?[field]?.object ?? record?.fieldOrigins?[HubMerge.wholeRecord]?.object
+        let hlc = (record?.fieldHLC?[field]?.text ?? record?.hlc).flatMap { HybridTime($0) }
+        var side = ConflictSide.Value(
+            record?.data[field], isDeleted: record == nil, author: origin == nil ? author : origin?["author"]?.text,
+            device: origin?["device"]?.text ?? device)
+        // Zero stands for a clock that was not trusted.
+        if let hlc, hlc.milliseconds > 0 { side.at = Timestamp(milliseconds: Int64(clamping: hlc.milliseconds)) }
+        side.version = version
+        return side
+    }
+}
+
+extension Store {
+    /// Replaces the hub's document of a record. Invariant: every open mutation that was never sent is changed to rest on it,
+    /// or is set aside for a person; nothing is dropped without a row in the audit trail.
+    ///
+    /// - Precondition: The record is in `records`.
+    /// - Parameter asked: Fields that a conflict is about to ask for: no other mutation asks for them as well.
+    func takeRemote(
+        _ remote: RemoteSide, of rid: Int64, _ records: inout TouchedRecords, asked: [String] = []
+    ) throws(StoreError) {
+        guard var touched = records[rid] else { return }
+        let before = touched.row
+        touched.row.setBase(remote.record?.data.json, version: remote.version, at: now.wall)
+        touched.needsFold = true
+        touched.source = .remote
+        records[rid] = touched
+        observe(remote.record?.hlc)
+        guard before.status != .synced, !remote.isRevoked else { return }
+        try rebase(rid, before: before, onto: remote, asked, &records)
+    }
+
+    private func rebase(
+        _ rid: Int64, before: MirrorRow, onto remote: RemoteSide, _ asked: [String], _ records: inout TouchedRecords
+    ) throws(StoreError) {
+        let rules = rules[names.entity(before.eid)] ?? EntityRules()
+        guard rules.kind == .record else { return }
+        let known = before.base.flatMap { StoredJSON.read($0)?.object }
+        var ground = Rebase.Ground(known: known, record: remote.record)
+        func noteAsked(_ fields: [String]) {
+            for field in fields { ground.expected[field, default: []].append(remote.record?.data[field]) }
+        }
+        noteAsked(asked)
+        var hasDeleted = false
+        for open in try openMutations(of: rid) {
+            guard let content = open.payload?.content(under: rules), let payload = open.payload else { continue }
+            // The rest of its atomic list may have taken it along.
+            guard try outboxRow(open.row.seq)?.state == open.row.state else { continue }
+            let isFree = open.row.state == .pending && !open.row.isSent
+            if hasDeleted {
+                // Of the record that was to be deleted there is nothing left, so what comes next rests on that.
+                if isFree, remote.record == nil { try rewrite(payload, content, restingOn: remote.version) }
+                break
+            }
+            if open.row.state == .conflicted {
+                try refresh(open.row, payload, content, before: before, remote, rules, &records)
+                // What was asked about once is not asked about again because of a later change of the same field.
+                noteAsked(content.fields)
+                if remote.record == nil { break }
+            } else if !isFree {
+                // Frozen: the hub decides about it, and may have it already.
+                for member in content.data.members { ground.expected[member.name.text, default: []].append(member.value) }
+                for field in content.unset { ground.expected[field, default: []].append(nil) }
+            } else {
+                let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+                try apply(outcome, to: open.row, payload, content, ground, remote, &records)
+                if case .isDisputed(_, let fields) = outcome.verdict { noteAsked(fields) }
+                // It brings the record back, or is to be asked about: what comes after it rests on it.
+                if remote.record == nil, outcome.content.action == .create, outcome.verdict != .isSuperseded,
+                    !outcome.verdict.isRejected
+                {
+                    break
+                }
+            }
+            // What comes after a deletion does not rest on the hub's document.
+            hasDeleted = content.action == .delete
+        }
+    }
+
+    struct OpenMutation {
+        var row: OutboxRow
+        /// `nil` when it is damaged.
+        var payload: Payload?
+    }
+
+    /// All that take part in the fold, oldest first.
+    func openMutations(of rid: Int64) throws(StoreError) -> [OpenMutation] {
+        try database.all(
+            """
+            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq
+            """, .int(rid)
+        ) { row throws(StoreError) in
+            OpenMutation(
+                row: OutboxRow(row, at: Payload.columnCount),
+                payload: Payload.isSound(row, at: 0) ? Payload(row, at: 0) : nil)
+        }
+    }
+
+    func local(_ payload: Payload, _ content: MutationContent) -> Rebase.Local {
+        Rebase.Local(
+            record: RecordName(names.entity(payload.eid), payload.recordID), content: content,
+            hlc: payload.clock == .unsynced ? nil : HybridTime(payload.hlc),
+            signature: .init(
+                author: payload.author, device: options.device, at: Timestamp(milliseconds: payload.createdMS),
+                key: MutationKey(trusted: payload.key)))
+    }
+
+    private func apply(
+        _ outcome: Rebase.Outcome, to row: OutboxRow, _ payload: Payload, _ content: MutationContent,
+        _ ground: Rebase.Ground, _ remote: RemoteSide, _ records: inout TouchedRecords
+    ) throws(StoreError) {
+        try keepLost(outcome.lost, of: payload, remote)
+        switch outcome.verdict {
+        case .stays: try rewrite(payload, outcome.content, restingOn: remote.version)
+        case .isSuperseded:
+            try settle(row, as: .superseded, keptFor: try keptFor(row))
+            if let group = row.group { try refreshReadiness(ofGroup: group) }
+        case .isRejected(let problem):
+            var row = row
+            row.problem = problem.stored
+            try move(row, to: .rejected)
+            if let group = row.group { try rejectRest(of: group, &records) }
+        case .isDisputed(let kind, let fields):
+            if options.ablations.contains(.conflictLosesLocal) { return try settle(row, as: .superseded) }
+            let sides = sides(kind, fields, payload, content, known: ground.known, remote)
+            try rewrite(payload, outcome.content, restingOn: remote.version)
+            try openConflict(row, kind, sides, remoteVersion: remote.version)
+            if let group = row.group { try refreshReadiness(ofGroup: group) }
+        }
+    }
+
+    /// An atomic list falls as a whole.
+    private func rejectRest(of group: ClosedRange<Int64>, _ records: inout TouchedRecords) throws(StoreError) {
+        var pass = ResultsPass()
+        pass.records = records
+        for var member in try groupMembers(group) where member.state == .pending {
+            member.problem =
+                Problem("group-rejected", status: 409, detail: "another mutation of its atomic list was rejected").stored
+            try move(member, to: .rejected)
+            guard let rid = member.rid else { continue }
+            try touch(rid, &pass.records)
+            pass.records[rid]?.needsFold = true
+            try rejectFollowers(of: member, &pass)
+        }
+        records = pass.records
+    }
+
+    /// Both sides of what is in dispute.
+    ///
+    /// - Parameter isKnown: The mutation was made on `known`; otherwise nobody can tell what it had seen.
+    func sides(
+        _ kind: ConflictKind, _ fields: [String], _ payload: Payload, _ content: MutationContent, known: JSONObject?,
+        _ remote: RemoteSide, isKnown: Bool = true
+    ) -> [ConflictSide] {
+        let mine = Fold.apply(content, to: known)
+        // Of a deletion there, all that was to be changed here is in dispute.
+        let shown = kind == .updateDelete ? content.fields.reduce(into: []) { if !$0.contains($1) { $0.append($1) } } : fields
+        return shown.map { field in
+            let local = ConflictSide.Value(
+                mine?[field], isDeleted: kind == .deleteUpdate, author: payload.author, device: options.device.text,
+                at: Timestamp(milliseconds: payload.createdMS))
+            let base = isKnown && !options.ablations.contains(.conflictLosesBase) ? known?[field] : nil
+            return ConflictSide(field, base: base, local: local, remote: remote.value(of: field))
+        }
+    }
+
+    /// Puts a mutation aside for a person.
+    func openConflict(
+        _ row: OutboxRow, _ kind: ConflictKind, _ sides: [ConflictSide], remoteVersion: Int64
+    ) throws(StoreError) {
+        guard let rid = row.rid else { return }
+        var row = row
+        var conflict = ConflictRow(of: row, rid, kind, sides, remoteVersion: remoteVersion, at: now.wall)
+        conflict.note("opened", at: now.wall, ["remote_version": .int(remoteVersion)])
+        row.problem =
+            Problem(
+                "conflict", status: 409, detail: "the hub has other values in: \(conflict.fields.joined(separator: ", "))",
+                members: ["fields": JSON.list(conflict.fields)]
+            ).stored
+        if row.state != .conflicted { try move(row, to: .conflicted) }
+        try conflict.insert(into: database)
+        tell(conflict)
+    }
+
+    // MARK: - Open conflicts
+
+    /// The hub's record changed while somebody is to decide about it: are the sides still the same, and is there still
+    /// anything to decide?
+    private func refresh(
+        _ row: OutboxRow, _ payload: Payload, _ content: MutationContent, before: MirrorRow, _ remote: RemoteSide,
+        _ rules: EntityRules, _ records: inout TouchedRecords
+    ) throws(StoreError) {
+        guard var conflict = try openConflict(ofSeq: row.seq) else { return }
+        var known = before.base.flatMap { StoredJSON.read($0)?.object }
+        switch conflict.kind {
+        case .updateDelete: known = nil
+        case .field, .deleteUpdate: for side in conflict.sides { known?[side.field] = side.base }
+        }
+        var ground = Rebase.Ground(known: known, record: remote.record)
+        ground.disputed = conflict.kind == .updateDelete && remote.record != nil ? [] : Set(conflict.fields)
+        if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }
+        let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+        try keepLost(outcome.lost, of: payload, remote)
+        guard case .isDisputed(let kind, let fields) = outcome.verdict else {
+            if case .stays = outcome.verdict { try rewrite(payload, outcome.content, restingOn: remote.version) }
+            records.moot.append(.init(cid: conflict.cid, isEmpty: outcome.verdict == .isSuperseded))
+            return
+        }
+        var sides = sides(kind, fields, payload, content, known: known, remote)
+        if kind == .updateDelete, conflict.kind == .updateDelete { sides = conflict.sides }
+        try rewrite(payload, outcome.content, restingOn: remote.version)
+        for index in sides.indices {
+            // Who wrote it here has not changed, only the hub's side has.
+            if let old = conflict.sides.first(where: { $0.field == sides[index].field }) { sides[index].local = old.local }
+        }
+        let isNew = kind != conflict.kind || sides.map { [$0.remote.value] } != conflict.sides.map { [$0.remote.value] }
+        conflict.kind = kind
+        conflict.sides = sides
+        conflict.remoteVersion = remote.version
+        if isNew {
+            conflict.state = .stale
+            conflict.note("remote_changed", at: now.wall, ["remote_version": .int(remote.version)])
+        }
+        try conflict.update(in: database)
+        if isNew { tell(conflict) }
+    }
+
+    // MARK: - Traces
+
+    /// What lost goes into the audit trail, in the transaction that drops it.
+    func keepLost(_ lost: [Rebase.Loss], of payload: Payload, _ remote: RemoteSide) throws(StoreError) {
+        for loss in lost {
+            var entry: JSONObject = [
+                "field": .string(loss.field), "side": .string(loss.side.rawValue), "strategy": .string(loss.strategy.rawValue),
+                "mutation": .string(payload.key), "remote_version": .int(remote.version),
+            ]
+            if let value = loss.value { entry["value"] = value }
+            if loss.side == .local, let author = payload.author { entry["author"] = .string(author) }
+            try audit(
+                "lost", "\(names.entity(payload.eid))/\(payload.recordID)", uid: UInt32(clamping: payload.uid), entry)
+        }
+    }
+
+    /// Changes what a mutation that was never sent asks for, and what it rests on. Its key stays.
+    func rewrite(_ payload: Payload, _ content: MutationContent, restingOn version: Int64) throws(StoreError) {
+        var changed = payload
+        changed.setContent(content)
+        changed.baseVersion = max(0, version)
+        changed.action = content.action
+        guard changed.contentDiffers(from: payload) else { return }
+        let isSame = (changed.action, changed.data, changed.unset, changed.operations) == (payload.action, payload.data, payload.unset, payload.operations)
+        if !isSame, payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: names.entity(payload.eid)) }
+        try rewrite(changed)
+    }
+}

@@ -1,0 +1,97 @@
+package import SyncCore
+
+/// Something that waits for a person, or has found its answer (PROTOCOL B5).
+package struct ConflictSnapshot: Hashable, Sendable {
+    /// 12 for `c-12`.
+    package var number: Int64
+    package var record: RecordName
+    /// The mutation in dispute; `nil` when its row was pruned since.
+    package var mutation: MutationKey?
+    /// The app that made it.
+    package var app: AppName?
+    package var kind: ConflictKind
+    /// `open`, `stale` (still open, the hub's side has changed), `resolving`, `resolved`, `moot`.
+    package var state: String
+    package var openedAt: Timestamp
+    package var remoteVersion: Int64
+    package var sides: [ConflictSide]
+    /// What became of it so far, oldest first.
+    package var history: [JSON]
+    /// The mutation that carries the decision.
+    package var into: MutationKey?
+
+    package var isOpen: Bool { state == "open" || state == "stale" }
+}
+
+package struct ConflictQuery: Hashable, Sendable {
+    package var entity: EntityName?
+    /// Names of states; empty means those that wait for a decision. `open` stands for `stale` as well.
+    package var states: Set<String> = []
+    package var after: Int64 = 0
+    package var limit = 100
+
+    package init() {}
+
+    package static let states = ["open", "stale", "resolving", "resolved", "moot"]
+}
+
+extension StoreReads {
+    package func conflicts(_ query: ConflictQuery) throws(StoreError) -> (items: [ConflictSnapshot], next: Int64?) {
+        var numbers = Set(query.states.compactMap { ConflictQuery.states.firstIndex(of: $0) })
+        if numbers.isEmpty || numbers.contains(0) { numbers.formUnion([0, 1]) }
+        let states = numbers.sorted().map { "\($0)" }.joined(separator: ", ")
+        var sql = "\(Self.conflictSQL) WHERE c.cid > ? AND c.state IN (\(states))"
+        if numbers.isSubset(of: [0, 1]) { sql += " AND c.state < 2" }
+        var values: [SQLValue] = [.int(query.after)]
+        if let entity = query.entity {
+            sql += " AND e.name = ?"
+            values.append(.text(entity.text))
+        }
+        sql += " ORDER BY c.cid LIMIT ?"
+        let limit = min(max(1, query.limit), 1_000)
+        values.append(.int(limit))
+        let statement = try database.prepare(sql)
+        defer { statement.finalize() }
+        try statement.bind(values)
+        var items: [ConflictSnapshot] = []
+        var last: Int64?
+        while try statement.step() {
+            items.append(Self.snapshot(of: statement))
+            last = statement.int(0)
+        }
+        return (items, items.count == limit ? last : nil)
+    }
+
+    package func conflict(_ cid: Int64) throws(StoreError) -> ConflictSnapshot? {
+        let statement = try database.prepare("\(Self.conflictSQL) WHERE c.cid = ?")
+        defer { statement.finalize() }
+        try statement.bind([.int(cid)])
+        return try statement.step() ? Self.snapshot(of: statement) : nil
+    }
+
+    /// How many wait for a decision.
+    package func openConflicts() throws(StoreError) -> Int64 {
+        try database.number("SELECT count(*) FROM conflict INDEXED BY conflict_open WHERE state < 2") ?? 0
+    }
+
+    func openConflict(ofRecord rid: Int64) throws(StoreError) -> String? {
+        try database.number("SELECT min(cid) FROM conflict WHERE rid = ? AND state < 2", .int(rid)).map { "c-\($0)" }
+    }
+
+    private static let conflictSQL = """
+        SELECT c.*, e.name, r.id, p.key, a.name, i.key
+        FROM conflict c JOIN entity e ON e.eid = c.eid JOIN record r ON r.rid = c.rid LEFT JOIN payload p ON p.seq = c.seq
+        LEFT JOIN app a ON a.aid = p.aid LEFT JOIN payload i ON i.seq = c.into_seq
+        """
+
+    private static func snapshot(of row: Statement) -> ConflictSnapshot {
+        let conflict = ConflictRow(row)
+        let names = ConflictRow.columnCount
+        return ConflictSnapshot(
+            number: conflict.cid, record: RecordName(EntityName(trusted: row.text(names)), RecordID(trusted: row.text(names + 1))),
+            mutation: row.optionalText(names + 2).map { MutationKey(trusted: $0) }, app: row.optionalText(names + 3).map { AppName(trusted: $0) },
+            kind: conflict.kind, state: "\(conflict.state)", openedAt: Timestamp(milliseconds: conflict.openedMS),
+            remoteVersion: conflict.remoteVersion, sides: conflict.sides, history: conflict.history,
+            into: row.optionalText(names + 4).map { MutationKey(trusted: $0) })
+    }
+}

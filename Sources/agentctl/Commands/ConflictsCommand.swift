@@ -1,0 +1,126 @@
+import ArgumentParser
+import LocalAPI
+import SyncCore
+
+struct ConflictsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "conflicts",
+        abstract: "What two sides changed and only a person can decide.",
+        subcommands: [List.self, Show.self, Resolve.self], defaultSubcommand: List.self)
+
+    struct List: AgentCommand {
+        static let configuration = CommandConfiguration(abstract: "Those that wait for a decision, oldest first.")
+
+        @OptionGroup var global: GlobalOptions
+        @Option(help: "Only in this state; may be repeated. Default: open, which includes stale.") var state: [ConflictState] = []
+        @Option(help: "Only of this entity.") var entity: EntityName?
+        @Option(help: "Only newer than this one.") var after: ConflictID?
+        @Option(help: "How many.") var limit: Int = MutationListQuery.limitDefault
+
+        func validate() throws { try MutationList.check(limit: limit, after: after?.number) }
+
+        func run(_ session: Session) async throws -> Int32 {
+            let query = ConflictListQuery(states: state.isEmpty ? nil : state, entity: entity, after: after, limit: limit)
+            let reply = try await session.client.conflicts(query)
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                let view = View()
+                for line in ConflictScreen.list(reply.value.items, width: view.width, now: view.now, offset: view.offset) {
+                    Output.line(line)
+                }
+                if let next = reply.value.next { Output.note("more: --after c-\(next)") }
+            }
+            return 0
+        }
+    }
+
+    struct Show: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "One of them: base, local and remote side by side, with who and when.")
+
+        @OptionGroup var global: GlobalOptions
+        @Argument(help: "The conflict's id, such as c-12.") var id: ConflictID
+
+        func run(_ session: Session) async throws -> Int32 {
+            let reply = try await session.client.conflict(id)
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                let view = View()
+                for line in ConflictScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
+                    Output.line(line)
+                }
+            }
+            return 0
+        }
+    }
+
+    struct Resolve: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Decide one: a side for all of it, or a choice for each field.",
+            discussion: """
+                agentctl conflicts resolve c-12 --local
+                agentctl conflicts resolve c-12 --field finding=remote --value 'notes="both of it"'
+                """)
+
+        @OptionGroup var global: GlobalOptions
+        @Argument(help: "The conflict's id, such as c-12.") var id: ConflictID
+        @Flag(help: "The value of this device, for all that is disputed.") var local = false
+        @Flag(help: "The value of the hub, for all that is disputed.") var remote = false
+        @Option(help: "FIELD=local or FIELD=remote; may be repeated.") var field: [String] = []
+        @Option(help: "FIELD=JSON, instead of both; may be repeated.") var value: [String] = []
+        @Option(help: "Why; kept in its history.") var comment: String?
+        @Option(help: "Who decides; kept with the change.") var author: String?
+        @Option(help: "The hub's version that was looked at; if it is newer by now, nothing is decided.") var expect: Int64?
+
+        func validate() throws {
+            let ways = (local ? 1 : 0) + (remote ? 1 : 0) + (field.isEmpty && value.isEmpty ? 0 : 1)
+            guard ways == 1 else {
+                throw ValidationError("give --local, or --remote, or a choice for each field with --field and --value")
+            }
+        }
+
+        func run(_ session: Session) async throws -> Int32 {
+            let body = ResolveBody(try scope(), comment: comment, author: author, expectedRemoteVersion: expect)
+            let reply = try await session.client.resolve(id, body)
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                Output.line("\(id) \(reply.value.state)" + (reply.value.mutation.map { "  by mutation \($0)" } ?? ""))
+            }
+            return 0
+        }
+
+        private func scope() throws -> ResolveBody.Scope {
+            if local { return .all(.local) }
+            if remote { return .all(.remote) }
+            var choices: [String: ResolveBody.Choice] = [:]
+            for text in field {
+                let (name, word) = try Resolve.split(text, "--field")
+                guard word == "local" || word == "remote" else {
+                    throw CommandFailure.usage("--field \(name) must be local or remote, not \(word)")
+                }
+                choices[name] = word == "local" ? .local : .remote
+            }
+            for text in value {
+                let (name, json) = try Resolve.split(text, "--value")
+                // Read here only to tell a slip in the argument from a refusal by the agent.
+                guard let value = try? JSONReader.read(json) else {
+                    throw CommandFailure.usage("--value \(name) must be JSON, such as '\(name)=\"text\"'")
+                }
+                guard choices.updateValue(.value(value), forKey: name) == nil else {
+                    throw CommandFailure.usage("\(name) is given twice")
+                }
+            }
+            return .fields(choices)
+        }
+
+        private static func split(_ text: String, _ option: String) throws -> (String, String) {
+            guard let equals = text.firstIndex(of: "="), equals != text.startIndex else {
+                throw CommandFailure.usage("\(option) is FIELD=…, not \(text)")
+            }
+            return (String(text[..<equals]), String(text[text.index(after: equals)...]))
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import HubServer
+import SyncCore
+import Testing
+
+/// What the hub keeps of two sides that changed the same, over its own front door.
+@Suite("Contests at the hub")
+struct ContestTests {
+    private static var bench: HubBench {
+        get throws {
+            var rules = EntityRules()
+            rules.fields = ["finding": .manual, "notes": .append]
+            return try HubBench(rules: RuleBook(["audits": rules]))
+        }
+    }
+
+    private static func sent(
+        _ key: String, _ seq: Int64, _ data: JSONObject, base: Int64, ms: UInt64, author: String, _ action: MutationAction = .update
+    ) -> Sent {
+        Sent(key, seq: seq, action, "audits", id: "a-1", data: .object(data), base: base, ms: ms).with("author", .string(author))
+    }
+
+    @Test("A value that lost is kept, with who wrote it")
+    func lostValues() throws {
+        let bench = try Self.bench
+        let (one, two) = (DeviceID(trusted: "gw-1"), DeviceID(trusted: "gw-2"))
+        _ = try bench.verdicts([Self.sent("k-1", 1, ["note": "old"], base: 0, ms: 100, author: "eve", .create)], device: one)
+        _ = try bench.verdicts([Self.sent("k-2", 1, ["note": "tom\'s"], base: 1, ms: 300, author: "tom")], device: two)
+        _ = try bench.verdicts([Self.sent("k-3", 2, ["note": "ines\'"], base: 1, ms: 200, author: "ines")], device: one)
+        _ = try bench.verdicts([Self.sent("k-4", 3, ["note": "later"], base: 1, ms: 400, author: "ines")], device: one)
+        let lost = try bench.hub.lostValues("audits", RecordID(trusted: "a-1"))
+        #expect(lost.map(\.value.value) == ["tom\'s", "ines\'"])
+        #expect(lost.map(\.value.stamp.author) == ["tom", "ines"])
+        #expect(lost.map(\.value.stamp.writer) == [two, one])
+        #expect(try bench.hub.lostValues("audits", RecordID(trusted: "a-2")).isEmpty)
+    }
+
+    @Test("The feed names who wrote what people decide about, where that is not who wrote the record last")
+    func origins() throws {
+        let bench = try Self.bench
+        _ = try bench.verdicts(
+            [Self.sent("k-1", 1, ["finding": "open", "note": 1], base: 0, ms: 100, author: "ines", .create)], device: DeviceID(trusted: "gw-1"))
+        _ = try bench.verdicts([Self.sent("k-2", 1, ["note": 2], base: 1, ms: 300, author: "tom")], device: DeviceID(trusted: "gw-2"))
+        let record = try #require(try bench.follow("audits").pages.flatMap(\.records).first)
+        #expect(record.originDevice == "gw-2" && record.originAuthor == "tom")
+        #expect(record.record.fieldOrigins == ["finding": ["device": "gw-1", "author": "ines"]])
+    }
+
+    @Test("What is remembered of texts and sets outlives a restart of the hub")
+    func outlives() throws {
+        var rules = EntityRules()
+        rules.fields = ["tags": .set, "notes": .append]
+        let bench = try HubBench(rules: RuleBook(["audits": rules]))
+        let (one, two) = (DeviceID(trusted: "gw-1"), DeviceID(trusted: "gw-2"))
+        func ops(_ key: String, _ seq: Int64, _ kind: String) -> Sent {
+            Sent(key, seq: seq, .update, "audits", id: "a-1", ops: [["field": "tags", "op": .string(kind), "value": "x"]], base: 1, ms: 200)
+        }
+        _ = try bench.verdicts([Self.sent("k-1", 1, ["tags": ["x"]], base: 0, ms: 100, author: "eve", .create)], device: one)
+        _ = try bench.verdicts([ops("k-2", 2, "add")], device: one)
+        try bench.hub.restore(try bench.hub.copy(), startingEpoch: false)
+        _ = try bench.verdicts([ops("o-1", 1, "remove")], device: two)
+        #expect(try bench.data("audits", RecordID(trusted: "a-1")) == ["tags": ["x"]])
+    }
+}

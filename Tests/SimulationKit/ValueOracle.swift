@@ -1,0 +1,149 @@
+import SyncCore
+
+/// What the fields of a record must hold, worked out from the mutations that the hub accepted and from nothing that merging
+/// is made of: who put what in, and who had seen it when taking it out.
+///
+/// - `tags`, a set: an element is there if somebody put it in whom no later removal had seen.
+/// - `txt`, a text: it holds every word that nobody has overwritten in sight of it.
+/// - `o`, an object that is merged: a member that only one device ever wrote holds what that device wrote last.
+/// - `p`, a maximum: the greatest that was ever sent since the record came into being.
+/// - `m`, for people: nobody overwrites what they had not seen.
+struct ValueOracle {
+    private struct Written {
+        var version: Int64
+        var device: Int
+    }
+
+    private struct Record {
+        var tags: [String: [Written]] = [:]
+        var words: [String: Written] = [:]
+        var members: [String: (device: Int, value: JSON)] = [:]
+        var peak: Int64?
+        /// Versions of `m`, newest last; `nil` stands for none.
+        var disputed: [(version: Int64, device: Int, value: JSON?)] = []
+    }
+
+    private var records: [RecordName: Record] = [:]
+    /// Every value that `m` ever had, `nil` for none, with the version that it came in.
+    private(set) var history: [RecordName: [(version: Int64, value: JSON?)]] = [:]
+
+    /// - Parameter before: What the hub held before; `nil` when the record was not there.
+    mutating func apply(
+        _ mutation: IncomingMutation, version: Int64, from device: Int, existed: Bool
+    ) throws(Broken) {
+        let name = mutation.record
+        let content = mutation.content
+        if content.action == .delete {
+            records[name] = nil
+            return
+        }
+        // A create knows nothing of what is there.
+        let base = content.action == .create ? 0 : mutation.baseVersion
+        var record = existed ? records[name] ?? Record() : Record()
+        func isSeen(_ written: Written) -> Bool { written.device == device || written.version <= base }
+        if let text = content.data["txt"]?.text {
+            let words = Self.words(in: text)
+            for (word, written) in record.words where isSeen(written) && !words.contains(word) { record.words[word] = nil }
+            for word in words where record.words[word] == nil { record.words[word] = Written(version: version, device: device) }
+        }
+        // A whole object on one that is there: the rule has nothing to go by but stamps.
+        if existed, content.data["o"] != nil, content.base["o"] == nil, content.action == .create { record.members = [:] }
+        for member in content.data["o"]?.object?.members ?? [] {
+            let key = member.name.text
+            if content.base["o"]?.object?[key] == member.value { continue }
+            // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
+            guard key == "d\(device)" else { continue }
+            // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
+            guard !existed || content.base["o"]?.object?[key] == record.members[key]?.value else {
+                record.members[key] = nil
+                continue
+            }
+            record.members[key] = (device, member.value)
+        }
+        // An app that repeats a request sends what it made of an older view: what the store had meanwhile is removed by it.
+        if let whole = content.data["o"]?.object {
+            for key in content.base["o"]?.object?.names ?? [] where whole[key] == nil { record.members[key] = nil }
+        }
+        if let tags = content.data["tags"]?.array?.compactMap(\.text) {
+            // What comes with a whole list is nobody's addition: whoever takes it out has seen it.
+            for tag in tags { record.tags[tag, default: []].append(Written(version: 0, device: device)) }
+        }
+        if let peak = content.data["p"]?.int { record.peak = max(record.peak ?? peak, peak) }
+        for operation in content.operations {
+            switch (operation.field, operation.kind) {
+            case ("tags", .add):
+                if let tag = operation.value.text { record.tags[tag, default: []].append(Written(version: version, device: device)) }
+            case ("tags", .remove): if let tag = operation.value.text { record.tags[tag]?.removeAll { isSeen($0) } }
+            case ("txt", .append):
+                for word in Self.words(in: operation.value.text ?? "") { record.words[word] = Written(version: version, device: device) }
+            case ("p", .max): if let peak = operation.value.int { record.peak = max(record.peak ?? peak, peak) }
+            default: break
+            }
+        }
+        try note(content, of: name, base: base, version: version, device: device, existed: existed, &record)
+        records[name] = record
+    }
+
+    private mutating func note(
+        _ content: MutationContent, of name: RecordName, base: Int64, version: Int64, device: Int, existed: Bool,
+        _ record: inout Record
+    ) throws(Broken) {
+        if !existed || content.data["m"] != nil { history[name, default: []].append((version, content.data["m"])) }
+        guard let value = content.data["m"] else { return }
+        if existed, let last = record.disputed.last, last.device != device, last.version > base, last.value != value {
+            throw Broken(
+                "what people decide is never overwritten unseen",
+                "\(name): version \(last.version) of m is \(last.value?.json ?? "nothing"), and \(value.json) had seen \(base)")
+        }
+        if let last = record.disputed.indices.last, record.disputed[last].value == value {
+            // Equal is no news.
+            record.disputed[last].device = device
+        } else {
+            record.disputed.append((version, device, value))
+        }
+    }
+
+    /// A back office wrote a whole document.
+    mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64) {
+        guard let document else {
+            records[name] = nil
+            return
+        }
+        let office = -1
+        var record = records[name] ?? Record()
+        if (record.disputed.last?.value ?? nil) != document["m"] {
+            record.disputed.append((version, office, document["m"]))
+            history[name, default: []].append((version, document["m"]))
+        }
+        records[name] = record
+    }
+
+    /// Words look like `<t12>`.
+    static func words(in text: String) -> Set<String> {
+        Set(text.split(separator: "<").compactMap { part in part.firstIndex(of: ">").map { String(part[..<$0]) } })
+    }
+
+    func check(_ name: RecordName, _ document: JSONObject) throws(Broken) {
+        guard let record = records[name] else { return }
+        let tags = Set(document["tags"]?.array?.compactMap(\.text) ?? [])
+        let expected = Set(record.tags.filter { !$1.isEmpty }.keys)
+        guard tags == expected else {
+            throw Broken("sets hold what was put in and not taken out", "\(name) holds \(tags.sorted()), expected \(expected.sorted())")
+        }
+        let words = Self.words(in: document["txt"]?.text ?? "")
+        let missing = Set(record.words.keys).subtracting(words)
+        guard missing.isEmpty else {
+            throw Broken("no text is lost", "\(name) has lost \(missing.sorted()) from \(document["txt"]?.json ?? "nothing")")
+        }
+        for (key, member) in record.members.sorted(by: { $0.key < $1.key }) {
+            guard document["o"]?.object?[key] == member.value else {
+                throw Broken(
+                    "members of an object are merged",
+                    "\(name) has \(document["o"]?.json ?? "nothing"), agent \(member.device) wrote \(key): \(member.value.json)")
+            }
+        }
+        guard document["p"]?.int == record.peak else {
+            throw Broken("a maximum only rises", "\(name) has \(document["p"]?.json ?? "nothing"), expected \(record.peak.map { "\($0)" } ?? "nothing")")
+        }
+    }
+}

@@ -1,0 +1,260 @@
+import SyncCore
+import Testing
+
+/// A waiting mutation and a newer document of the hub: one test for each sentence of PROTOCOL C7 and D4.
+@Suite("Rebase")
+struct RebaseTests {
+    static let record = RecordName(EntityName(trusted: "audits"), RecordID(trusted: "a-1"))
+
+    static func stamp(_ ms: UInt64) -> HybridTime { HybridTime(milliseconds: ms, counter: 0, node: "5") }
+
+    static func decide(
+        _ content: MutationContent, known: JSONObject?, remote: JSONObject?, at ms: UInt64? = 900, remoteMS: UInt64 = 500,
+        fields: [String: FieldStrategy] = [:], change: (inout EntityRules, inout Rebase.Ground) -> Void = { _, _ in }
+    ) -> Rebase.Outcome {
+        var rules = EntityRules()
+        rules.fields = fields
+        var ground = Rebase.Ground(known: known, remote: remote, remoteHLC: stamp(remoteMS))
+        change(&rules, &ground)
+        let local = Rebase.Local(
+            record: record, content: content, hlc: ms.map(stamp), signature: FieldContestTests.signature)
+        return Rebase.decide(local, on: ground, rules: rules)
+    }
+
+    static func update(_ data: JSONObject, _ operations: [FieldOperation] = []) -> MutationContent {
+        MutationContent(.update, data: data, operations: operations)
+    }
+
+    @Test("A field that the hub did not change stays, whatever else it changed")
+    func uncontested() {
+        let outcome = Self.decide(Self.update(["f": 2]), known: ["f": 1, "g": 1], remote: ["f": 1, "g": 9], fields: ["f": .manual])
+        #expect(outcome == .init(verdict: .stays, content: Self.update(["f": 2])))
+    }
+
+    @Test("Equal values are no contest and need not be sent")
+    func equal() {
+        let outcome = Self.decide(Self.update(["f": 2, "g": 3]), known: ["f": 1], remote: ["f": 2], fields: ["f": .manual])
+        #expect(outcome == .init(verdict: .stays, content: Self.update(["g": 3])))
+        #expect(Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 2]).verdict == .isSuperseded)
+    }
+
+    @Test("Of two values the later one stays, and the other is kept for the audit trail")
+    func lastWriter() {
+        let wins = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3])
+        #expect(wins.verdict == .stays && wins.content == Self.update(["f": 2]))
+        #expect(wins.lost == [.init(field: "f", side: .remote, value: 3, strategy: .lww)])
+        let loses = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3], at: 100)
+        #expect(loses.verdict == .isSuperseded)
+        #expect(loses.lost == [.init(field: "f", side: .local, value: 2, strategy: .lww)])
+    }
+
+    @Test("A stamp from an unsynced clock loses, a field's own stamp counts before the record's")
+    func stamps() {
+        #expect(Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3], at: nil).verdict == .isSuperseded)
+        let later = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3], at: 900) { _, ground in
+            ground.fieldHLC["f"] = Self.stamp(901)
+        }
+        #expect(later.verdict == .isSuperseded)
+    }
+
+    @Test("A removal of a field is a change like any other")
+    func unset() {
+        let content = MutationContent(.update, unset: ["f"])
+        #expect(Self.decide(content, known: ["f": 1], remote: ["f": 3]).content == content)
+        #expect(Self.decide(content, known: ["f": 1], remote: ["f": 3], at: 1).verdict == .isSuperseded)
+        #expect(Self.decide(content, known: ["f": 1], remote: [:]).verdict == .isSuperseded)
+    }
+
+    @Test("Operations stay, whatever the hub has")
+    func operations() {
+        let content = Self.update([:], [FieldOperation("n", .increment, 2)])
+        #expect(Self.decide(content, known: ["n": 1], remote: ["n": 9], at: 1, fields: ["n": .counter]).content == content)
+    }
+
+    @Test("A rewritten text is put behind the other one, as an addition that goes on commuting")
+    func append() {
+        let outcome = Self.decide(Self.update(["t": "mine"]), known: ["t": "old"], remote: ["t": "theirs"], fields: ["t": .append])
+        #expect(outcome.verdict == .stays)
+        #expect(outcome.content == Self.update([:], [FieldOperation("t", .append, .string(FieldContestTests.line + "mine"))]))
+    }
+
+    @Test("A count that is the same as the other one was counted as well, in a create of what exists by now")
+    func equalCounts() {
+        let outcome = Self.decide(MutationContent(.create, data: ["n": 1, "f": 2]), known: nil, remote: ["n": 1, "f": 2], fields: ["n": .counter])
+        #expect(outcome == .init(verdict: .stays, content: Self.update([:], [FieldOperation("n", .increment, 1)])))
+    }
+
+    @Test("A create adds to what adds up, also where a frozen mutation of this device put it there")
+    func createOverOwn() {
+        let outcome = Self.decide(
+            MutationContent(.create, data: ["p": 5, "f": 2]), known: ["p": 9, "f": 1], remote: ["p": 9, "f": 1], fields: ["p": .max]
+        ) { _, ground in
+            ground.expected = ["p": [9], "f": [1]]
+        }
+        #expect(outcome.content == Self.update(["f": 2]))
+    }
+
+    @Test("Of a value with an operation behind it, the operation stays behind")
+    func valueAndOperation() {
+        let content = Self.update(["t": "mine"], [FieldOperation("t", .append, " and more")])
+        let outcome = Self.decide(content, known: ["t": "old"], remote: ["t": "theirs"], fields: ["t": .append])
+        #expect(Fold.apply(outcome.content, to: ["t": "theirs"]) == ["t": .string("theirs" + FieldContestTests.line + "mine and more")])
+    }
+
+    @Test("A text that would become too long asks a person, as a value and as an addition")
+    func tooLong() {
+        for content in [Self.update(["t": "mine"]), Self.update([:], [FieldOperation("t", .append, "123456789")])] {
+            let outcome = Self.decide(content, known: ["t": "old"], remote: ["t": "old and theirs"], fields: ["t": .append]) { rules, _ in
+                rules.maxLength["t"] = 20
+            }
+            #expect(outcome.verdict == .isDisputed(.field, fields: ["t"]))
+        }
+    }
+
+    @Test("Only the fields that people decide are in dispute; the others are decided at once")
+    func dispute() {
+        let outcome = Self.decide(
+            Self.update(["v": 2, "f": 2, "g": 2]), known: ["v": 1, "f": 1, "g": 1], remote: ["v": 3, "f": 3, "g": 1], at: 100,
+            fields: ["v": .manual])
+        #expect(outcome.verdict == .isDisputed(.field, fields: ["v"]))
+        #expect(outcome.content == Self.update(["v": 2, "g": 2]))
+        #expect(outcome.lost.map(\.field) == ["f"])
+    }
+
+    @Test("What a frozen mutation put there is no news")
+    func expected() {
+        let content = Self.update(["v": 3])
+        let outcome = Self.decide(content, known: ["v": 1], remote: ["v": 2], fields: ["v": .manual]) { _, ground in
+            ground.expected["v"] = [2]
+        }
+        #expect(outcome == .init(verdict: .stays, content: content))
+    }
+
+    @Test("A create of what exists by now changes it field by field, as if it had known nothing of it")
+    func create() {
+        let content = MutationContent(.create, data: ["a": 1, "b": 1, "v": 1])
+        let outcome = Self.decide(content, known: nil, remote: ["a": 1, "v": 2], fields: ["v": .manual])
+        #expect(outcome.verdict == .isDisputed(.field, fields: ["v"]))
+        #expect(outcome.content == Self.update(["b": 1, "v": 1]))
+        #expect(Self.decide(content, known: nil, remote: ["a": 1, "b": 1, "v": 1]).verdict == .isSuperseded)
+    }
+
+    struct Deleted: Sendable {
+        var onDeleted = EntityRules.OnDeleted.deleteWins
+        var field = "f"
+        let verdict: Rebase.Verdict
+    }
+
+    @Test(
+        "A change of what the hub deleted goes by the entity's choice",
+        arguments: [
+            Deleted(verdict: .isRejected(HubMerge.deleted(record))),
+            Deleted(onDeleted: .updateWins, verdict: .stays),
+            Deleted(onDeleted: .manual, verdict: .isDisputed(.updateDelete, fields: ["$delete"])),
+            Deleted(field: "v", verdict: .isDisputed(.updateDelete, fields: ["$delete"])),
+            Deleted(onDeleted: .updateWins, field: "v", verdict: .stays),
+        ])
+    func deletedThere(_ example: Deleted) {
+        let outcome = Self.decide(
+            Self.update([example.field: 2]), known: ["f": 1, "v": 1, "g": 1], remote: nil, fields: ["v": .manual]
+        ) { rules, _ in rules.onDeleted = example.onDeleted }
+        #expect(outcome.verdict == example.verdict)
+        if case .isRejected = example.verdict {
+            #expect(outcome.content == Self.update([example.field: 2]))
+        } else {
+            // The hub has nothing of it any more: what brings it back carries all of it.
+            var whole: JSONObject = ["f": 1, "v": 1, "g": 1]
+            whole[example.field] = 2
+            #expect(outcome.content == MutationContent(.create, data: whole, base: ["f": 1, "v": 1, "g": 1]))
+        }
+    }
+
+    @Test("A delete wins, unless the hub has a new value that only people may overrule")
+    func deletedHere() {
+        let delete = MutationContent(.delete)
+        let fields: [String: FieldStrategy] = ["v": .manual]
+        #expect(Self.decide(delete, known: ["f": 1, "v": 1], remote: ["f": 2, "v": 1], fields: fields).verdict == .stays)
+        #expect(
+            Self.decide(delete, known: ["f": 1, "v": 1], remote: ["f": 1, "v": 2], fields: fields).verdict
+                == .isDisputed(.deleteUpdate, fields: ["v"]))
+        #expect(Self.decide(delete, known: ["v": 1], remote: [:], fields: fields).verdict == .isDisputed(.deleteUpdate, fields: ["v"]))
+        #expect(Self.decide(delete, known: ["v": 1], remote: nil, fields: fields).verdict == .isSuperseded)
+    }
+
+    @Test("An update that was empty from the start is somebody's wish and stays")
+    func empty() {
+        #expect(Self.decide(Self.update([:]), known: ["f": 1], remote: ["f": 2]).verdict == .stays)
+    }
+
+    @Test("Fields that a person was asked about stay in dispute, whatever their rule, until they are equal")
+    func disputedAgain() {
+        func again(_ remote: JSONObject) -> Rebase.Verdict {
+            Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: remote) { _, ground in ground.disputed = ["f"] }.verdict
+        }
+        #expect(again(["f": 3]) == .isDisputed(.field, fields: ["f"]))
+        #expect(again(["f": 2]) == .isSuperseded)
+        #expect(again(["f": 1]) == .stays)
+    }
+
+    @Test("The agent decides as the hub would", arguments: 0..<200 as Range<UInt64>)
+    func sameAsHub(_ seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        func value(_ kind: FieldStrategy) -> JSON {
+            let n = Int(random.next() % 4)
+            return switch kind {
+            case .append: .string(["a", "ab", "b", "abc"][n])
+            case .set: .array((0...n).map { .int($0 * 7 % 5) })
+            case .merge: ["x": .int(n), "y": .int(Int(random.next() % 3))]
+            default: .int(n)
+            }
+        }
+        var rules = EntityRules()
+        let kinds = FieldStrategy.allCases
+        for (index, kind) in kinds.enumerated() { rules.fields["f\(index)"] = kind }
+        var base: JSONObject = [:], remote: JSONObject = [:], wrote: JSONObject = [:]
+        for (index, kind) in kinds.enumerated() {
+            base["f\(index)"] = value(kind)
+            remote["f\(index)"] = random.next() % 2 == 0 ? base["f\(index)"] : value(kind)
+            if random.next() % 3 > 0 { wrote["f\(index)"] = value(kind) }
+        }
+        let (mine, theirs) = (Self.stamp(1 + random.next() % 9), HybridTime(milliseconds: 1 + random.next() % 9, counter: 0, node: "6"))
+        let seen = Fold.apply(MutationContent(.create, data: base), to: nil) ?? [:]
+        var content = MutationContent(.update, data: wrote)
+        content.base = WireForm.bases(content, seen: seen, rules: rules)
+        content = WireForm.of(content, seen: seen, rules: rules)
+
+        // At the hub: what somebody else made of the base in commit 2, then ours that had seen commit 1.
+        let other = DeviceID(trusted: "other"), device = DeviceID(trusted: "gw-1")
+        let first = VersionedRecord.Stamp(version: 1, hlc: HybridTime(milliseconds: 0, counter: 0, node: "1"), writer: other)
+        let second = VersionedRecord.Stamp(version: 2, hlc: theirs, writer: other)
+        var stamps: [JSONString: VersionedRecord.Stamp] = [:]
+        for member in base.members where remote[member.name.text] == member.value { stamps[member.name] = first }
+        let there = VersionedRecord(data: remote, stamp: second, exceptions: stamps)
+        func push(_ content: MutationContent, base: Int64) -> HubMerge.Outcome {
+            let mutation = IncomingMutation(
+                record: Self.record, content: content, baseVersion: base, hlc: mine,
+                clientUpdatedAt: FieldContestTests.signature.at, author: FieldContestTests.signature.author)
+            return HubMerge.apply(
+                .init(device: device, key: FieldContestTests.signature.key, mutation: mutation), to: there, rules: rules,
+                commit: 3, now: Timestamp(milliseconds: 1_000))
+        }
+        let hub = push(content, base: 1)
+        let local = Rebase.Local(record: Self.record, content: content, hlc: mine, signature: FieldContestTests.signature)
+        let rebased = Rebase.decide(local, on: .init(known: base, record: there.hubRecord()), rules: rules)
+        switch (hub, rebased.verdict) {
+        case (.conflict(let fields), .isDisputed(.field, let disputed)): #expect(Set(fields) == Set(disputed), "seed \(seed)")
+        case (.accepted(let accepted), .stays):
+            // Sent after the pull, there is nothing left to contest, and the record is the same.
+            guard case .accepted(let again) = push(rebased.content, base: 2) else {
+                Issue.record("seed \(seed): the hub contests what was rebased")
+                return
+            }
+            #expect(again.record?.data == accepted.record?.data, "seed \(seed)")
+            #expect(again.lost.isEmpty || content.base.isEmpty == false)
+            // And the view shows it at once, but for members that both changed.
+            if content.base.isEmpty { #expect(Fold.apply(rebased.content, to: remote) == accepted.record?.data, "seed \(seed)") }
+        case (.accepted(let accepted), .isSuperseded): #expect(accepted.record?.data == remote, "seed \(seed)")
+        default: Issue.record("seed \(seed): the hub says \(hub), the agent \(rebased.verdict)")
+        }
+    }
+}

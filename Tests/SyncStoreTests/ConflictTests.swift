@@ -1,0 +1,493 @@
+import SyncCore
+import SyncStore
+import Testing
+
+/// What waits for a person: how it comes about, what it keeps, how it ends (PROTOCOL C7, D, B5).
+@Suite("Conflicts")
+struct ConflictTests {
+    static let rules: RuleBook = {
+        var audit = EntityRules()
+        audit.fields = [
+            "finding": .manual, "visits": .counter, "tags": .set, "notes": .append, "peak": .max, "form": .merge,
+        ]
+        var site = audit
+        site.onDeleted = .updateWins
+        return RuleBook([EntityName(trusted: "audit"): audit, EntityName(trusted: "site"): site])
+    }()
+
+    static func agent() throws -> TestAgent {
+        let agent = try TestAgent(rules: rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        try agent.pull([("a", 5, ["finding": "pass", "note": "old", "visits": 3, "tags": ["x"], "notes": "rail"])])
+        return agent
+    }
+
+    /// An update of `a` that is in dispute over `finding`.
+    static func disputed(_ data: JSONObject = ["finding": "fail"]) throws -> (TestAgent, MutationKey) {
+        let agent = try agent()
+        let key = try agent.update("a", data).key
+        try agent.pull([("a", 7, ["finding": "flagged", "note": "old", "visits": 3, "tags": ["x"], "notes": "rail"])])
+        return (agent, key)
+    }
+
+    static let ines = Requester(app: AppName(trusted: "ctl"), uid: 7)
+
+    @discardableResult
+    static func resolve(
+        _ agent: TestAgent, _ scope: ConflictDecision.Scope, expecting version: Int64? = nil, id: Int64 = 1
+    ) throws -> ResolvedConflict {
+        try agent.store.resolve(
+            id, ConflictDecision(scope, comment: "seen", expectedRemoteVersion: version), by: ines, at: agent.now)
+    }
+
+    // MARK: How it comes about
+
+    @Test("A pull over a disputed field asks at once, keeps both sides and what both had seen, and lets the local one be seen")
+    func opened() throws {
+        let (agent, key) = try Self.disputed()
+        let conflict = try #require(try agent.conflicts().first)
+        #expect(conflict.number == 1 && conflict.kind == .field && conflict.state == "open" && conflict.remoteVersion == 7)
+        #expect(conflict.mutation == key && conflict.record == TestAgent.name("a"))
+        let side = try #require(conflict.sides.first)
+        #expect(side.field == "finding" && side.base == "pass" && side.local.value == "fail" && side.remote.value == "flagged")
+        #expect(side.local.device == "gw-17" && side.local.at == agent.now.wall && side.remote.version == 7)
+        let record = try #require(try agent.record("a"))
+        #expect(record.status == .conflict && record.conflict == "c-1")
+        #expect(try agent.document("a")?["finding"] == "fail")
+        #expect(try agent.state(key) == .conflicted)
+        #expect(try agent.claim().isEmpty, "it waits")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Who wrote the hub's side, and when, is shown")
+    func who() throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["finding": "fail"])
+        var record = HubRecord(version: 7, data: ["finding": "flagged"], hlc: "0199c3f2a1b4-0000-9f2c11ab")
+        record.fieldOrigins = ["finding": ["device": "gw-3", "author": "tom"]]
+        let page = StreamPage(
+            entity: EntityName(trusted: "audit"), cursor: "d", hasMore: false,
+            records: [.init(id: RecordID(trusted: "a"), record: record, originDevice: "gw-9", originKey: "k", originAuthor: "eve")],
+            deletions: [])
+        _ = try agent.store.applyPull(PullResponse(epoch: "e", head: 7, pages: [page]), at: agent.now)
+        let remote = try #require(try agent.conflicts().first?.sides.first?.remote)
+        #expect(remote.author == "tom" && remote.device == "gw-3")
+        #expect(remote.at == Timestamp(milliseconds: 0x0199_c3f2_a1b4))
+    }
+
+    @Test("A conflict that the hub finds is the same")
+    func fromHub() throws {
+        let agent = try Self.agent()
+        let key = try agent.update("a", ["finding": "fail", "note": "new"]).key
+        _ = try agent.claim()
+        let current = HubState.record(HubRecord(version: 7, data: ["finding": "flagged", "note": "old"], hlc: "000000000009-0000-1"))
+        try agent.answer(.conflict(key, ["finding"], current))
+        let side = try #require(try agent.conflicts().first?.sides)
+        #expect(side.map(\.field) == ["finding"] && side[0].base == "pass" && side[0].remote.value == "flagged")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("It survives a restart")
+    func restart() throws {
+        let (agent, _) = try Self.disputed()
+        let before = try agent.conflicts()
+        try agent.crash()
+        #expect(try agent.conflicts() == before)
+        #expect(try Self.resolve(agent, .all(.local)).mutation != nil)
+    }
+
+    @Test("A journal event tells of each change of its state")
+    func events() throws {
+        let (agent, _) = try Self.disputed()
+        try Self.resolve(agent, .all(.remote))
+        let notes = try agent.store.reads.journal(after: 0, limit: 1_000, filter: JournalFilter()).events.compactMap { event in
+            if case .note("conflict", let json) = event.body { try? JSONReader.read(json).object?["state"]?.text } else { nil }
+        }
+        #expect(notes == ["open", "resolved"])
+        var others = JournalFilter()
+        others.entities = [EntityName(trusted: "site")]
+        #expect(try agent.store.reads.journal(after: 0, limit: 1_000, filter: others).events.isEmpty)
+    }
+
+    // MARK: What is decided without a person
+
+    struct Mechanical: Sendable, CustomStringConvertible {
+        let description: String
+        let wrote: JSONObject
+        let remote: JSONObject
+        let view: JSONObject
+        /// Data and operations as they go out; `nil`: nothing goes.
+        let sent: (data: JSONObject, operations: [String])?
+    }
+
+    @Test(
+        "Everything else is rebased without asking, and goes out resting on what was pulled",
+        arguments: [
+            Mechanical(
+                description: "lww, ours is later", wrote: ["note": "new"], remote: ["note": "theirs"], view: ["note": "new"],
+                sent: (["note": "new"], [])),
+            Mechanical(
+                description: "the same value", wrote: ["note": "theirs"], remote: ["note": "theirs"], view: ["note": "theirs"], sent: nil),
+            Mechanical(
+                description: "counter", wrote: ["visits": 5], remote: ["visits": 9], view: ["visits": 11], sent: ([:], ["visits inc 2"])),
+            Mechanical(
+                description: "set", wrote: ["tags": ["x", "y"]], remote: ["tags": ["z"]], view: ["tags": ["z", "y"]],
+                sent: ([:], ["tags add \"y\""])),
+            Mechanical(
+                description: "append", wrote: ["notes": "rail loose"], remote: ["notes": "rail, rusty"],
+                view: ["notes": "rail, rusty loose"], sent: ([:], ["notes append \" loose\""])),
+            Mechanical(
+                description: "max", wrote: ["peak": 4], remote: ["peak": 9], view: ["peak": 9], sent: ([:], ["peak max 4"])),
+            Mechanical(
+                description: "merge", wrote: ["form": ["a": 1]], remote: ["form": ["b": 2]], view: ["form": ["b": 2, "a": 1]],
+                sent: (["form": ["b": 2, "a": 1]], [])),
+        ])
+    func mechanical(_ example: Mechanical) throws {
+        let agent = try Self.agent()
+        let key = try agent.update("a", example.wrote).key
+        try agent.pull([("a", 8, example.remote)])
+        #expect(try agent.document("a") == example.view)
+        #expect(try agent.conflicts().isEmpty)
+        let batch = try agent.claim()
+        guard let sent = example.sent else {
+            #expect(batch.isEmpty)
+            #expect(try agent.state(key) == .superseded)
+            return
+        }
+        let mutation = try #require(batch.first)
+        #expect(mutation.baseVersion == 8)
+        #expect(try JSONReader.read(mutation.data ?? "{}").object == sent.data)
+        let operations = (try JSONReader.read(mutation.operations ?? "[]")).array ?? []
+        #expect(operations.map { "\($0.object?["field"]?.text ?? "") \($0.object?["op"]?.text ?? "") \($0.object?["value"]?.json ?? "")" } == sent.operations)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A value that loses by its stamp is kept in the audit trail")
+    func loser() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: Self.rules)
+        try agent.pull([("a", 5, ["note": "old"])])
+        try agent.update("a", ["note": "mine"])
+        agent.stamp = HybridTime(milliseconds: 1 << 45, counter: 0, node: "1")
+        try agent.pull([("a", 6, ["note": "theirs"])])
+        #expect(try agent.document("a") == ["note": "theirs"])
+        let rows = try RawDatabase(folder.database).rows("SELECT verb, target, json FROM audit")
+        #expect(rows.count == 1 && rows[0][0] == "lost" && rows[0][1] == "audit/a")
+        let json = try #require(try JSONReader.read(rows[0][2] ?? "").object)
+        #expect(json["value"] == "mine" && json["side"] == "local" && json["strategy"] == "lww" && json["field"] == "note")
+    }
+
+    @Test("What was sent is frozen: a pull leaves it as it is, and does not ask about it")
+    func frozen() throws {
+        let agent = try Self.agent()
+        let key = try agent.update("a", ["finding": "fail"]).key
+        let sent = try agent.claim()
+        try agent.answer(.retry(key))
+        try agent.pull([("a", 7, ["finding": "flagged"])])
+        #expect(try agent.conflicts().isEmpty)
+        agent.wait(.seconds(500))
+        let again = try agent.claim()
+        #expect(again.map(\.data) == sent.map(\.data) && again.first?.baseVersion == 5)
+    }
+
+    @Test("A merged answer is what later changes are rebased on")
+    func afterMerge() throws {
+        let agent = try Self.agent()
+        let first = try agent.update("a", ["note": "mine"]).key
+        _ = try agent.claim()
+        let second = try agent.update("a", ["finding": "fail"]).key
+        try agent.answer(.accepted(first, 9, record: HubRecord(version: 9, data: ["note": "mine", "finding": "flagged"])))
+        #expect(try agent.state(second) == .conflicted)
+        #expect(try agent.conflicts().first?.sides.first?.base == "pass")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What was rebased before it was sent keeps the fingerprint of its first form, once and for all")
+    func firstDigest() throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["note": "new", "finding": "pass"])
+        let first: JSONObject = [
+            "entity": "audit", "record_id": "a", "action": "update", "data": ["note": "new", "finding": "pass"],
+        ]
+        try agent.pull([("a", 7, ["note": "other", "finding": "pass"])])
+        try agent.pull([("a", 8, ["note": "third", "finding": "pass"])])
+        let batch = try agent.claim()
+        #expect(batch.map(\.data) == [#"{"note":"new"}"#])
+        #expect(batch[0].firstDigest == Fingerprint.text(Fingerprint.of(first)))
+        let read = try PushMessages.readRequest(PushMessages.request(Batch(mutations: batch, ackedSeq: 0, maxSentSeq: 9), config: nil))
+        #expect(read.items[0].fingerprint == Fingerprint.of(first))
+    }
+
+    @Test("An edit that goes into a rebased mutation changes its fingerprint: a database without it cannot pass for one with it")
+    func joinedDigest() throws {
+        let agent = try Self.agent()
+        func edit(_ data: JSONObject) throws -> (MutationState, String) {
+            let state = try agent.enqueue(TestAgent.mutation(.update, "a", data, coalesces: true)).state
+            let asked: JSONObject = ["entity": "audit", "record_id": "a", "action": "update", "data": .object(data)]
+            return (state, Fingerprint.text(Fingerprint.of(asked)))
+        }
+        let first = try edit(["note": "new", "finding": "pass"])
+        try agent.pull([("a", 7, ["note": "other", "finding": "pass"])])
+        let second = try edit(["note": "newer"])
+        #expect(second.0 == .coalesced)
+        let batch = try agent.claim()
+        #expect(batch.map(\.data) == [#"{"note":"newer"}"#])
+        #expect(batch[0].firstDigest == Fingerprint.joined(first.1, second.1))
+        #expect(Fingerprint.joined(first.1, second.1) != Fingerprint.joined(second.1, first.1))
+    }
+
+    @Test("What several edits became is rebased as one: they end together, and each receipt tells it")
+    func coalesced() throws {
+        let agent = try Self.agent()
+        let keys = try [["note": "x", "visits": 4], ["visits": 6], ["tags": ["x", "y"]]].map { data in
+            try agent.enqueue(TestAgent.mutation(.update, "a", data, coalesces: true)).key
+        }
+        try agent.pull([("a", 7, ["note": "other", "visits": 10, "tags": ["z"]])])
+        #expect(try agent.document("a") == ["note": "x", "visits": 13, "tags": ["z", "y"]])
+        try agent.pull([], deleted: [("a", 8)])
+        for key in keys {
+            let shown = try #require(try agent.store.reads.mutation(key, at: agent.now))
+            #expect(shown.presentState == .rejected)
+        }
+        #expect(try agent.record("a")?.view == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A refusal by a pull takes along what was to come after it, like one by the hub")
+    func tied() throws {
+        let agent = try Self.agent()
+        let first = try agent.update("a", ["note": "x"]).key
+        var next = TestAgent.mutation(.create, "b", ["note": "y"])
+        next.dependsOn = [first]
+        let second = try agent.enqueue(next).key
+        try agent.pull([], deleted: [("a", 8)])
+        #expect(try agent.states([first, second]) == ["rejected", "rejected"])
+        #expect(try agent.store.reads.mutation(second, at: agent.now)?.problem?.code == "parent-rejected")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What waits for a mutation in dispute waits for the decision about it")
+    func tiedToDecision() throws {
+        let (agent, key) = try Self.disputed()
+        var next = TestAgent.mutation(.create, "b", ["note": "y"])
+        next.dependsOn = [key]
+        let waiting = try agent.enqueue(next).key
+        #expect(try agent.claim().isEmpty)
+        let decided = try #require(try Self.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.claim().map(\.key) == [decided])
+        try agent.answer(.accepted(decided, 9))
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [waiting])
+        #expect(sent.map(\.dependsOn) == ["[\"\(decided)\"]"])
+    }
+
+    // MARK: How it ends
+
+    struct Ending: Sendable, CustomStringConvertible {
+        let description: String
+        let scope: ConflictDecision.Scope
+        let view: JSON
+        /// What goes to the hub; `nil`: nothing.
+        let sent: JSONObject?
+        let state: MutationState
+    }
+
+    @Test(
+        "A decision goes out under a new key, or not at all where the hub has it already",
+        arguments: [
+            Ending(description: "local", scope: .all(.local), view: "fail", sent: ["finding": "fail"], state: .resolved),
+            Ending(description: "remote", scope: .all(.remote), view: "flagged", sent: nil, state: .discarded),
+            Ending(description: "by field", scope: .fields(["finding": .remote]), view: "flagged", sent: nil, state: .discarded),
+            Ending(description: "neither", scope: .fields(["finding": .value("both")]), view: "both", sent: ["finding": "both"], state: .resolved),
+        ])
+    func resolved(_ example: Ending) throws {
+        let (agent, key) = try Self.disputed()
+        let answer = try Self.resolve(agent, example.scope, expecting: 7)
+        #expect(try agent.state(key) == example.state)
+        #expect(try agent.document("a")?["finding"] == example.view)
+        #expect(try agent.record("a")?.conflict == nil)
+        let batch = try agent.claim()
+        #expect((answer.mutation != nil) == (example.sent != nil))
+        #expect(batch.map(\.key) == [answer.mutation].compactMap { $0 })
+        if let sent = example.sent {
+            #expect(try JSONReader.read(batch[0].data ?? "").object == sent)
+            #expect(batch[0].baseVersion == 7 && batch[0].key != key)
+            #expect(try agent.store.reads.mutation(batch[0].key, at: agent.now)?.supersedes == key)
+            try agent.answer()
+            #expect(try agent.store.reads.conflict(1)?.state == "resolving", "an answer that says nothing of it")
+            try agent.answer(.accepted(batch[0].key, 9))
+        }
+        let closed = try #require(try agent.store.reads.conflict(1))
+        #expect(closed.state == "resolved" && closed.history.count == (example.sent == nil ? 2 : 3))
+        #expect(closed.history[1].object?["comment"] == "seen" && closed.history[1].object?["uid"] == 7)
+        #expect(try agent.record("a")?.status == .synced)
+        #expect(try agent.store.reads.openConflicts() == 0)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What else the mutation asked for goes along with the decision", arguments: [ConflictDecision.Choice.local, .remote])
+    func rest(_ choice: ConflictDecision.Choice) throws {
+        let (agent, _) = try Self.disputed(["finding": "fail", "note": "new", "visits": 4])
+        try Self.resolve(agent, .all(choice))
+        let sent = try #require(try agent.claim().first)
+        var data: JSONObject = ["note": "new"]
+        if choice == .local { data["finding"] = "fail" }
+        #expect(try JSONReader.read(sent.data ?? "").object == data)
+        #expect(sent.operations == #"[{"field":"visits","op":"inc","value":1}]"#)
+    }
+
+    @Test("Later changes of the record wait, and are still the last word on what was not in dispute")
+    func later() throws {
+        let (agent, _) = try Self.disputed(["finding": "fail", "note": "new"])
+        let second = try agent.update("a", ["note": "newer", "finding": "unclear"]).key
+        #expect(try agent.claim().isEmpty)
+        #expect(try agent.store.reads.obstacle(to: second, at: agent.now).map { "\($0)" }?.contains("conflicted") == true)
+        // The side shows what apps see.
+        #expect(try agent.conflicts().first?.sides.first?.local.value == "unclear")
+        try Self.resolve(agent, .all(.local))
+        let batch = try agent.claim()
+        #expect(batch.map(\.data) == [#"{"note":"newer"}"#, #"{"finding":"unclear"}"#])
+        #expect(try agent.document("a")?["finding"] == "unclear" && agent.document("a")?["note"] == "newer")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("The hub's side may change meanwhile: the conflict shows it, and refuses a decision about the old one")
+    func stale() throws {
+        let (agent, _) = try Self.disputed()
+        try agent.pull([("a", 9, ["finding": "ok"])])
+        let conflict = try #require(try agent.conflicts().first)
+        #expect(conflict.state == "stale" && conflict.remoteVersion == 9 && conflict.sides[0].remote.value == "ok")
+        #expect(conflict.sides[0].base == "pass" && conflict.sides[0].local.value == "fail")
+        let error = try #require(throws: StoreError.self) { try Self.resolve(agent, .all(.local), expecting: 7) }
+        #expect(error.problem?.code == "version-mismatch" && error.problem?.members["version"] == 9)
+        #expect(error.problem?.members["fields"]?.array?.first?.object?["remote"]?.object?["value"] == "ok")
+        #expect(try agent.conflicts() == [conflict])
+        try Self.resolve(agent, .all(.local), expecting: 9)
+        #expect(try agent.claim().first?.baseVersion == 9)
+    }
+
+    @Test("When nothing is left to decide it closes by itself", arguments: ["fail", "pass"])
+    func moot(_ remote: String) throws {
+        let (agent, key) = try Self.disputed(["finding": "fail", "note": "new"])
+        try agent.pull([("a", 9, ["finding": .string(remote), "note": "old"])])
+        #expect(try agent.store.reads.conflict(1)?.state == "moot")
+        #expect(try agent.state(key) == .resolved)
+        let batch = try agent.claim()
+        #expect(batch.count == 1 && batch[0].key != key)
+        #expect(try JSONReader.read(batch[0].data ?? "").object == (remote == "fail" ? ["note": "new"] : ["finding": "fail", "note": "new"]))
+        #expect(try agent.store.verify() == [])
+    }
+
+    struct Refused: Sendable {
+        let scope: ConflictDecision.Scope
+        let code: String
+    }
+
+    @Test(
+        "A decision that cannot be meant is refused, and changes nothing",
+        arguments: [
+            Refused(scope: .fields(["note": .local]), code: "validation"),
+            Refused(scope: .fields([:]), code: "validation"),
+            Refused(scope: .all(.value(1)), code: "validation"),
+        ])
+    func refused(_ example: Refused) throws {
+        let (agent, _) = try Self.disputed()
+        let before = try agent.conflicts()
+        let error = try #require(throws: StoreError.self) { try Self.resolve(agent, example.scope) }
+        #expect(error.problem?.code == example.code)
+        #expect(try agent.conflicts() == before)
+        #expect(try #require(throws: StoreError.self) { try Self.resolve(agent, .all(.local), id: 9) }.problem?.code == "not-found")
+        try Self.resolve(agent, .all(.local))
+        #expect(try #require(throws: StoreError.self) { try Self.resolve(agent, .all(.local)) }.problem?.code == "already-resolved")
+    }
+
+    @Test("Giving the mutation up closes the conflict")
+    func discarded() throws {
+        let (agent, key) = try Self.disputed()
+        try agent.store.discard(key, reason: "no", uid: 0, at: agent.now)
+        #expect(try agent.store.reads.conflict(1)?.state == "resolved")
+        #expect(try agent.record("a")?.status == .synced)
+    }
+
+    // MARK: Deletions
+
+    @Test("Changed here, deleted there: the record stays to be seen until somebody decides", arguments: [true, false])
+    func updateDelete(_ keeps: Bool) throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["finding": "fail"])
+        let second = try agent.update("a", ["note": "later"]).key
+        try agent.pull([], deleted: [("a", 9)])
+        let conflict = try #require(try agent.conflicts().first)
+        #expect(conflict.kind == .updateDelete && conflict.sides[0].remote.isDeleted && conflict.sides[0].base == "pass")
+        #expect(try agent.document("a")?["finding"] == "fail" && agent.document("a")?["note"] == "later")
+        try Self.resolve(agent, .all(keeps ? .local : .remote))
+        let batch = try agent.claim()
+        if keeps {
+            #expect(try agent.document("a")?["visits"] == 3 && agent.document("a")?["note"] == "later")
+            #expect(batch.map(\.action) == [.create] && batch[0].baseVersion == 9)
+            #expect(try agent.state(second) == .coalesced)
+        } else {
+            #expect(batch.isEmpty)
+            #expect(try agent.state(second) == .discarded)
+            #expect(try agent.document("a") == nil)
+            #expect(try agent.record("a")?.status == .synced)
+        }
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Deleted here, changed there in what people decide", arguments: [true, false])
+    func deleteUpdate(_ deletes: Bool) throws {
+        let agent = try Self.agent()
+        try agent.delete("a")
+        try agent.pull([("a", 9, ["finding": "flagged", "note": "old"])])
+        let conflict = try #require(try agent.conflicts().first)
+        #expect(conflict.kind == .deleteUpdate && conflict.sides.map(\.field) == ["finding"] && conflict.sides[0].local.isDeleted)
+        try Self.resolve(agent, .all(deletes ? .local : .remote))
+        #expect(try agent.claim().map(\.action) == (deletes ? [.delete] : []))
+        #expect(try (agent.document("a") == nil) == deletes)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A delete of what is deleted needs not be sent, an undelete behind it rests on the deletion")
+    func deleteDelete() throws {
+        let agent = try Self.agent()
+        let key = try agent.delete("a").key
+        try agent.create("a", ["note": "again"])
+        try agent.pull([], deleted: [("a", 9)])
+        #expect(try agent.state(key) == .superseded)
+        let batch = try agent.claim()
+        #expect(batch.map(\.action) == [.create] && batch[0].baseVersion == 9)
+    }
+
+    @Test("Where updates win, what brings the record back carries all of it, and what had been seen")
+    func updateWins() throws {
+        let agent = try TestAgent(rules: Self.rules)
+        try agent.pull([("s", 5, ["note": "old", "visits": 3])], entity: "site")
+        try agent.enqueue(TestAgent.mutation(.update, "s", ["visits": 4], entity: "site"))
+        try agent.enqueue(TestAgent.mutation(.update, "s", ["note": "new"], entity: "site"))
+        try agent.pull([], deleted: [("s", 9)], entity: "site")
+        let batch = try agent.claim()
+        #expect(batch.map(\.action) == [.create, .update])
+        #expect(try JSONReader.read(batch[0].data ?? "").object == ["note": "old", "visits": 4])
+        #expect(try JSONReader.read(batch[0].base ?? "").object == ["note": "old", "visits": 3])
+        #expect(batch[0].baseVersion == 9)
+        #expect(try agent.record("s", "site")?.view == #"{"note":"new","visits":4}"#)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("An operation on a value of another kind is refused when it is asked for")
+    func misfit() throws {
+        let agent = try Self.agent()
+        var mutation = TestAgent.mutation(.update, "a")
+        mutation.operations = [FieldOperation("note", .increment, 1)]
+        #expect(agent.refusal(mutation)?.errors.first?.pointer == "/ops/0")
+    }
+}
+
+extension TestAgent {
+    func conflicts() throws -> [ConflictSnapshot] { try store.reads.conflicts(ConflictQuery()).items }
+
+    func document(_ id: String) throws -> JSONObject? {
+        try view(id).flatMap { try JSONReader.read($0).object }
+    }
+}
