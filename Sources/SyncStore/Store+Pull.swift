@@ -139,7 +139,7 @@ extension Store {
             }
             return
         }
-        if let listing { touched.row.gen = listing.gen } else if touched.row.gen < 0 { touched.row.gen = 0 }
+        if let listing { touched.row.gen = listing.gen }
         records[row.rid] = touched
         let remote = RemoteSide(item.record, device: item.originDevice, author: item.originAuthor)
         try takeRemote(remote, of: row.rid, &records)

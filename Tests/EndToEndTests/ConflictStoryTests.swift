@@ -14,7 +14,8 @@ extension EndToEnd {
               sites: { kind: record }
               orders: { kind: record }
             """
-        /// The office alone writes orders; the devices believe that they may.
+        /// The office alone writes orders; the devices believe that they may, and do not let the hub tell them.
+        private static let agentEntities = entities + "\nlocked: [entities.orders]"
         private static let hubEntities = entities.replacing("orders: { kind: record }", with: "orders: { kind: reference }")
 
         private static func name(_ entity: String, _ id: String) -> RecordName {
@@ -36,7 +37,7 @@ extension EndToEnd {
 
         @Test("Two inspectors work on one audit: what can be merged is, what only people decide is asked and decided, nothing is lost")
         func story() async throws {
-            try await Stand.with(entities: Self.entities, hubEntities: Self.hubEntities) { stand in
+            try await Stand.with(entities: Self.agentEntities, hubEntities: Self.hubEntities) { stand in
                 let ines = stand.client
                 let neighbour = try await Neighbour("gw-2", on: stand)
                 do {
