@@ -17,6 +17,10 @@ let ablations: [SwiftSetting] = Context.environment["ABLATIONS"] == nil
     ? [.define("ABLATIONS", .when(configuration: .debug))]
     : [.define("ABLATIONS")]
 
+// What the simulation is made of is optimised in debug builds too: generics of the standard library that are not
+// specialised make it several times slower, and what it costs is the number of histories that can be looked at.
+let quick: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
+
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
@@ -52,10 +56,10 @@ let package = Package(
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
-        .target(name: "SyncCore", swiftSettings: strict + ablations),
+        .target(name: "SyncCore", swiftSettings: strict + ablations + quick),
 
         // Adapters: one technology each.
-        .target(name: "SyncStore", dependencies: ["SyncCore", "CSQLite"], swiftSettings: strict + ablations),
+        .target(name: "SyncStore", dependencies: ["SyncCore", "CSQLite"], swiftSettings: strict + ablations + quick),
         .target(name: "SyncLinux", dependencies: ["SyncCore", "CSyncLinux"], swiftSettings: strict),
         .target(name: "SyncHTTP", dependencies: ["CSyncLinux", nio, nioPosix, nioHTTP1], swiftSettings: strict),
         .target(name: "SyncYAML", dependencies: ["SyncCore", "CYAML"], swiftSettings: strict),
@@ -68,7 +72,7 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "HubServer", dependencies: ["SyncCore", "SyncHTTP", "CSQLite", nio, nioPosix, nioHTTP1, nioSSL, logging],
-            swiftSettings: strict + ablations),
+            swiftSettings: strict + ablations + quick),
 
         // Programs: parse arguments, build, run.
         .executableTarget(
@@ -84,7 +88,7 @@ let package = Package(
         // Tests.
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
-            swiftSettings: strict + ablations),
+            swiftSettings: strict + ablations + quick),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),

@@ -30,6 +30,9 @@ struct MirrorRow {
 
     static let columnCount: Int32 = 16
 
+    /// ``gen`` of what the hub no longer has and what is kept until somebody agrees (`Store+Snapshot.swift`).
+    static let heldGen: Int64 = -1
+
     init(rid: Int64, eid: Int64, id: String, at wall: Timestamp) {
         self.rid = rid
         self.eid = eid
@@ -74,6 +77,8 @@ struct MirrorRow {
     mutating func setBase(_ text: String?, version: Int64, at wall: Timestamp) {
         base = text
         baseVersion = version
+        // That the hub no longer had it, and nobody had agreed to that yet, is past.
+        if text != nil, gen == MirrorRow.heldGen { gen = 0 }
         syncedMS = wall.milliseconds
     }
 

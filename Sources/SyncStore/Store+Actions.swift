@@ -166,10 +166,9 @@ extension Store {
         let isTied = try isTied(row.seq)
         row.isReady = row.rid == nil && row.group == nil && !isTied
         try move(row, to: .pending)
-        if let rid = row.rid {
-            try levelPriorities(of: rid)
-            try restatus(rid)
-        }
+        if let rid = row.rid { try levelPriorities(of: rid) }
+        try levelTies(of: row.seq)
+        if let rid = row.rid { try restatus(rid) }
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         let name = RecordName(names.entity(row.eid), try recordID(of: row))
         return Enqueued(

@@ -68,7 +68,10 @@ extension Store {
             }
             if group?.id == nil { group?.id = answers.first?.key.text }
         }
-        if let group { try refreshReadiness(ofGroup: group.seqs) }
+        if let group {
+            try meetChildren(ofGroup: group.seqs)
+            try refreshReadiness(ofGroup: group.seqs)
+        }
         return answers
     }
 

@@ -35,11 +35,13 @@ extension Store {
     package func requeue(_ keys: [MutationKey], at now: Moment) throws(StoreError) -> Int {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
+            try forgetRequeued()
             var records = TouchedRecords()
             var count = 0
+            let asked = Set(keys.map(\.text))
             for seq in keys.compactMap({ UUIDv7.carried(in: $0.text) }).sorted() {
                 guard var row = try outboxRow(seq), row.state == .done,
-                    let payload = try payload(seq), keys.contains(where: { $0.text == payload.key })
+                    let payload = try payload(seq), asked.contains(payload.key)
                 else { continue }
                 row.isSent = true
                 row.pruneAge = nil
@@ -53,6 +55,8 @@ extension Store {
                 guard let rid = row.rid else { continue }
                 try bringBack(rid, payload, &records)
             }
+            // What has no verdict yet may be older than something that had one, and must not come after it.
+            if count > 0 { try database.run("UPDATE mutation SET claim = seq - ? WHERE state = 1", .int(Self.requeuedClaims)) }
             try finish(records)
             for rid in records.inOrder.map(\.row.rid) {
                 try levelPriorities(of: rid)
@@ -99,6 +103,8 @@ extension Store {
     package func forgetHistory(at now: Moment) throws(StoreError) -> Bool {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
+            // A base of the history that ends now may have them or not, and showed them.
+            try forgetRequeued()
             let known = try database.all(
                 "SELECT rid FROM record WHERE rid > ? AND base_version > 0 ORDER BY rid LIMIT ?", .int(sweep.history),
                 .int(Self.sliceRows)

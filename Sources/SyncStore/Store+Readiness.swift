@@ -85,10 +85,10 @@ extension Store {
             let isTied = try isTied(row.seq)
             row.isReady = row.rid == nil && row.group == nil && !isTied
             try move(row, to: .pending)
-            if found.state == .failed, let rid = row.rid {
-                try levelPriorities(of: rid)
-                try restatus(rid)
-            }
+            guard found.state == .failed else { continue }
+            if let rid = row.rid { try levelPriorities(of: rid) }
+            try levelTies(of: row.seq)
+            if let rid = row.rid { try restatus(rid) }
         }
         for row in due {
             if let group = row.group { try refreshReadiness(ofGroup: group) }
@@ -130,6 +130,20 @@ extension Store {
             if row.priority > urgent { try raiseAll(to: urgent, [(rid, row.seq + 1)]) }
             urgent = min(urgent, row.priority)
         }
+    }
+
+    /// The same for one that was parked and waits again: what is tied to it may have come meanwhile, and what it is tied to
+    /// may have been left alone.
+    func levelTies(of seq: Int64) throws(StoreError) {
+        guard let row = try outboxRow(seq) else { return }
+        var urgent = row.priority
+        for later in try tied(to: seq) {
+            if let waiting = try outboxRow(later), waiting.isUnsettled { urgent = min(urgent, waiting.priority) }
+        }
+        guard urgent < row.priority else { return try raisePriorities(before: row) }
+        var work: [(rid: Int64, before: Int64)] = []
+        try raise(row, to: urgent, &work)
+        try raiseAll(to: urgent, work)
     }
 
     private func raiseAll(to priority: Priority, _ work: [(rid: Int64, before: Int64)]) throws(StoreError) {

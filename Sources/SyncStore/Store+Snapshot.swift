@@ -95,7 +95,7 @@ extension Store {
     package func acceptDeletions(at now: Moment) throws(StoreError) -> Int {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            let held = try database.all("SELECT rid FROM record WHERE gen = ? AND base IS NOT NULL", .int(Self.heldGen)) {
+            let held = try database.all("SELECT rid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)) {
                 row throws(StoreError) in row.int(0)
             }
             try sweep(held)
@@ -104,15 +104,12 @@ extension Store {
         }
     }
 
-    /// `record.gen` of what is held back.
-    static let heldGen: Int64 = -1
-
     /// Marks these instead of removing them. What the hub shows or changes again loses the mark.
     func hold(_ missing: [Int64], of eid: Int64) throws(StoreError) {
-        for rid in missing { try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(Self.heldGen), .int(rid)) }
+        for rid in missing { try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(MirrorRow.heldGen), .int(rid)) }
         try database.run(
             "UPDATE stream SET sweep_held = (SELECT count(*) FROM record WHERE eid = ?1 AND gen = ?2) WHERE eid = ?1",
-            .int(eid), .int(Self.heldGen))
+            .int(eid), .int(MirrorRow.heldGen))
     }
 
     /// Treats these as deleted by the hub. Their documents are not all in memory at once.

@@ -81,25 +81,23 @@ extension Store {
 
     /// Writes what `seq` waits for, and lets those wait that have waited for the record it creates without knowing it.
     func tie(_ row: OutboxRow, _ payload: Payload, _ ties: Ties) throws(StoreError) {
-        for earlier in ties.on.sorted() {
-            if let group = row.group, try reaches(earlier, row.seq) {
-                // It was made before its parent, which is in this list, and the list depends on it: then it goes first.
-                let untied = try database.run(
-                    "DELETE FROM tie WHERE seq = ? AND on_seq BETWEEN ? AND ?", .int(earlier), .int(group.lowerBound),
-                    .int(group.upperBound))
-                ledger[.ties] -= Int64(untied)
-                try refreshReadiness(of: earlier)
-                guard try !reaches(earlier, row.seq) else { continue }
-            }
-            try tie(row.seq, to: earlier)
-        }
+        for earlier in ties.on.sorted() { try tie(row.seq, to: earlier) }
         for parent in ties.unmet {
             try database.run(
                 "INSERT INTO unmet (eid, id, seq) VALUES (?, ?, ?)", .int(try names.entity(parent.entity, in: database)),
                 .text(parent.id.text), .int(row.seq))
             ledger[.unmet] += 1
         }
-        if payload.action == .create, row.rid != nil, ledger[.unmet] > 0 { try meetChildren(of: row, payload) }
+        // What a list waits for is known when its last member is in; before that no circle could be seen.
+        if row.group == nil { try meetChildren(of: row, payload) }
+    }
+
+    /// The same for an atomic list that is written now.
+    func meetChildren(ofGroup seqs: ClosedRange<Int64>) throws(StoreError) {
+        guard ledger[.unmet] > 0 else { return }
+        for member in try groupMembers(seqs) {
+            if let payload = try payload(member.seq) { try meetChildren(of: member, payload) }
+        }
     }
 
     private func tie(_ seq: Int64, to earlier: Int64) throws(StoreError) {
@@ -110,6 +108,7 @@ extension Store {
 
     /// A parent that comes after its children: those that were never sent wait for it from now on.
     private func meetChildren(of row: OutboxRow, _ payload: Payload) throws(StoreError) {
+        guard payload.action == .create, row.rid != nil, ledger[.unmet] > 0 else { return }
         let children = try database.all(
             "SELECT seq FROM unmet WHERE eid = ? AND id = ?", .int(payload.eid), .text(payload.recordID.text)
         ) { row throws(StoreError) in row.int(0) }

@@ -12,8 +12,8 @@ struct HubOracle {
     /// Records that there are or were.
     private(set) var known: Set<RecordName> = []
     var fingerprints: [MutationKey: [UInt8]] = [:]
-    /// The place of the operation that took effect last.
-    private var latest: [Slot: Int] = [:]
+    /// The operations that took effect, in order.
+    private var order: [Slot: [Int]] = [:]
 
     private struct Slot: Hashable {
         var agent: Int
@@ -61,7 +61,7 @@ struct HubOracle {
             if operations[number].applied > 1 {
                 throw Broken("each mutation takes effect once", "\(operations[number].token) was applied twice (\(key))")
             }
-            try checkOrder(operations[number], mutation.record)
+            try checkOrder(operations[number], mutation.record, operations)
         }
         if mutation.record.entity == Entities.readings {
             events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
@@ -84,17 +84,17 @@ struct HubOracle {
     }
 
     /// Of one device, mutations of one record take effect in the order in which its database took them.
-    private mutating func checkOrder(_ operation: Operation, _ record: RecordName) throws(Broken) {
-        // One that a restored database knows nothing of may still arrive from the network, whenever.
+    private mutating func checkOrder(_ operation: Operation, _ record: RecordName, _ operations: [Operation]) throws(Broken) {
+        // One that a restored database knows nothing of may still arrive from the network, whenever; and what it did keep may
+        // come after that, for it cannot know.
         if operation.isLost { return }
         let slot = Slot(agent: operation.agent, record: record)
         guard let place = operation.place else {
             throw Broken("what is sent is committed", "\(operation.token) of \(record) is in no database")
         }
-        if let last = latest[slot], last > place {
-            throw Broken("order per record and device", "\(operation.token) of \(record) comes too late")
-        }
-        latest[slot] = place
+        let later = order[slot, default: []].first { !operations[$0].isLost && operations[$0].place.map { $0 > place } ?? false }
+        if later != nil { throw Broken("order per record and device", "\(operation.token) of \(record) comes too late") }
+        order[slot, default: []].append(operation.number)
     }
 
     /// Compares with what the hub really holds.

@@ -36,6 +36,8 @@ struct Operation {
     var isDoubtful = false
     /// Times that the hub said "accepted" for it.
     var applied = 0
+    /// A history of the hub that ended had it.
+    var wasApplied = false
 
     /// Names the operation in every document that it touches.
     var token: String { Operation.token(number) }
@@ -50,6 +52,11 @@ struct Operation {
 
     var key: MutationKey? {
         if case .acknowledged(let key) = answer { key } else { nil }
+    }
+
+    /// Some database has taken it, and its app does not know.
+    var isUnheard: Bool {
+        if case .none = answer { place != nil } else { false }
     }
 
     var mutation: NewMutation {

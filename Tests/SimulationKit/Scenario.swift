@@ -48,9 +48,6 @@ package struct Scenario: Sendable, Hashable {
         // Only when it is asked for. Two databases under one name may put different edits into the mutation that both hold under
         // one key; what must hold then is not modelled yet.
         faults.remove(.clone)
-        // Known to break a history now and then, together with cuts of the power and lost requests (seeds 147 and 250 of a drawing
-        // with it): drawn for the rules about it, and when it is asked for.
-        if ablations.isDisjoint(with: Self.rulesOfHistories) { faults.remove(.hubRestore) }
         agents = Int.random(in: 2...3, using: &random)
         operations = Int.random(in: 10...60, using: &random)
         records = Int.random(in: 1...8, using: &random)
@@ -69,8 +66,6 @@ package struct Scenario: Sendable, Hashable {
             faultsFor = .seconds(1_800)
         }
     }
-
-    private static let rulesOfHistories: Set<Ablation> = [.epochIgnored, .requeueSkipped, .requeueAboveHighest]
 
     // MARK: Replay
 

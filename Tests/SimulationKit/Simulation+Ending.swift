@@ -114,6 +114,9 @@ extension Simulation {
             // So for an edit that went into such a one.
             let isDoubtful = operation.isDoubtful || byKey[sent].map { operations[$0].isDoubtful } ?? false
             if found.state == .coalesced, isDoubtful { return }
+            // One history of the hub had it, the next refused it, and somebody settled that here; then a backup of the first
+            // came back. The mirror shows what the hub has.
+            if operation.wasApplied { return }
             guard !isApplied, operation.applied == 0 else {
                 throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
             }
@@ -128,8 +131,11 @@ extension Simulation {
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
-        // Into what others went, their values did as well.
-        if operations.contains(where: { $0.into == found.key }) { return }
+        // Into what others went, their values did as well; or those of one that no app was told about.
+        let hasOthers = operations.contains {
+            $0.into == found.key || ($0.isUnheard && $0.agent == operation.agent && $0.record == operation.record)
+        }
+        if hasOthers { return }
         let data = try Broken.none { try JSONReader.read(found.data ?? "{}") }
         guard data.object == operation.data else {
             throw Broken("what is refused keeps its value", "\(operation.token): \(found.data ?? "nothing")")

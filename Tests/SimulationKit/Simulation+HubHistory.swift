@@ -24,6 +24,7 @@ extension Simulation {
     func replaceHub() throws(Broken) {
         let image = hubImages.isEmpty || chance(0.1) ? nil : pick(hubImages)
         hub.generation += 1
+        for index in operations.indices where operations[index].applied > 0 { operations[index].wasApplied = true }
         if let image {
             try Broken.none { try hub.restore(image.copy) }
             oracle.goBack(to: image.oracle)

@@ -89,6 +89,41 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What has no verdict yet goes before what comes back of the same record, as it was made before")
+    func unansweredFirst() throws {
+        let agent = try TestAgent()
+        let first = try agent.create("a", ["n": 1]).key, urgent = try agent.update("a", ["n": 2], priority: .critical).key
+        #expect(try agent.claim().map(\.key) == [first, urgent])
+        try agent.answer(.accepted(urgent, 7))
+        #expect(try agent.store.requeue([urgent], at: agent.now) == 1)
+        #expect(try agent.inFlight().map(\.key) == [first, urgent])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A history that ends takes along what was known of the one before it")
+    func twoHistories() throws {
+        var rules = EntityRules()
+        rules.fields = ["n": .counter]
+        let agent = try TestAgent(rules: RuleBook([Self.audit: rules]))
+        try agent.pull([("a", 10, ["n": 5])], head: 10)
+        let key = try agent.enqueue(
+            NewMutation(.update, Self.audit, RecordID(trusted: "a"), data: [:], operations: [FieldOperation("n", .increment, 2)])
+        ).key
+        try agent.drain()
+        #expect(try agent.store.requeue([key], at: agent.now) == 1)
+        _ = try agent.store.forgetHistory(at: agent.now)
+        // The new hub has a record of its own, and has not said what became of ours.
+        let page = SnapshotPage(
+            entity: Self.audit, startCursor: "s", startVersion: 3,
+            records: [.init(id: RecordID(trusted: "a"), record: HubRecord(version: 3, data: ["n": 1]))], after: RecordID(trusted: "a"),
+            hasMore: false)
+        _ = try agent.store.applySnapshot(page, at: agent.now)
+        #expect(try agent.view("a") == #"{"n":3}"#)
+        _ = try agent.store.forgetHistory(at: agent.now)
+        #expect(try agent.view("a") == #"{"n":3}"#, "that it was in the first history says nothing about this base")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Every version becomes one of an older history, in slices; then everything is listed afresh")
     func forgets() throws {
         let agent = try TestAgent()

@@ -95,8 +95,12 @@ struct SnapshotTests {
         #expect(try overview()?.records == 300)
         // The hub shows some of them again: those are not held any more.
         try agent.pull([("r1001", 500, ["v": 1])], head: 500)
-        #expect(try agent.store.acceptDeletions(at: agent.now) == 298)
-        #expect(try overview()?.records == 2)
+        // An edit of ours brought one back.
+        let edit = try agent.update("r1002", ["v": 2]).key
+        _ = try agent.claim()
+        try agent.answer(.accepted(edit, 501))
+        #expect(try agent.store.acceptDeletions(at: agent.now) == 297)
+        #expect(try overview()?.records == 3)
         #expect(try overview()?.sweepHeld == 0)
         #expect(try agent.store.acceptDeletions(at: agent.now) == 0)
         #expect(try agent.store.verify() == [])

@@ -173,6 +173,24 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What was parked when its urgent child came is as urgent when it waits again", arguments: ["retry", "due"])
+    func inheritanceOfParked(_ how: String) throws {
+        let agent = try agent()
+        let parent = try site(agent, "s", .bulk)
+        for _ in 0..<Limits.attempts {
+            #expect(try agent.claim().map(\.key) == [parent])
+            try agent.store.setAside(parent, Problem("failed", status: 500, detail: "it fails over it"), counts: true, at: agent.now)
+            agent.wait(.seconds(61))
+        }
+        #expect(try agent.states([parent]) == ["failed"])
+        let urgent = try visit(agent, "v", ["site": "s"], .critical)
+        if how == "retry" { _ = try agent.store.retry(parent, by: agent.app, at: agent.now) } else { agent.wait(.seconds(25 * 3_600)) }
+        #expect(try agent.claim(50, .critical).map(\.key) == [parent])
+        #expect(try agent.store.verify() == [])
+        try agent.answer(.accepted(parent, 1))
+        #expect(try agent.claim().map(\.key) == [urgent])
+    }
+
     @Test("Nobody waits in a circle")
     func circles() throws {
         let agent = try agent()
@@ -199,6 +217,15 @@ struct TieTests {
         #expect(try agent.claim(1).map(\.key) == [early])
         try agent.answer(.accepted(early, 20))
         #expect(try agent.claim().map(\.key) == list)
+        #expect(try agent.store.verify() == [])
+        // A list creates the parent of a record and changes that record: each would wait for the other.
+        let waiting = try visit(agent, "w", ["site": "u"])
+        let both = try agent.list([
+            TestAgent.mutation(.create, "u", entity: "site"), TestAgent.mutation(.update, "w", ["n": 1], entity: "visit"),
+        ]).map(\.key)
+        #expect(try agent.claim().map(\.key) == [waiting])
+        try agent.answer(.accepted(waiting, 30))
+        #expect(try agent.claim().map(\.key) == both)
         #expect(try agent.store.verify() == [])
     }
 

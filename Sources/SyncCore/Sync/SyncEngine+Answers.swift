@@ -34,8 +34,6 @@ extension SyncEngine {
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
                     breaker.answered()
-                    // Only an answer that made sense may say whose history ours is.
-                    if memory.epoch == nil { memory.epoch = facts.epoch }
                 } catch {
                     let detail = "the hub's answer is not as agreed: \(error)"
                     failed(HubReply.Refusal(.nonsense, detail, facts: facts), at: moment, &effects)
@@ -57,6 +55,7 @@ extension SyncEngine {
             hubSpread = hello.spread
             hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
             greetedAt = moment.instant
+            if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
             let response = try results(body, of: batch)

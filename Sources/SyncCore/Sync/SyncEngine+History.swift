@@ -81,6 +81,15 @@ extension SyncEngine {
         memory.epoch = healing.epoch
         memory.healing = nil
         cycle?.isHealing = false
+        greetedAt = nil
+        advance(to: .adoptingHistory)
+        saveMemory(&effects)
+    }
+
+    /// The first hub ever. Its name is on flash before anything that it says is: what it accepts must not be taken for the
+    /// word of another hub that comes after it.
+    mutating func learnHistory(_ epoch: String, _ effects: inout [SyncEffect]) {
+        memory.epoch = epoch
         advance(to: .adoptingHistory)
         saveMemory(&effects)
     }
@@ -88,9 +97,9 @@ extension SyncEngine {
     mutating func historyAdopted(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
         saved(answer)
         if case .failed(let text) = answer {
+            if remembered.epoch == nil { (memory.epoch, greetedAt) = (nil, nil) }
             return endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         }
-        greetedAt = nil
         // What was in flight, and what is again, goes before any page of the new listing.
         loadInFlight(at: moment, &effects)
     }

@@ -151,6 +151,13 @@ struct EngineRegressionTests {
         rig.keepHouse()
         #expect(rig.engine.memory.epoch == nil)
         rig.begin()
+        rig.answer(Rig.hello())
+        #expect(rig.remembered?.epoch == Rig.hub, "it is on flash before anything that this hub accepts")
+        rig.stored(.failed("no room"))
+        #expect(rig.engine.cycle == nil && rig.engine.memory.epoch == nil, "what is not on flash is not believed")
+        rig.begin()
+        rig.answer(Rig.hello())
+        rig.stored(.done)
         rig.idleCycle()
         #expect(rig.engine.memory.epoch == Rig.hub)
     }
