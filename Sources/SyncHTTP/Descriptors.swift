@@ -69,9 +69,11 @@ final class DescriptorBox: @unchecked Sendable {
     }
 
     func clear() {
-        if let held { close(held) }
+        if let held { Self.close(held) }
         held = nil
     }
+
+    static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
 }
 
 extension HTTPConnection {

@@ -132,11 +132,11 @@ package final class HTTPExchange: Sendable {
 
     // MARK: A descriptor
 
-    /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`), once; the caller closes it. On the
-    /// loop only.
-    package func takeDescriptor() -> Int32? {
-        guard isOpen else { return nil }
-        return connection.descriptors.take()
+    /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`), once, and how it is closed, which is
+    /// the caller's business from then on. On the loop only.
+    package func takeDescriptor() -> (number: Int32, close: @Sendable (Int32) -> Void)? {
+        guard isOpen, let number = connection.descriptors.take() else { return nil }
+        return (number, { DescriptorBox.close($0) })
     }
 
     private func complete() {

@@ -190,7 +190,7 @@ enum ConfigurationMistakes {
         ),
         ("blobs: { verify: maybe }", "2:18: blobs.verify: maybe is not accepted, expected digest, download or none"),
         ("blobs: { gate: after }", "2:16: blobs.gate: after is not accepted, expected none or before"),
-        ("blobs: { quota: 1KB }", "2:17: blobs.quota: 1KB is not accepted, expected a size from 1MB to 1TB" + size),
+        ("blobs: { quota: 1KB }", "2:17: blobs.quota: 1KB is not accepted, expected a size from 1MB to 1000GB" + size),
         ("blobs: { keep: 1s }", "2:16: blobs.keep: 1s is not accepted, expected a duration from 60s to 400d" + duration),
         (
             "blobs: { import_dirs: [photos] }",

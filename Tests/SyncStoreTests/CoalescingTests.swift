@@ -145,6 +145,9 @@ struct StoreCoalescingTests {
         try #require(index < Self.cases.count)
         let example = Self.cases[index]
         let agent = try TestAgent(rules: Self.rules(example.rules))
+        let photo = try #require(BlobDigest(bytes: SHA256.hash([1])))
+        _ = try agent.store.addBlob(
+            photo, size: 1, type: "image/jpeg", filename: "", by: agent.app, capacity: BlobCapacity(), at: agent.now)
         let first = try agent.enqueue(example.first)
         try agent.enqueue(TestAgent.mutation(.create, "s1", entity: "site"))
         try example.between(agent, first)

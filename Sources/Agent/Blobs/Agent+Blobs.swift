@@ -1,4 +1,3 @@
-import Glibc
 import LocalAPI
 import Logging
 import NIOCore
@@ -32,7 +31,7 @@ extension Agent {
             guard let descriptor = call.exchange.takeDescriptor() else {
                 throw LocalProblem.malformed.problem("no descriptor came with the head of the request")
             }
-            let source = BlobSource(descriptor: descriptor) { Glibc.close($0) }
+            let source = BlobSource(descriptor: descriptor.number, close: descriptor.close)
             begin(intake) { $0.copy { () throws(BlobError) in source } }
         case .path: readPath(call, intake, folder, [])
         }

@@ -1,4 +1,3 @@
-import Glibc
 import LocalAPI
 import NIOCore
 import SyncCore
