@@ -31,11 +31,13 @@ final class AgentStand: Sendable {
     /// - Parameters:
     ///   - settings: YAML laid over the stand's own configuration.
     ///   - freeBytes: What the disk has left.
+    ///   - adjust: What else is otherwise around the agent.
     static func start(
-        _ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil, freeBytes: Int64 = 1 << 40
+        _ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil, freeBytes: Int64 = 1 << 40,
+        adjust: (inout AgentEnvironment) -> Void = { _ in }
     ) async throws -> AgentStand {
         let folder = try folder ?? Self.makeFolder()
-        return try await AgentStand(folder, settings, hub ?? LoopbackHub(), freeBytes)
+        return try await AgentStand(folder, settings, hub ?? LoopbackHub(), freeBytes, adjust)
     }
 
     /// May be changed at any time; the agent asks again.
@@ -67,7 +69,9 @@ final class AgentStand: Sendable {
         return path
     }
 
-    private init(_ folder: String, _ settings: String, _ hub: LoopbackHub, _ freeBytes: Int64) async throws {
+    private init(
+        _ folder: String, _ settings: String, _ hub: LoopbackHub, _ freeBytes: Int64, _ adjust: (inout AgentEnvironment) -> Void
+    ) async throws {
         self.folder = folder
         self.hub = hub
         socket = folder + "/a.sock"
@@ -106,6 +110,7 @@ final class AgentStand: Sendable {
             keepLastGood: { _ in }, log: log)
         // The agent begins nothing by itself: each test says when.
         environment.spread = .seconds(36_000)
+        adjust(&environment)
         agent = Agent(
             .init(configuration: loaded, device: DeviceID(trusted: "gw-test"), store: writer, reader: reader),
             environment: environment, executor: LoopExecutor(loop))

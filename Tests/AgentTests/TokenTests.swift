@@ -98,8 +98,8 @@ struct TokenTests {
     }
 
     /// A client as a started agent has it; each is a life of its own over the same disk.
-    private func client() -> HubClient {
-        let oneTime = oneTime
+    private func client(_ token: String? = nil) -> HubClient {
+        let oneTime = token ?? oneTime
         return HubClient(
             settings: .init(
                 baseURL: "http://hub", device: DeviceID(trusted: "gw-1"), tls: TLSIdentity(), compressOver: 1 << 20, userAgent: "test"),
@@ -197,6 +197,27 @@ struct TokenTests {
         #expect(await pull(life) == 401)
         #expect(await pull(life) == 200)
         #expect(await pull(client()) == 200)
+    }
+
+    @Test("A wrong token put in place by hand gives way to the last one that the hub took; a right one is taken at once")
+    func wrongToken() async throws {
+        var book = try #require(network.book)
+        var random = SystemRandomNumberGenerator()
+        let good = book.add(DeviceID(trusted: "gw-1"), at: network.clock.now().wall, using: &random)
+        let better = book.add(DeviceID(trusted: "gw-1"), at: network.clock.now().wall, using: &random)
+        network.book = book
+        #expect(await pull(client(good)) == 200)
+        let mistaken = client("est_wrong")
+        #expect(await pull(mistaken) == 401)
+        #expect(await pull(mistaken) == 200)
+        #expect(mistaken.showsOtherToken)
+        // Also after a restart, and once more.
+        let restarted = client("est_wrong")
+        #expect(await pull(restarted) == 401)
+        #expect(await pull(restarted) == 200)
+        #expect(disk.token == good)
+        #expect(await pull(client(better)) == 200)
+        #expect(disk.token == better)
     }
 
     @Test("The one-time token goes into the body of one request, and never into a header")
