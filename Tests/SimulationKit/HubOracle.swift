@@ -92,7 +92,8 @@ struct HubOracle {
         // What brings a record back carries all of it: what was added to what it had seen.
         let seen = mutation.content.base["a"]?.array ?? []
         let whole = (mutation.content.data["a"]?.array ?? []).filter { !seen.contains($0) }.compactMap(\.text)
-        return appended + whole + [mutation.content.data["t"]?.text].compactMap { $0 }
+        let isNew = mutation.content.data["t"] != mutation.content.base["t"]
+        return appended + whole + [isNew ? mutation.content.data["t"]?.text : nil].compactMap { $0 }
     }
 
     /// Of one device, mutations of one record take effect in the order in which its database took them.

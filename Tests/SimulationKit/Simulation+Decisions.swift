@@ -88,6 +88,8 @@ extension Simulation {
                 }
                 // What nobody had ever written before, nobody had seen.
                 if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
+                // What was seen in a history that has ended is in no history any more.
+                if scenario.faults.contains(.hubRestore) { isBlind = true }
                 guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
                     throw Broken(
                         "a conflict shows what both had seen",
@@ -99,7 +101,7 @@ extension Simulation {
                         "a conflict shows what is written here",
                         "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.local.value?.json ?? "nothing")")
                 }
-                guard side.remote.isDeleted || known.contains(where: { $0.value == side.remote.value }) else {
+                guard isBlind || side.remote.isDeleted || known.contains(where: { $0.value == side.remote.value }) else {
                     throw Broken(
                         "a conflict shows what the hub has",
                         "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.remote.value?.json ?? "nothing")")
