@@ -20,7 +20,8 @@ package enum BlobsScreen {
     package static func show(_ item: BlobItem, width: Int) -> [String] {
         var lines = [
             "\(item.id)  \(item.filename.isEmpty ? "(no name)" : item.filename)  \(item.type)",
-            "digest    \(item.digest)",
+            // With its label in place of the prefix it fits a line of 80 columns.
+            "sha256    \(item.digest.split(separator: ":").last ?? "")",
             "size      \(PlainText.count(item.size)) bytes",
             "state     \(state(item))" + (item.state == "uploaded" ? (item.isVerified ? ", digest compared" : ", digest not compared") : ""),
         ]
