@@ -103,20 +103,22 @@ extension Agent {
 
     private func send(_ request: HubCall) {
         let sent = environment.time.now().instant
-        let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
+        let (hub, replica, uplink, way) = (hub, engine.replica, around.connectivity.uplink, observed.way)
         call = Task(executorPreference: executor) { [weak self] in
             let result = await hub.send(request, replica: replica, over: uplink)
-            await self?.answered(request, result, sent: sent, over: uplink)
+            await self?.answered(request, result, sent: sent, over: uplink, way)
         }
     }
 
     private func answered(
-        _ request: HubCall, _ result: Result<HTTPResponse, TransportError>, sent: Instant, over uplink: Uplink?
+        _ request: HubCall, _ result: Result<HTTPResponse, TransportError>, sent: Instant, over uplink: Uplink?,
+        _ way: ConfigurationTrial.Name?
     ) {
         count(result.traffic, for: request.kind.purpose, over: uplink)
         noteContact(result)
         noteCertificateDate(result)
         noteHub(result)
+        noteWay(way, result)
         noteOffer(result)
         handle(.answered(request.id, result, sent: sent))
     }

@@ -76,7 +76,6 @@ extension Agent {
             // The first failure is news; its repeats are the same story.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
-            if outcome.bytesDown > 0 { noteReached() }
             observed.attention["epoch_changed"] = nil
             observed.attention["replica_regressed"] = nil
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0

@@ -15,7 +15,9 @@ extension Agent {
             observed.hasReadTrial = true
             observed.trial = ConfigurationTrial(record: keeper.record())
         }
-        let choice = observed.trial.consider(loaded.configuration.wayToHub, isAsked: isAsked)
+        let way = loaded.configuration.wayToHub
+        observed.way = way
+        let choice = observed.trial.consider(way, isAsked: isAsked)
         observed.trialKeys = []
         switch choice {
         case .settled:
@@ -81,7 +83,7 @@ extension Agent {
 
     private func askInTrial() {
         observed.asksInTrial = true
-        let way = loaded.configuration.wayToHub
+        let way = observed.way
         let (hub, replica, uplink, known) = (hub, engine.replica, around.connectivity.uplink, server?.version)
         Task(executorPreference: executor) { [weak self] in
             let result = await hub.config(known: known, replica: replica, over: uplink)
@@ -89,21 +91,20 @@ extension Agent {
         }
     }
 
-    private func answeredInTrial(_ result: Result<HTTPResponse, TransportError>, _ way: ConfigurationTrial.Name, over uplink: Uplink?) {
+    private func answeredInTrial(_ result: Result<HTTPResponse, TransportError>, _ way: ConfigurationTrial.Name?, over uplink: Uplink?) {
         observed.asksInTrial = false
         count(result.traffic, for: .hello, over: uplink)
         noteHub(result)
-        // Of another configuration than the present one it says nothing.
-        guard way == loaded.configuration.wayToHub, case .success(let response) = result,
-            response.status == 200 || response.status == 304,
-            HubHeaders(reading: response.headers, now: environment.time.now().wall).version != nil
-        else { return }
-        noteReached()
+        noteWay(way, result)
     }
 
-    /// The hub has answered a request that showed who asks, over what is in force.
-    func noteReached() {
-        guard let keeper = environment.trials, observed.trial.reached() else { return }
+    /// An answer proves the way that it came by, if that is still the present one: the hub names its history to nobody but
+    /// those whom it knows.
+    func noteWay(_ way: ConfigurationTrial.Name?, _ result: Result<HTTPResponse, TransportError>) {
+        guard let keeper = environment.trials, observed.trial.trying != nil, way == observed.way,
+            case .success(let response) = result, (200...299).contains(response.status) || response.status == 304,
+            HubHeaders(reading: response.headers, now: environment.time.now().wall).epoch != nil, observed.trial.reached()
+        else { return }
         observed.trialWake?.cancel()
         observed.trialWake = nil
         // First the configuration, then the word that it is proven: a death between them tries it once more.
@@ -124,6 +125,7 @@ extension Agent {
         observed.revertedKeys = keys
         loaded.configuration = loaded.configuration.taking(theWayOf: proven)
         configurationVersion += 1
+        observed.way = loaded.configuration.wayToHub
         apply(loaded.configuration)
         raise(
             "config_reverted",

@@ -52,6 +52,8 @@ struct Observations {
     /// The way to the hub: what of it is on trial, and what was taken back.
     var trial = ConfigurationTrial()
     var hasReadTrial = false
+    /// The name of the way in force; `nil` as long as nobody writes trials down.
+    var way: ConfigurationTrial.Name?
     var trialKeys: [String] = []
     var revertedKeys: [String] = []
     var trialWake: LoopTimer?
