@@ -45,6 +45,8 @@ extension Agent {
         var start = remembered.start
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
         restore(remembered.server)
+        // What was asked for before is sent at once, and its answer counts.
+        if environment.trials != nil { observed.way = loaded.configuration.wayToHub }
         handle(.started(start))
         considerTrial(isAsked: false)
         hasBegun = true

@@ -1,0 +1,140 @@
+import Foundation
+import SyncCore
+import Testing
+
+/// `GET /v1/metrics`, read by the rules of Prometheus' text format 0.0.4 and its naming conventions; by promtool too where it
+/// is installed.
+@Suite("Metrics")
+struct MetricsTests {
+    struct Family {
+        var name: String
+        var kind: String
+        var help: String
+        var samples: [(labels: [String: String], value: Double)] = []
+    }
+
+    struct Fault: Error, CustomStringConvertible {
+        let description: String
+        init(_ description: String) { self.description = description }
+    }
+
+    /// Strict: one HELP and one TYPE before the samples of a family, families not mixed, every line of a known form.
+    static func read(_ text: String) throws -> [Family] {
+        guard text.hasSuffix("\n") else { throw Fault("the last line does not end") }
+        var families: [Family] = []
+        var help: (name: String, text: String)?
+        for line in text.dropLast().split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+            if line.hasPrefix("# HELP ") {
+                let words = line.dropFirst(7).split(separator: " ", maxSplits: 1).map(String.init)
+                guard words.count == 2, help == nil else { throw Fault("HELP: \(line)") }
+                help = (words[0], words[1])
+            } else if line.hasPrefix("# TYPE ") {
+                let words = line.dropFirst(7).split(separator: " ").map(String.init)
+                guard words.count == 2, let said = help, said.name == words[0], ["counter", "gauge", "histogram"].contains(words[1])
+                else { throw Fault("TYPE: \(line)") }
+                guard !families.contains(where: { $0.name == words[0] }) else { throw Fault("twice: \(words[0])") }
+                families.append(Family(name: words[0], kind: words[1], help: said.text))
+                help = nil
+            } else {
+                guard var family = families.popLast(), help == nil else { throw Fault("a sample without a family: \(line)") }
+                family.samples.append(try sample(line, of: family))
+                families.append(family)
+            }
+        }
+        return families
+    }
+
+    private static func sample(_ line: String, of family: Family) throws -> (labels: [String: String], value: Double) {
+        guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else { throw Fault("no value: \(line)") }
+        var rest = line[..<space]
+        guard rest.hasPrefix(family.name) else { throw Fault("\(line) stands among \(family.name)") }
+        rest = rest.dropFirst(family.name.count)
+        var labels: [String: String] = [:]
+        guard !rest.isEmpty else { return (labels, value) }
+        guard rest.first == "{", rest.last == "}" else { throw Fault("labels: \(line)") }
+        var characters = Array(rest.dropFirst().dropLast())[...]
+        while !characters.isEmpty {
+            let name = String(characters.prefix { $0 != "=" })
+            guard name.wholeMatch(of: /[a-zA-Z_][a-zA-Z0-9_]*/) != nil, !name.hasPrefix("__") else { throw Fault("label name: \(line)") }
+            characters = characters.dropFirst(name.count + 1)
+            guard characters.popFirst() == "\"" else { throw Fault("label value: \(line)") }
+            var value = ""
+            var isClosed = false
+            while let next = characters.popFirst() {
+                isClosed = next == "\""
+                if isClosed { break }
+                guard next == "\\" else {
+                    value.append(next)
+                    continue
+                }
+                guard let escaped = characters.popFirst(), ["\\", "\"", "n"].contains(escaped) else { throw Fault("escape: \(line)") }
+                value.append(escaped == "n" ? "\n" : escaped)
+            }
+            guard isClosed else { throw Fault("a label without an end: \(line)") }
+            guard labels.updateValue(value, forKey: name) == nil else { throw Fault("label twice: \(line)") }
+            if let comma = characters.popFirst(), comma != "," { throw Fault("after a label: \(line)") }
+        }
+        return (labels, value)
+    }
+
+    @Test("Every line is of the format, every name follows the conventions, and no series is there twice")
+    func conventions() async throws {
+        let stand = try await AgentStand.start()
+        _ = try await stand.enqueue(#"{"entity":"audits","action":"create","data":{"n":1},"priority":"critical"}"#)
+        try await stand.sync()
+        _ = try await stand.send(.get, "/v1/nothing")
+        let answer = try await stand.send(.get, "/v1/metrics")
+        #expect(answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
+        let families = try Self.read(answer.text)
+        #expect(families.count >= 10)
+        for family in families {
+            // https://prometheus.io/docs/practices/naming: prefix, base units, _total for counters alone.
+            #expect(family.name.wholeMatch(of: /agentd_[a-z][a-z0-9_]*[a-z0-9]/) != nil, "\(family.name)")
+            #expect(family.name.hasSuffix("_total") == (family.kind == "counter"), "\(family.name)")
+            for unit in ["_ms", "_milliseconds", "_kb", "_mb", "_minutes", "_hours", "_percent"] { #expect(!family.name.contains(unit)) }
+            #expect(family.help.hasSuffix("."), "\(family.name)")
+            #expect(!family.samples.isEmpty || family.kind == "counter", "\(family.name) has no sample")
+            let series = family.samples.map { $0.labels.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: ",") }
+            #expect(Set(series).count == series.count, "\(family.name) has a series twice")
+            #expect(Set(family.samples.map { $0.labels.keys.sorted() }).count <= 1, "\(family.name) has samples with different labels")
+            if family.kind == "counter" { for sample in family.samples { #expect(sample.value >= 0) } }
+        }
+        func value(_ name: String, _ labels: [String: String] = [:]) -> Double? {
+            families.first { $0.name == name }?.samples.first { $0.labels == labels }?.value
+        }
+        #expect(value("agentd_enqueued_total") == 1)
+        #expect(value("agentd_finished_total", ["state": "done"]) == 1)
+        #expect(value("agentd_reachability", ["state": "online"]) == 1)
+        #expect(value("agentd_sync_cycles_total", ["result": "ok"]) == 1)
+        try await stand.stop()
+        try promtool(answer.text)
+    }
+
+    @Test("The reader of these tests sees what is wrong", arguments: [
+        "a 1\n", "# TYPE a gauge\na 1\n", "# HELP a x\n# TYPE a gauge\nb 1\n", "# HELP a x\n# TYPE a gauge\na 1", "# HELP a x\n# TYPE a thing\na 1\n",
+        "# HELP a x\n# TYPE a gauge\na{b=\"c} 1\n", "# HELP a x\n# TYPE a gauge\na{b=\"c\",b=\"d\"} 1\n", "# HELP a x\n# TYPE a gauge\na one\n",
+        "# HELP a x\n# TYPE a gauge\na{b=\"\\x\"} 1\n", "# HELP a x\n# TYPE a gauge\na 1\n# HELP a x\n# TYPE a gauge\na 2\n",
+        "# HELP a x\n# TYPE a gauge\na{1b=\"c\"} 1\n",
+    ])
+    func readerIsStrict(_ text: String) {
+        #expect(throws: Fault.self) { try Self.read(text) }
+    }
+
+    private func promtool(_ text: String) throws {
+        let path = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/promtool" }
+            .first { FileManager.default.isExecutableFile(atPath: $0) }
+        guard let path else {
+            print("skipped: promtool is not installed, so it does not check the metrics")
+            return
+        }
+        let process = Process(), input = Pipe()
+        process.executableURL = URL(fileURLWithPath: path)
+        process.arguments = ["check", "metrics"]
+        process.standardInput = input
+        try process.run()
+        input.fileHandleForWriting.write(Data(text.utf8))
+        try input.fileHandleForWriting.close()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+    }
+}
