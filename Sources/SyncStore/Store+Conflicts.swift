@@ -255,7 +255,9 @@ extension Store {
                 result.operations.removeAll {
                     $0.field == operation.field && SetElement.isSame($0.value, operation.value) && $0.kind.isOfSet
                 }
-                if result.data[operation.field] != nil { result.data[operation.field] = view?[operation.field] }
+                // Where the rule adds changes up, ours goes as one; as a value it has to contain what was added since.
+                let addsUp = rules.strategy == .fields && rules.strategy(of: operation.field).addsUp
+                if result.data[operation.field] != nil, !addsUp { result.data[operation.field] = view?[operation.field] }
             }
         }
         return result.isEmpty && result.action == .update ? nil : result

@@ -256,6 +256,7 @@ extension Store {
             row.nextAge = age + RetryDelay.after(row.retries, asked: after, using: &random).milliseconds
         }
         try move(row, to: .pending)
+        if problem?.code == "dependency-missing" { try fallWithDependencies(of: row.seq) }
     }
 
     /// Answers that are about something else than this mutation do not count towards parking it.

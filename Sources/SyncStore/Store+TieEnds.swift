@@ -105,6 +105,21 @@ extension Store {
         return try outboxRow(seq)?.state
     }
 
+    /// The hub waits for something that was to come before, and that will never come: one history of the hub had it, and the
+    /// next one refused it. Then this falls with it, as if it had waited.
+    func fallWithDependencies(of seq: Int64) throws(StoreError) {
+        guard let text = try payload(seq)?.depends else { return }
+        for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
+            guard let earlier = try self.seq(of: MutationKey(trusted: key)), let row = try outboxRow(earlier) else { continue }
+            switch row.state {
+            case .rejected, .discarded, .cancelled, .expired:
+                try tie(seq, to: earlier)
+                transaction?.tieEnds.append(TieEnd(seq: earlier, state: row.state, kind: .failed))
+            default: continue
+            }
+        }
+    }
+
     /// Whether a mutation names another one in its `depends_on`, or one that this answers for.
     private func names(_ seq: Int64, _ key: String) throws(StoreError) -> Bool {
         guard let text = try payload(seq)?.depends else { return false }

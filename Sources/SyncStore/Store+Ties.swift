@@ -100,7 +100,7 @@ extension Store {
         }
     }
 
-    private func tie(_ seq: Int64, to earlier: Int64) throws(StoreError) {
+    func tie(_ seq: Int64, to earlier: Int64) throws(StoreError) {
         let added = try database.run(
             "INSERT INTO tie (seq, on_seq) VALUES (?, ?) ON CONFLICT DO NOTHING", .int(seq), .int(earlier))
         ledger[.ties] += Int64(added)

@@ -127,7 +127,7 @@ struct HubOracle {
             }
             try values.check(record, document)
             guard (document["n"]?.int ?? 0) == Int64(list.count) else {
-                throw Broken("counters count", "\(record) counts \(document["n"]?.json ?? "nothing") for \(list.count)")
+                throw Broken("counters count", "\(record) counts \(document["n"]?.json ?? "nothing") for \(list.count): \(document.json)")
             }
         }
         for record in lists.keys.sorted() where observed[record] == nil {

@@ -205,6 +205,8 @@ extension Simulation {
             guard let view = snapshot?.view else { continue }
             // The hub has another payload of it: it was sent with more edits in it, before this database went back.
             if refused.problem?.code == "idempotency-mismatch" { continue }
+            // Its parent was taken back by a database that did not know yet that it had sent both.
+            if operations[number].isDoubtful, refused.problem?.code == "parent-rejected" { continue }
             // One history of the hub refused it, and a backup of another that has it came back.
             if operations[number].wasApplied { continue }
             let token = Operation.token(number)

@@ -11,8 +11,7 @@ extension Simulation {
                 say("everything is drained")
                 isDrained = true
                 // Only now is anybody reminded to look for news: draining has to work without.
-                for agent in agents { try feed(.requested(SyncRequest()), to: agent) }
-                return plan(.operatorLooks, in: .seconds(5))
+                return try remind()
             }
             guard now < drainUntil else { throw Broken("everything drains", waiting.joined(separator: "; ")) }
             return plan(.operatorLooks, in: .seconds(30))
@@ -20,6 +19,8 @@ extension Simulation {
         let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true }
         let left = try waiting()
         if behind.isEmpty, left.isEmpty {
+            // Somebody has just learnt of a new history and offered what it had forgotten; the others have looked before that.
+            if oracle.appliedCount != appliedWhenReminded { return try remind() }
             try compare()
             isOver = true
             return
@@ -29,6 +30,12 @@ extension Simulation {
         }
         for agent in behind where agent.engine?.cycle == nil { try feed(.requested(SyncRequest()), to: agent) }
         plan(.operatorLooks, in: .seconds(10))
+    }
+
+    private func remind() throws(Broken) {
+        appliedWhenReminded = oracle.appliedCount
+        for agent in agents { try feed(.requested(SyncRequest()), to: agent) }
+        plan(.operatorLooks, in: .seconds(5))
     }
 
     /// What still has to go to the hub, or has not come back from there.

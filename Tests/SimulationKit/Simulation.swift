@@ -75,6 +75,8 @@ package final class Simulation {
     var hasCommitted = false
     /// Operations that were taken by databases so far.
     var places = 0
+    /// Mutations that had taken effect when everybody was asked to look for news.
+    var appliedWhenReminded = 0
     /// Requests on their way to the hub.
     var flying = 0
     /// Store commands so far.
