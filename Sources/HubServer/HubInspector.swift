@@ -59,9 +59,11 @@ package struct HubInspector {
                     newest: row.int(4))
             }
             let keys = try store.database.number("SELECT count(*) FROM mutation_key")
+            let blobs = try store.database.number("SELECT count(*) FROM blob")
+            let blobBytes = try store.database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
             return HubStats(
                 epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
-                devices: devices, entities: entities)
+                blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities)
         } catch {
             throw HubError(error)
         }
@@ -115,12 +117,16 @@ package struct HubStats: Hashable, Sendable {
     package var counters: HubCounters
     /// Final answers remembered.
     package var keys: Int64
+    /// Files that have arrived whole, each content once.
+    package var blobs: Int64
+    package var blobBytes: Int64
     package var devices: [Device]
     package var entities: [Entity]
 
     package var json: JSON {
         [
-            "epoch": .string(epoch), "head": .int(head), "mutations": counters.json, "keys": .int(keys), "blobs": 0,
+            "epoch": .string(epoch), "head": .int(head), "mutations": counters.json, "keys": .int(keys), "blobs": .int(blobs),
+            "blob_bytes": .int(blobBytes),
             "devices": .array(
                 devices.map { device in
                     [

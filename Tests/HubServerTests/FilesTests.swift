@@ -63,11 +63,13 @@ struct FilesTests {
             #expect(answer.headers[Tus.resumable] == "1.0.0")
             #expect(offset(place) == "\(start + 300)")
             #expect(try files.kept() == [])
+            #expect(try bench.hub.stats().blobs == 0)
         }
         let last = patch(place, at: 900, Self.bytes[900...])
         #expect(last.status == 204 && last.headers[Tus.reprDigest] == Self.digest(Self.bytes).field)
         #expect(try files.kept() == [Self.digest(Self.bytes)])
         #expect(try files.incoming().isEmpty)
+        #expect(try bench.hub.stats().blobs == 1 && bench.hub.stats().blobBytes == 1_000)
         // Whoever missed the answer hears it again.
         let head = tus("HEAD", place)
         #expect(head.headers[Tus.offset] == "1000" && head.headers[Tus.reprDigest] == Self.digest(Self.bytes).field)

@@ -40,7 +40,7 @@ struct StatsCommand: ParsableCommand {
         for entity in stats.entities {
             lines.append("  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes")
         }
-        lines.append("blobs      0")
+        lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
         return lines.joined(separator: "\n")
     }
 
