@@ -167,9 +167,7 @@ extension Store {
         let isTied = try isTied(row.seq)
         row.isReady = row.rid == nil && row.group == nil && !isTied
         try move(row, to: .pending)
-        if let rid = row.rid { try levelPriorities(of: rid) }
-        try levelTies(of: row.seq)
-        if let rid = row.rid { try restatus(rid) }
+        try level(row)
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         let name = RecordName(names.entity(row.eid), try recordID(of: row))
         return Enqueued(
@@ -205,7 +203,7 @@ extension Store {
     private func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
         guard let text = payload?.depends else { return [] }
         var keys: [MutationKey] = []
-        for key in (StoredJSON.read(try outgoingDependencies(text))?.array ?? []).compactMap({ $0.text.flatMap { MutationKey($0) } }) {
+        for key in try presentDependencies(text).compactMap({ MutationKey($0) }) {
             guard let seq = try seq(of: key) else { continue }
             let state = try outboxRow(seq)?.state
             if state != .cancelled, state != .discarded, state != .expired { keys.append(key) }

@@ -85,10 +85,7 @@ extension Store {
             let isTied = try isTied(row.seq)
             row.isReady = row.rid == nil && row.group == nil && !isTied
             try move(row, to: .pending)
-            guard found.state == .failed else { continue }
-            if let rid = row.rid { try levelPriorities(of: rid) }
-            try levelTies(of: row.seq)
-            if let rid = row.rid { try restatus(rid) }
+            if found.state == .failed { try level(row) }
         }
         for row in due {
             if let group = row.group { try refreshReadiness(ofGroup: group) }
@@ -132,9 +129,15 @@ extension Store {
         }
     }
 
-    /// The same for one that was parked and waits again: what is tied to it may have come meanwhile, and what it is tied to
-    /// may have been left alone.
-    func levelTies(of seq: Int64) throws(StoreError) {
+    /// One that was parked waits again: its record and its ties have gone on without it.
+    func level(_ row: OutboxRow) throws(StoreError) {
+        if let rid = row.rid { try levelPriorities(of: rid) }
+        try levelTies(of: row.seq)
+        if let rid = row.rid { try restatus(rid) }
+    }
+
+    /// What is tied to it may have come meanwhile, and what it is tied to may have been left alone.
+    private func levelTies(of seq: Int64) throws(StoreError) {
         guard let row = try outboxRow(seq) else { return }
         var urgent = row.priority
         for later in try tied(to: seq) {

@@ -109,7 +109,7 @@ extension Store {
     /// next one refused it. Then this falls with it, as if it had waited.
     func fallWithDependencies(of seq: Int64) throws(StoreError) {
         guard let text = try payload(seq)?.depends else { return }
-        for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
+        for key in try presentDependencies(text) {
             guard let earlier = try self.seq(of: MutationKey(trusted: key)), let row = try outboxRow(earlier) else { continue }
             switch row.state {
             case .rejected, .discarded, .cancelled, .expired:
@@ -123,7 +123,7 @@ extension Store {
     /// Whether a mutation names another one in its `depends_on`, or one that this answers for.
     private func names(_ seq: Int64, _ key: String) throws(StoreError) -> Bool {
         guard let text = try payload(seq)?.depends else { return false }
-        return try outgoingDependencies(text).contains("\"\(key)\"")
+        return try presentDependencies(text).contains(key)
     }
 
     /// Rejects what waits, with the rest of its atomic list, and what is to be done with a record that it was to create.
@@ -181,7 +181,7 @@ extension Store {
     func sentDependencies(of seq: Int64, _ text: String) throws(StoreError) -> String? {
         let waits = Set(try ties(of: seq))
         var keys: [String] = []
-        for key in (StoredJSON.read(try outgoingDependencies(text))?.array ?? []).compactMap(\.text) {
+        for key in try presentDependencies(text) {
             guard let earlier = UUIDv7.carried(in: key), let row = try outboxRow(earlier), try payload(earlier)?.key == key else {
                 keys.append(key)
                 continue
@@ -193,7 +193,7 @@ extension Store {
     }
 
     /// The keys that a mutation depends on, as the hub knows them: what was answered for by a newer mutation has that one's.
-    func outgoingDependencies(_ text: String) throws(StoreError) -> String {
+    func presentDependencies(_ text: String) throws(StoreError) -> [String] {
         var keys: [String] = []
         for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
             var present = key
@@ -205,6 +205,6 @@ extension Store {
             }
             keys.append(present)
         }
-        return JSON.list(keys).json
+        return keys
     }
 }

@@ -100,6 +100,23 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What names something that the new history refuses falls with it, instead of asking for it for ever")
+    func refusedDependency() throws {
+        let agent = try TestAgent()
+        let first = try agent.create("a", ["n": 1]).key
+        try agent.drain()
+        var second = TestAgent.mutation(.create, "b")
+        second.dependsOn = [first]
+        let waiting = try agent.enqueue(second).key
+        #expect(try agent.store.requeue([first], at: agent.now) == 1)
+        #expect(try agent.inFlight().map(\.key) == [first])
+        try agent.answer(PushResult(key: first, verdict: .rejected(Problem("validation", status: 422, detail: "no"), current: nil)))
+        #expect(try agent.claim().map(\.key) == [waiting])
+        try agent.answer(.retry(waiting, "dependency-missing"))
+        #expect(try agent.states([first, waiting]) == ["rejected", "rejected"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A history that ends takes along what was known of the one before it")
     func twoHistories() throws {
         var rules = EntityRules()
