@@ -15,6 +15,12 @@ protocol AgentCommand: ParsableCommand, Sendable {
 struct Session: Sendable {
     let client: AgentClient
     let isJSON: Bool
+
+    /// An answer as it came, or as a screen for people.
+    func show<Value>(_ reply: Reply<Value>, _ render: (Value, View) -> [String]) {
+        if isJSON { return Output.json(reply.body) }
+        for line in render(reply.value, View()) { Output.line(line) }
+    }
 }
 
 extension AgentCommand {

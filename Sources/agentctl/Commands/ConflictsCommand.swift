@@ -44,14 +44,7 @@ struct ConflictsCommand: ParsableCommand {
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.conflict(id)
-            if session.isJSON {
-                Output.json(reply.body)
-            } else {
-                let view = View()
-                for line in ConflictScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
-                    Output.line(line)
-                }
-            }
+            session.show(reply) { ConflictScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
             return 0
         }
     }

@@ -20,14 +20,7 @@ struct LedgerCommand: AgentCommand {
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.ledger(LedgerQuery(link: link, from: from, to: to, by: by))
-        if session.isJSON {
-            Output.json(reply.body)
-        } else {
-            let view = View()
-            for line in LedgerScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
-                Output.line(line)
-            }
-        }
+        session.show(reply) { LedgerScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
         return 0
     }
 }

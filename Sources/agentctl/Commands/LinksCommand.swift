@@ -16,14 +16,7 @@ struct LinksCommand: ParsableCommand {
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.links()
-            if session.isJSON {
-                Output.json(reply.body)
-            } else {
-                let view = View()
-                for line in LinksScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
-                    Output.line(line)
-                }
-            }
+            session.show(reply) { LinksScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
             return 0
         }
     }

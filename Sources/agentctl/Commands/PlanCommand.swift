@@ -26,14 +26,7 @@ struct PlanCommand: AgentCommand {
                 link: link, isMetered: metered.map { $0 == .metered }, isRoaming: roaming.map { $0 == .roaming },
                 batteryPercent: battery?.percent, isCharging: charging.map { $0 == .charging },
                 budgetBytes: budget?.bytes, isOnline: online.map { $0 == .online }))
-        if session.isJSON {
-            Output.json(reply.body)
-        } else {
-            let view = View()
-            for line in PlanScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
-                Output.line(line)
-            }
-        }
+        session.show(reply) { PlanScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
         return 0
     }
 }

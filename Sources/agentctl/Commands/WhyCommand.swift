@@ -13,14 +13,7 @@ struct WhyCommand: AgentCommand {
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.why(id)
-        if session.isJSON {
-            Output.json(reply.body)
-        } else {
-            let view = View()
-            for line in WhyScreen.render(reply.value, width: view.width, now: view.now, offset: view.offset) {
-                Output.line(line)
-            }
-        }
+        session.show(reply) { WhyScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
         return 0
     }
 }
