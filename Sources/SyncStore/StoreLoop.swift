@@ -6,6 +6,7 @@ final class StoreLoop {
     private let time: any TimeSource
     private let deliver: StoreWriter.Deliver
     private let incident: @Sendable (StoreWriter.Incident) -> Void
+    private let measured: @Sendable (Duration) -> Void
     /// `nil` once it failed for good.
     private var store: Store?
     private var failures = 0
@@ -25,12 +26,14 @@ final class StoreLoop {
 
     init(
         open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource,
-        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void
+        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
+        measured: @escaping @Sendable (Duration) -> Void
     ) throws(StoreError) {
         self.open = open
         self.time = time
         self.deliver = deliver
         self.incident = incident
+        self.measured = measured
         let store = try open(time.now())
         self.store = store
         opening = store.opening
@@ -113,7 +116,9 @@ final class StoreLoop {
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
         do throws(StoreError) {
+            let began = time.now().instant
             try store?.commit()
+            measured(began.duration(to: time.now().instant))
             // Before anybody hears of it, as the order of the promise is.
             if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
                 note(lastSeq)

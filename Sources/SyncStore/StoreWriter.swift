@@ -28,6 +28,7 @@ package final class StoreWriter: @unchecked Sendable {
     private let incident: @Sendable (Incident) -> Void
     private let open: @Sendable (Moment) throws(StoreError) -> Store
     private let thread = StoreThread([Job]())
+    private let measuredCommits = Mutex(DurationHistogram())
 
     package init(
         time: any TimeSource, deliver: @escaping Deliver, incident: @escaping @Sendable (Incident) -> Void,
@@ -45,7 +46,9 @@ package final class StoreWriter: @unchecked Sendable {
         let answer = StoreThread(false)
         try thread.start { [self] in
             do throws(StoreError) {
-                let loop = try StoreLoop(open: open, time: time, deliver: deliver, incident: incident)
+                let loop = try StoreLoop(
+                    open: open, time: time, deliver: deliver, incident: incident,
+                    measured: { [self] duration in measuredCommits.withLock { $0.add(duration) } })
                 opened.withLock { $0 = .success(loop.opening) }
                 _ = answer.change { $0 = true }
                 loop.run(thread)
@@ -58,6 +61,9 @@ package final class StoreWriter: @unchecked Sendable {
         guard let result = opened.withLock({ $0 }) else { preconditionFailure("the store thread said nothing") }
         return try result.get()
     }
+
+    /// How long commits took since the start, the wait for the medium included.
+    package var commitTimes: DurationHistogram { measuredCommits.withLock { $0 } }
 
     /// Refuses all work with this error: the database may be looked at, and nothing else.
     package func startRefusing(with error: StoreError) throws(StoreError) {
