@@ -68,6 +68,7 @@ package final class Hub {
         self.random = random
         do throws(DatabaseError) {
             store = HubStore(try HubSchema.open(place.database))
+            if settings.ablations.contains(.commitUnsynced) { try store.database.execute("PRAGMA synchronous=NORMAL") }
             state = try Hub.loadOrMake(store, &self.random)
         } catch {
             throw HubError(error)

@@ -55,6 +55,10 @@ final class DaemonRunner {
             marker: try identity.read())
         options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
         options.fullSync.interval = configuration.sync.fullSync
+        #if ABLATIONS
+            // What the test of power cuts breaks on purpose, to show that it notices.
+            if let names = getenv("AGENTD_ABLATIONS") { options.ablations = Ablations(names: String(cString: names)) }
+        #endif
         let vault = Vault(stateFolder: state.path, options)
         self.vault = vault
         writer = StoreWriter(
