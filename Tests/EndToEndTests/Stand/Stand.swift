@@ -22,6 +22,8 @@ actor Stand {
     /// Laid over the environment of the agent, and of the hub, from its next start on.
     private var agentEnvironment: [String: String] = [:]
     private var hubEnvironment: [String: String] = [:]
+    /// Keys of the section `store` besides the path.
+    private var storeSettings = ""
     private var waitingForAgent: [CheckedContinuation<Void, Never>] = []
 
     static let device = "stand"
@@ -68,6 +70,10 @@ actor Stand {
 
     func setEnvironment(agent: [String: String], hub: [String: String] = [:]) {
         (agentEnvironment, hubEnvironment) = (agent, hub)
+    }
+
+    func setStore(_ settings: String) {
+        storeSettings = ", " + settings
     }
 
     // MARK: The hub
@@ -231,7 +237,7 @@ actor Stand {
         socket: { path: "\(socketPath)", mode: "0600" }
         access:
           - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
-        store: { path: "\(folder)/agent" }
+        store: { path: "\(folder)/agent"\(storeSettings) }
         entities:
         \(entities)
         sync: { debounce: 0s, max_backoff: 1s }
