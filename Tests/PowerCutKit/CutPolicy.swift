@@ -51,11 +51,13 @@ package struct Cut: Hashable, Sendable, CustomStringConvertible {
     /// So many cuts of a log, in the order of their places. Every other one falls right behind an answer, where a broken
     /// promise shows first; the others anywhere.
     package static func draw(_ count: Int, from log: IOLog, using random: inout SeededRandom) -> [Cut] {
+        // What was there before the log began is there at every cut.
+        let first = log.records.prefix { $0.kind == .found || ($0.kind == .makeFolder && $0.place == 1) }.count
         let answers = log.records.indices.filter { log.records[$0].kind == .sent }.map { $0 + 1 }
         return (0..<count).map { number in
             let place =
                 number % 2 == 0
-                ? answers.randomElement(using: &random) ?? log.records.count : Int.random(in: 0...log.records.count, using: &random)
+                ? answers.randomElement(using: &random) ?? log.records.count : Int.random(in: first...log.records.count, using: &random)
             // All policies come equally often, and nothing depends on the luck of a short run.
             let policies = CutPolicy.allCases
             return Cut(
