@@ -9,7 +9,7 @@ final class AgentUnderTest {
     static let noHub = "http://127.0.0.1:9"
 
     let socketPath: String
-    private let pid: pid_t
+    let pid: pid_t
     private let log: String
 
     /// Starts the agent and waits until it says that it is ready.
@@ -17,9 +17,10 @@ final class AgentUnderTest {
     /// - Parameter program: `nil`: `agentd` next to this program.
     /// - Parameter token: The hub's token for the device `bench`.
     /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
+    /// - Parameter settings: More of the configuration, whole lines.
     init(
         program: String?, in folder: String, hubURL: String, token: String = "none", issuer: String? = nil,
-        producers: Producers
+        producers: Producers, settings: String = "", environment: [String] = []
     ) throws {
         socketPath = "\(folder)/agent.sock"
         log = "\(folder)/log"
@@ -27,7 +28,7 @@ final class AgentUnderTest {
         let configuration = "\(folder)/agentd.yaml"
         try write(
             AgentUnderTest.configuration(
-                folder: folder, socket: socketPath, hubURL: hubURL, issuer: issuer, producers: producers),
+                folder: folder, socket: socketPath, hubURL: hubURL, issuer: issuer, producers: producers) + settings,
             to: configuration)
 
         let notify = "\(folder)/notify.sock"
@@ -35,7 +36,7 @@ final class AgentUnderTest {
         try checked("agentd") { bench_notify_open(notify, &readiness, $0) }
         defer { close(readiness) }
         let program = try program ?? neighbour("agentd")
-        pid = try start([program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"], log: log)
+        pid = try start([program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"] + environment, log: log)
         do {
             let child = pid
             try checked("agentd") { bench_notify_wait(readiness, child, 30_000, $0) }
@@ -106,6 +107,11 @@ final class AgentUnderTest {
 
     func stop() {
         _ = bench_stop(pid, SIGTERM, 20_000)
+    }
+
+    /// As a crash or the kernel would end it.
+    func kill() {
+        _ = bench_stop(pid, SIGKILL, 0)
     }
 
     private static func configuration(

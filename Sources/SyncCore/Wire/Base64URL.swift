@@ -1,6 +1,6 @@
 /// Base64 with the alphabet that needs no escape in a URL or a header, without padding (RFC 4648, section 5).
-enum Base64URL {
-    static func encode(_ bytes: [UInt8]) -> String {
+package enum Base64URL {
+    package static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count * 4 + 2) / 3)
         var bits = 0
@@ -18,7 +18,7 @@ enum Base64URL {
     }
 
     /// - Returns: `nil` for another character, an impossible length, or bits that should be zero and are not.
-    static func decode(_ text: String) -> [UInt8]? {
+    package static func decode(_ text: String) -> [UInt8]? {
         guard text.utf8.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []
         var bits = 0

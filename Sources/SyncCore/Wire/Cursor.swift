@@ -1,36 +1,42 @@
-import SyncCore
-
 /// How far a device has come in the feed of one entity, as the hub reads it. Devices only carry it back.
 ///
 /// Text `1/epoch/entity/seq/live/sub` (no part can hold a slash), then 8 bytes of HMAC-SHA-256 over it, all as base64url.
 /// The code guards against mistakes, not against an enemy: whoever could forge a cursor can read the same records anyway.
-struct Cursor: Hashable, Sendable {
-    var epoch: String
-    var entity: EntityName
+package struct Cursor: Hashable, Sendable {
+    package var epoch: String
+    package var entity: EntityName
     /// Every change up to this commit was handed out.
-    var seq: Int64
+    package var seq: Int64
     /// Of a first sync: deletions up to this commit are left out, since the device never had what they delete.
-    var live: Int64 = 0
+    package var live: Int64 = 0
     /// Set when a page had to end inside commit `seq`: the ids up to this one were handed out.
-    var sub: RecordID?
+    package var sub: RecordID?
+
+    package init(epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil) {
+        self.epoch = epoch
+        self.entity = entity
+        self.seq = seq
+        self.live = live
+        self.sub = sub
+    }
 
     /// Below this commit, no deletion that was forgotten since can matter.
-    var seen: Int64 { max(seq - (sub == nil ? 0 : 1), live) }
+    package var seen: Int64 { max(seq - (sub == nil ? 0 : 1), live) }
 
-    func text(secret: [UInt8]) -> String {
+    package func text(secret: [UInt8]) -> String {
         let plain = Array("1/\(epoch)/\(entity)/\(seq)/\(live)/\(sub?.text ?? "")".utf8)
         return Base64URL.encode(plain + Cursor.code(plain, secret))
     }
 
     /// Why a cursor cannot be used.
-    enum Refusal: Error, Hashable {
+    package enum Refusal: Error, Hashable {
         /// Not one of ours, or changed on the way.
         case unreadable
         /// Of another history of this hub, or of another hub.
         case otherEpoch
     }
 
-    static func read(_ text: String, secret: [UInt8], epoch: String) throws(Refusal) -> Cursor {
+    package static func read(_ text: String, secret: [UInt8], epoch: String) throws(Refusal) -> Cursor {
         guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > 8 else {
             throw .unreadable
         }
@@ -51,7 +57,7 @@ struct Cursor: Hashable, Sendable {
 }
 
 /// Takes as long for the first wrong byte as for the last one.
-func constantTimeEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+package func constantTimeEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     guard left.count == right.count else { return false }
     return zip(left, right).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
 }
