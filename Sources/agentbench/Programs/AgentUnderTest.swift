@@ -15,12 +15,12 @@ final class AgentUnderTest {
     /// Starts the agent and waits until it says that it is ready.
     ///
     /// - Parameter program: `nil`: `agentd` next to this program.
-    /// - Parameter token: The hub's token for the device `bench`.
+    /// - Parameter token: The hub's token for the device.
     /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
     /// - Parameter settings: More of the configuration, whole lines.
     init(
-        program: String?, in folder: String, hubURL: String, token: String = "none", issuer: String? = nil,
-        producers: Producers, settings: String = "", environment: [String] = []
+        program: String?, in folder: String, device: String = "bench", hubURL: String, token: String = "none",
+        issuer: String? = nil, producers: Producers, settings: String = "", environment: [String] = []
     ) throws {
         socketPath = "\(folder)/agent.sock"
         log = "\(folder)/log"
@@ -28,7 +28,8 @@ final class AgentUnderTest {
         let configuration = "\(folder)/agentd.yaml"
         try write(
             AgentUnderTest.configuration(
-                folder: folder, socket: socketPath, hubURL: hubURL, issuer: issuer, producers: producers) + settings,
+                folder: folder, socket: socketPath, device: device, hubURL: hubURL, issuer: issuer, producers: producers)
+                + settings,
             to: configuration)
 
         let notify = "\(folder)/notify.sock"
@@ -115,7 +116,7 @@ final class AgentUnderTest {
     }
 
     private static func configuration(
-        folder: String, socket: String, hubURL: String, issuer: String?, producers: Producers
+        folder: String, socket: String, device: String, hubURL: String, issuer: String?, producers: Producers
     ) -> String {
         // One app with one rate for all: what is measured is the agent, not its limits.
         let rules = ([geteuid()] + producers.users).map { user in
@@ -124,7 +125,7 @@ final class AgentUnderTest {
         return """
             hub:
               url: \(hubURL)
-              device: bench
+              device: \(device)
               token_file: \(folder)/token\(issuer.map { "\n  ca_file: \($0)" } ?? "")
             socket: { path: \(socket), mode: "0600" }
             access:
