@@ -72,9 +72,11 @@ struct IdleCommand: ParsableCommand {
 
     /// Of the program as it is given; only one that holds the Swift runtime is the one that is shipped.
     private func strippedSize(_ workplace: Workplace) throws -> Double? {
-        guard let strip = ["/usr/bin/strip", "/bin/strip"].first(where: { access($0, X_OK) == 0 }) else { return nil }
+        let places: [String] = ["/usr/bin/strip", "/bin/strip"]
+        guard let strip = places.first(where: { access($0, X_OK) == 0 }) else { return nil }
         let copy = "\(workplace.path)/stripped"
-        let pid = try start([strip, "-o", copy, shared.agentd ?? neighbour("agentd")], log: "\(workplace.path)/strip.log")
+        let program = try shared.agentd ?? neighbour("agentd")
+        let pid = try start([strip, "-o", copy, program], log: "\(workplace.path)/strip.log")
         guard bench_stop(pid, 0, 60_000) == 0 else { return nil }
         return Double(fileSize(copy))
     }
