@@ -23,25 +23,30 @@ struct SoakSchedule {
         self.seconds = seconds
         var random = SeededGenerator(state: seed)
         var events: [(Int, Event)] = []
-        // The agent gets some seconds of peace before the first trouble, and before the end.
+        // A short run has all of it too, only closer together.
+        func span(_ from: Int, _ to: Int) -> ClosedRange<Int> {
+            let share = min(1, Double(seconds) / 120), first = max(1, Int(Double(from) * share))
+            return first...max(first + 1, Int(Double(to) * share))
+        }
         func every(_ span: ClosedRange<Int>, until end: Int, _ make: (Int, inout SeededGenerator) -> [(Int, Event)]) {
-            var second = Int.random(in: 3...span.upperBound, using: &random)
+            var second = Int.random(in: 2...max(2, span.upperBound), using: &random)
             while second < end {
                 events += make(second, &random)
                 second += Int.random(in: span, using: &random)
             }
         }
-        let quiet = max(1, seconds - 8)
-        every(20...45, until: quiet) { second, random in
-            [(second, .linkDown), (min(quiet, second + Int.random(in: 4...15, using: &random)), .linkUp)]
+        // Some seconds of peace at the end.
+        let quiet = max(1, seconds - 4)
+        every(span(20, 45), until: quiet) { second, random in
+            [(second, .linkDown), (min(quiet, second + Int.random(in: span(4, 15), using: &random)), .linkUp)]
         }
-        every(45...90, until: quiet) { second, random in
+        every(span(45, 90), until: quiet) { second, random in
             let jumps = [3_600, -3_600, 86_400, -86_400 * 3_650, 86_400 * 3_650]
             let jump = jumps[Int.random(in: 0..<jumps.count, using: &random)]
-            return [(second, .clock(jump)), (min(quiet, second + Int.random(in: 10...30, using: &random)), .clock(0))]
+            return [(second, .clock(jump)), (min(quiet, second + Int.random(in: span(10, 30), using: &random)), .clock(0))]
         }
-        every(10...20, until: quiet) { second, random in [(second, .burst(Int.random(in: 200...2_000, using: &random)))] }
-        every(20...40, until: seconds / 2) { second, random in [(second, Bool.random(using: &random) ? .kill : .restart)] }
+        every(span(10, 20), until: quiet) { second, random in [(second, .burst(Int.random(in: 200...2_000, using: &random)))] }
+        every(span(20, 40), until: seconds / 2) { second, random in [(second, Bool.random(using: &random) ? .kill : .restart)] }
         self.events = events.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }
             .map { (second: $0.element.0, event: $0.element.1) }
     }

@@ -5,6 +5,7 @@ enum Programs {
     static let agentd = path("agentd")
     static let agentctl = path("agentctl")
     static let agenthub = path("agenthub")
+    static let agentbench = path("agentbench")
     static let standin = path("standin")
 
     private static func path(_ name: String) -> String {
