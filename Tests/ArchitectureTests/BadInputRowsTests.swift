@@ -6,7 +6,8 @@ import Testing
 ///
 /// Not here, because no test could tell: a machine with 32 MB (the memory that the agent needs is measured, `agentbench idle`
 /// and `soak`), a filter that forbids netlink (the unit allows it, and its sandbox is tried by `deploy/lib/package-test`), a
-/// gauge that says something else at each reading (levels have a margin; there is no wait between two of them).
+/// gauge that says something else at each reading (levels have a margin; there is no wait between two of them), a call while a
+/// damaged database is put in order (503 `starting`; the moment is too short to be met on purpose).
 private let rows: [(input: String, tests: [String])] = [
     // MARK: The socket
     ("a user who may not use the route", ["BadInputTests.matrix", "BadInputTests.strangersBody"]),
