@@ -41,8 +41,9 @@ struct SVGChart {
         let bottom = whole - 8
         for tick in 0...6 {
             let second = seconds * Double(tick) / 6
-            svg += "<text x=\"\(short(x(second)))\" y=\"\(short(bottom))\" text-anchor=\"middle\" fill=\"#777\">"
-            svg += "\((second / 60).fixed(seconds < 300 ? 1 : 0)) min</text>\n"
+            // The last one would be cut off at the border.
+            svg += "<text x=\"\(short(x(second)))\" y=\"\(short(bottom))\" text-anchor=\"\(tick == 6 ? "end" : "middle")\" fill=\"#777\">"
+            svg += "\((second / 60).short) min</text>\n"
         }
         return svg + "</svg>\n"
     }
@@ -71,11 +72,14 @@ struct SVGChart {
             svg += "\((most * share).short) \(panel.unit)</text>\n"
         }
         var path = ""
-        var last: Double?
-        for point in panel.points {
-            let isNext = last.map { point.second - $0 <= 3 } ?? false
+        for (index, point) in panel.points.enumerated() {
+            func isNear(_ other: Int) -> Bool {
+                panel.points.indices.contains(other) && abs(panel.points[other].second - point.second) <= 3
+            }
+            // Within a level stretch a point says nothing.
+            let isNext = isNear(index - 1)
+            if isNext, isNear(index + 1), [-1, 1].allSatisfy({ abs(y(panel.points[index + $0].value) - y(point.value)) < 0.5 }) { continue }
             path += "\(isNext ? "L" : "M")\(short(x(point.second))) \(short(y(point.value)))"
-            last = point.second
         }
         return svg + "<path d=\"\(path)\" fill=\"none\" stroke=\"#246\" stroke-width=\"1.2\"/>\n"
     }
