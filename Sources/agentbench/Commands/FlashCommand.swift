@@ -70,6 +70,8 @@ struct FlashCommand: ParsableCommand {
             let before = disk.writtenBytes
             _ = try Load(socket: agent.socketPath, entity: .event, producers: producers)
                 .requests(count, connections: producers.count, firstRow: 0)
+            // Until the agent has seen that the producers are gone, there is no place for one more connection.
+            _ = poll(nil, 0, 1_000)
             try agent.wait { $0.outbox.open == 0 }
             // The agent checkpoints when it is idle.
             _ = poll(nil, 0, 15_000)

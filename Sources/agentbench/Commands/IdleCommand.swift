@@ -18,9 +18,11 @@ struct IdleCommand: ParsableCommand {
     func run() throws {
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
-        let seconds = shared.quick ? 10 : 60
+        // Connections that are kept end after 75 s, and each end is a wake-up.
+        let seconds = shared.quick ? 10 : 60, rest = shared.quick ? 20 : 120
         var report = Report(command: "idle", workplace: workplace)
-        report.note("\(seconds) s are looked at, after 20 s of rest. Nobody asks the agent anything meanwhile.")
+        report.note("The size is that of the shipped program only when it was built with --static-swift-stdlib.")
+        report.note("\(seconds) s are looked at, after \(rest) s of rest. Nobody asks the agent anything meanwhile.")
         let floor = "sleep(1)"
         var wakeUps = Figure(id: "idle_wakeups", title: "wake-ups a minute", unit: .count, floor: floor, goal: .below(0))
         var anonymous = Figure(id: "idle_anonymous", title: "own memory", unit: .bytes, floor: floor, goal: .below(6 * 1_048_576))
@@ -28,7 +30,7 @@ struct IdleCommand: ParsableCommand {
         var size = Figure(id: "idle_size", title: "size of agentd, stripped", unit: .bytes, floor: "none", goal: .below(24 * 1_048_576))
         for round in 1...shared.roundCount(full: 1) {
             Talk.say("round \(round)")
-            let (idle, asleep) = try measure(workplace, seconds)
+            let (idle, asleep) = try measure(workplace, seconds, after: rest)
             wakeUps.add(floor: asleep.wakeUps, agent: idle.wakeUps)
             anonymous.add(floor: asleep.anonymous, agent: idle.anonymous)
             resident.add(floor: asleep.resident, agent: idle.resident)
@@ -49,7 +51,7 @@ struct IdleCommand: ParsableCommand {
         }
     }
 
-    private func measure(_ workplace: Workplace, _ seconds: Int) throws -> (Rest, Rest) {
+    private func measure(_ workplace: Workplace, _ seconds: Int, after rest: Int) throws -> (Rest, Rest) {
         var tokens: [String: String] = [:]
         let hub = try HubUnderTest(program: shared.agenthub, in: workplace.folder("hub"), devices: ["bench"], tokens: &tokens)
         defer { hub.stop() }
@@ -62,7 +64,7 @@ struct IdleCommand: ParsableCommand {
         return try agent.explaining {
             _ = try Load(socket: agent.socketPath, entity: .event, producers: Producers(wanted: 1)).lines(1_000, firstRow: 0)
             try agent.wait { $0.outbox.open == 0 }
-            _ = poll(nil, 0, 20_000)
+            _ = poll(nil, 0, Int32(rest * 1_000))
             guard let before = ProcessFacts(agent.pid), let asleepBefore = ProcessFacts(sleeper) else { throw BenchError("the agent is gone") }
             _ = poll(nil, 0, Int32(seconds * 1_000))
             guard let after = ProcessFacts(agent.pid), let asleepAfter = ProcessFacts(sleeper) else { throw BenchError("the agent is gone") }
