@@ -8,11 +8,13 @@ extension EndToEnd {
     /// What the machine around the agent may do to it.
     @Suite("Hostile surroundings")
     struct HostileSurroundingsTests {
-        @Test("A log that nobody reads, or that is closed, holds nothing up and gets nothing that is not for it", arguments: [
-            // A pipe that is full, held open by this shell's own third descriptor.
-            #"mkfifo "$0/log" && exec 3<>"$0/log" && head -c 65536 /dev/zero >&3 && exec "$@" 2>&3"#,
-            #"exec "$@" <&- >&- 2>&-"#,
-        ])
+        @Test(
+            "A log that nobody reads, or that is closed, holds nothing up and gets nothing that is not for it",
+            arguments: [
+                // A pipe that is full, held open by this shell's own third descriptor.
+                #"mkfifo "$0/log" && exec 3<>"$0/log" && head -c 65536 /dev/zero >&3 && exec "$@" 2>&3"#,
+                #"exec "$@" <&- >&- 2>&-"#,
+            ])
         func unreadLog(script: String) async throws {
             try await Stand.with(agent: false) { stand in
                 try await stand.startAgent(wrapper: ["/bin/sh", "-c", script, stand.folder])
@@ -20,7 +22,9 @@ extension EndToEnd {
                 // Whatever is behind the number, it is no file of the agent's and no connection.
                 for descriptor in 0...2 {
                     let target = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/fd/\(descriptor)")
-                    #expect(target == "/dev/null" || target == stand.folder + "/log" || target.hasSuffix("agent.log"), "\(descriptor): \(target)")
+                    #expect(
+                        target == "/dev/null" || target == stand.folder + "/log" || target.hasSuffix("agent.log"),
+                        "\(descriptor): \(target)")
                 }
                 // Each reload says a line; far more than a pipe takes.
                 for _ in 0..<20 { #expect(try await stand.agentctl("config", "reload").status == 0) }
@@ -30,7 +34,9 @@ extension EndToEnd {
             }
         }
 
-        @Test("After ten years without a restart of the machine everything runs as on the first day", .enabled(if: timeNamespaces, "no time namespaces here"))
+        @Test(
+            "After ten years without a restart of the machine everything runs as on the first day",
+            .enabled(if: timeNamespaces, "no time namespaces here"))
         func tenYearsUp() async throws {
             try await Stand.with(agent: false) { stand in
                 try await stand.startAgent(wrapper: Self.wrapper(years: 10))
@@ -47,7 +53,10 @@ extension EndToEnd {
 
         /// The whole machine is said to be up that long, for this child alone.
         private static func wrapper(years: Int) -> [String] {
-            ["/usr/bin/unshare", "-T", "--boottime", "\(years * 31_536_000)", "--monotonic", "\(years * 31_536_000)", "--fork", "--kill-child"]
+            [
+                "/usr/bin/unshare", "-T", "--boottime", "\(years * 31_536_000)", "--monotonic", "\(years * 31_536_000)", "--fork",
+                "--kill-child",
+            ]
         }
 
         private static let timeNamespaces: Bool = {
@@ -66,7 +75,8 @@ extension EndToEnd {
             try await Stand.with { stand in
                 let pid = try #require(await stand.agentProcess)
                 #expect(try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", #"{"n":1}"#).status == 0)
-                let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").compactMap { Int($0) }.max() ?? 0
+                let used =
+                    try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").compactMap { Int($0) }.max() ?? 0
                 try await limit(pid, descriptors: used + 2, stand)
                 let idle = try (0..<6).map { _ in try Self.connect(to: stand.socketPath) }
                 // A connection that was there before is served, whatever becomes of the sync that it asks for.
@@ -81,7 +91,8 @@ extension EndToEnd {
         }
 
         private func limit(_ pid: pid_t, descriptors: Int, _ stand: Stand) async throws {
-            let output = try await Child.run(["/usr/bin/prlimit", "--pid", "\(pid)", "--nofile=\(descriptors):1024"], in: stand.folder)
+            let output = try await Child.run(
+                ["/usr/bin/prlimit", "--pid", "\(pid)", "--nofile=\(descriptors):1024"], in: stand.folder)
             #expect(output.status == 0, "\(output.talk)")
         }
 
@@ -91,7 +102,9 @@ extension EndToEnd {
             address.sun_family = sa_family_t(AF_UNIX)
             withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
             let result = withUnsafePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
             }
             guard result == 0 else { throw StandError("connect: \(String(cString: strerror(errno)))") }
             return descriptor

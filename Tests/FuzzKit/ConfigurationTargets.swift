@@ -65,14 +65,17 @@ extension FuzzTarget {
                 try claim(pattern.matches("a" + text + "a"), "\(pattern.source) is no longer found")
             }
         }
-        guard let json = try? JSONReader.read(Array(parts[0])), let document = (try? JSONReader.read(Array(parts[1])))?.object else { return }
+        guard let json = try? JSONReader.read(Array(parts[0])), let document = (try? JSONReader.read(Array(parts[1])))?.object
+        else { return }
         do throws(Problem) {
             let schema = try DocumentSchema(json)
             let content = MutationContent(.create, data: document)
             let faults = schema.faults(in: content)
             try claimPlaces(faults)
             let same = try DocumentSchema(schema.json)
-            guard same == schema, same.faults(in: content) == faults else { throw Problem("broken", status: 0, detail: "read twice, two schemas") }
+            guard same == schema, same.faults(in: content) == faults else {
+                throw Problem("broken", status: 0, detail: "read twice, two schemas")
+            }
         } catch {
             try claim(error.code != "broken", error.detail)
         }

@@ -15,11 +15,14 @@ extension FuzzTarget {
             }
             if let sum = Tus.checksum(text) {
                 let written = sum.algorithm + " " + Base64.encode(sum.bytes)
-                try claim(Tus.checksum(written).map { $0.algorithm == sum.algorithm && $0.bytes == sum.bytes } == true, "\(text) became \(written)")
+                try claim(
+                    Tus.checksum(written).map { $0.algorithm == sum.algorithm && $0.bytes == sum.bytes } == true,
+                    "\(text) became \(written)")
             }
             for base in ["https://hub.example.com/v1/files", "http://127.0.0.1:8080/v1/files?x=1"] {
                 guard let place = Tus.location(text, base: base) else { continue }
-                let origin = base.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)[2].split(separator: "/")[0]
+                let origin = base.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)[2].split(separator: "/")[
+                    0]
                 let scheme = base.split(separator: ":")[0]
                 try claim(place.hasPrefix("\(scheme)://\(origin)/"), "\(text) leads to \(place)")
                 try claim(!place.split(separator: "?")[0].split(separator: "/").contains(".."), "\(text) leads up: \(place)")

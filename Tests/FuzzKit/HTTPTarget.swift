@@ -8,10 +8,12 @@ extension FuzzTarget {
     static let localHTTP = FuzzTarget("local-http", lengthMax: 2_048) { bytes in
         let whole = try Served(bytes: [bytes[...]])
         let cut = try Served(bytes: bytes[...].pieces)
-        try claim(whole.requests == cut.requests, "requests depend on where the bytes are cut: \(whole.requests) and \(cut.requests)")
+        try claim(
+            whole.requests == cut.requests, "requests depend on where the bytes are cut: \(whole.requests) and \(cut.requests)")
         let answers = try whole.answers(), again = try cut.answers()
         // A message that is wrong in two ways is refused for the one that shows first, and that is a matter of the pieces.
-        let isSame = answers.count == again.count && zip(answers, again).allSatisfy { $0 == $1 || ($0.status >= 400 && $1.status >= 400) }
+        let isSame =
+            answers.count == again.count && zip(answers, again).allSatisfy { $0 == $1 || ($0.status >= 400 && $1.status >= 400) }
         try claim(isSame, "answers depend on where the bytes are cut: \(answers.map(\.status)) and \(again.map(\.status))")
         for request in whole.requests {
             try claim(request.target.hasPrefix("/") || request.target == "*", "a target \(request.target)")
@@ -106,6 +108,7 @@ private final class Seen: HTTPHandler, @unchecked Sendable {
     private func answer(_ exchange: HTTPExchange, _ count: Int) {
         let request = exchange.request
         requests.append(Served.Request(method: request.method.rawValue, target: request.target, body: count))
-        exchange.respond(status: 200, headers: [("Content-Type", "text/plain")], body: request.method == .head ? [] : Array("\(count)".utf8))
+        exchange.respond(
+            status: 200, headers: [("Content-Type", "text/plain")], body: request.method == .head ? [] : Array("\(count)".utf8))
     }
 }

@@ -85,16 +85,22 @@ extension FuzzTarget {
                 }
             case 2:
                 let verify = try VerifyMessages.readRequest(body)
-                guard try VerifyMessages.readRequest(VerifyMessages.request(verify)) == verify else { throw broken("a verify changed") }
+                guard try VerifyMessages.readRequest(VerifyMessages.request(verify)) == verify else {
+                    throw broken("a verify changed")
+                }
             case 3:
                 let keys = try KnownMessages.readRequest(body)
                 guard try KnownMessages.readRequest(KnownMessages.request(keys)) == keys else { throw broken("keys changed") }
             case 4:
                 let hello = try HelloMessages.readRequest(body)
-                guard try HelloMessages.readRequest(HelloMessages.request(hello)) == hello else { throw broken("a hello changed") }
+                guard try HelloMessages.readRequest(HelloMessages.request(hello)) == hello else {
+                    throw broken("a hello changed")
+                }
             default:
                 let token = try DeviceMessages.readEnrolment(body)
-                guard try DeviceMessages.readEnrolment(DeviceMessages.enrolment(token)) == token else { throw broken("a token changed") }
+                guard try DeviceMessages.readEnrolment(DeviceMessages.enrolment(token)) == token else {
+                    throw broken("a token changed")
+                }
             }
         } catch {
             try claim(error.status >= 400 && error.status < 500, error.detail)
@@ -116,7 +122,8 @@ extension FuzzTarget {
         let number = bytes.prefix(8).reduce(Int64(0)) { ($0 << 8 | Int64($1)) & .max }
         let own = Cursor(
             epoch: "e-1", entity: EntityName(trusted: "audits"), seq: number, live: number >> 3,
-            sub: RecordID(bytes.dropFirst(8).prefix(64).map { Character(Unicode.Scalar($0 % 26 + 97)) }.map(String.init).joined()))
+            sub: RecordID(bytes.dropFirst(8).prefix(64).map { Character(Unicode.Scalar($0 % 26 + 97)) }.map(String.init).joined())
+        )
         var written = Array(own.text(secret: secret).utf8)
         try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-1")) == own, "\(own) does not come back")
         try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-2")) == nil, "opens in another history")

@@ -10,18 +10,27 @@ extension FuzzTarget {
         try claim(!isWhole || used == bytes.count || used - bytes.count < 4, "\(used) bytes of \(bytes.count) were read")
         // Not at the start of an array, where an offset would be a byte too many or too few.
         let (moved, _) = NetlinkMessage.all(in: ([0xFF] + bytes)[1...])
-        try claim(moved.count == messages.count && zip(moved, messages).allSatisfy { $0.type == $1.type && Array($0.payload) == Array($1.payload) }, "depends on where the slice lies")
+        try claim(
+            moved.count == messages.count
+                && zip(moved, messages).allSatisfy { $0.type == $1.type && Array($0.payload) == Array($1.payload) },
+            "depends on where the slice lies")
         for message in messages {
             _ = message.errorNumber
             if let link = LinkMessage(message) {
-                try claim(link.facts.index > 0 && !link.facts.name.isEmpty && !link.facts.name.contains("/"), "a link \(link.facts.name)")
+                try claim(
+                    link.facts.index > 0 && !link.facts.name.isEmpty && !link.facts.name.contains("/"),
+                    "a link \(link.facts.name)")
                 try claim(link.facts.name.utf8.count < 200, "a name of \(link.facts.name.utf8.count) bytes")
             }
             if let address = AddressMessage(message) {
                 try claim(address.index > 0 && !address.address.isEmpty, "an address of \(address.index)")
-                try claim(!address.address.hasPrefix("127.") && !address.address.hasPrefix("fe80:") && address.address != "::1", "\(address.address) leads nowhere")
+                try claim(
+                    !address.address.hasPrefix("127.") && !address.address.hasPrefix("fe80:") && address.address != "::1",
+                    "\(address.address) leads nowhere")
             }
-            if let route = RouteMessage(message) { try claim(route.interfaces.allSatisfy { $0 > 0 }, "a route over \(route.interfaces)") }
+            if let route = RouteMessage(message) {
+                try claim(route.interfaces.allSatisfy { $0 > 0 }, "a route over \(route.interfaces)")
+            }
         }
     }
 
@@ -52,7 +61,9 @@ extension FuzzTarget {
             let mirrored = PowerState(readings.reversed())
             try claim(mirrored == state, "the order of the supplies matters")
         }
-        if let type = SysfsLinks.deviceType(in: bytes) { try claim((1...56).contains(type.utf8.count), "a type of \(type.utf8.count) bytes") }
+        if let type = SysfsLinks.deviceType(in: bytes) {
+            try claim((1...56).contains(type.utf8.count), "a type of \(type.utf8.count) bytes")
+        }
     }
 
     /// Lease files, whose content came from a network: a portal's address is one that a person can be shown.

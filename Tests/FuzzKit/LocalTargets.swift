@@ -30,7 +30,9 @@ extension FuzzTarget {
         try claim(query.limit > 0, "a query for \(query.limit) records")
     }
 
-    private static func again<Body: Hashable>(_ read: ([UInt8]) throws(Problem) -> Body, _ body: Body, _ bytes: KeyPath<Body, [UInt8]>) throws {
+    private static func again<Body: Hashable>(
+        _ read: ([UInt8]) throws(Problem) -> Body, _ body: Body, _ bytes: KeyPath<Body, [UInt8]>
+    ) throws {
         do throws(Problem) {
             try claimSame(body, try read(body[keyPath: bytes]))
         } catch {
@@ -61,7 +63,8 @@ extension FuzzTarget {
             let taken = try stand.enqueue(mutations, isAtomic: isAtomic)
             let after = try stand.facts()
             try claim(taken.count == mutations.count, "\(mutations.count) mutations, \(taken.count) answers")
-            try claim(after.enqueued >= before.enqueued && after.enqueued <= before.enqueued + Int64(mutations.count), "miscounted")
+            try claim(
+                after.enqueued >= before.enqueued && after.enqueued <= before.enqueued + Int64(mutations.count), "miscounted")
             let counted = after.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) }
             try claim(counted == after.enqueued, "\(after.enqueued) accepted, the states add up to \(counted)")
         } catch let error as StoreError {
@@ -113,10 +116,14 @@ extension FuzzTarget {
             case .success(let mutation):
                 let written = BulkLine.bytes(mutation, ref: read.ref, key: read.appKey?.key).dropLast()
                 var same = BulkLine.read(Array(written))
-                guard case .success(var other) = same.mutation else { throw Broken("refused when it is written: \(Array(written)[...].asText)") }
+                guard case .success(var other) = same.mutation else {
+                    throw Broken("refused when it is written: \(Array(written)[...].asText)")
+                }
                 other.size = mutation.size
                 same.appKey?.fingerprint = read.appKey?.fingerprint ?? []
-                try claim(other == mutation && same.ref == read.ref && same.appKey == read.appKey, "a line changed: \(Array(written)[...].asText)")
+                try claim(
+                    other == mutation && same.ref == read.ref && same.appKey == read.appKey,
+                    "a line changed: \(Array(written)[...].asText)")
             case .failure(let problem):
                 try claim((400...499).contains(problem.status), "refused with \(problem.status)")
             }
@@ -130,7 +137,9 @@ extension FuzzTarget {
             return (parser, pieces.flatMap { parser.read($0) })
         }
         let whole = events([bytes[...]]).1, cut = events(bytes[...].pieces).1
-        try claim(whole.map(\.data) == cut.map(\.data) && whole.map(\.id) == cut.map(\.id), "the events depend on where the bytes are cut")
+        try claim(
+            whole.map(\.data) == cut.map(\.data) && whole.map(\.id) == cut.map(\.id),
+            "the events depend on where the bytes are cut")
         try claim(whole.reduce(0) { $0 + $1.data.count } <= bytes.count, "more came out than went in")
     }
 }
@@ -149,13 +158,16 @@ struct StoreStand {
         var counted = EntityRules()
         counted.fields = ["visits": .counter, "tags": .set, "notes": .append]
         let rules = RuleBook([
-            EntityName(trusted: "audit"): counted, EntityName(trusted: "reading"): reading, EntityName(trusted: "template"): template,
+            EntityName(trusted: "audit"): counted, EntityName(trusted: "reading"): reading,
+            EntityName(trusted: "template"): template,
         ])
         let options = StoreOptions(
-            device: DeviceID(trusted: "gw-17"), bootID: "boot-1", rules: rules, capacity: StoreCapacity(), seed: 1, ablations: .none)
+            device: DeviceID(trusted: "gw-17"), bootID: "boot-1", rules: rules, capacity: StoreCapacity(), seed: 1,
+            ablations: .none)
         store = try Store(Database.inMemory(), options, at: now)
         let first = NewMutation(
-            .create, EntityName(trusted: "audit"), RecordID(trusted: "a"), data: ["n": 1, "visits": 2, "tags": ["x"], "notes": "y"])
+            .create, EntityName(trusted: "audit"), RecordID(trusted: "a"),
+            data: ["n": 1, "visits": 2, "tags": ["x"], "notes": "y"])
         _ = try store.enqueue([first], by: app, at: now)
     }
 

@@ -19,13 +19,17 @@ extension FuzzTarget {
                 let next = clock.tick(now: now)
                 try claim(before < next && clock.last == next, "two stamps alike after \(text)")
                 try claim(next.milliseconds <= limit + 1, "\(text) dragged the clock to \(next)")
-                try claim(stamp.milliseconds > limit || stamp < next || stamp.milliseconds == next.milliseconds, "\(next) is not after \(text)")
+                try claim(
+                    stamp.milliseconds > limit || stamp < next || stamp.milliseconds == next.milliseconds,
+                    "\(next) is not after \(text)")
             }
             if let time = RFC3339.timestamp(text) {
                 try claim(RFC3339.timestamp(RFC3339.text(time)) == time, "\(text) became \(RFC3339.text(time))")
             }
             if let date = HTTPDate.timestamp(text), date.milliseconds >= 0 {
-                try claim(HTTPDate.timestamp(HTTPDate.text(date))?.milliseconds == date.milliseconds / 1_000 * 1_000, "\(text) became \(HTTPDate.text(date))")
+                try claim(
+                    HTTPDate.timestamp(HTTPDate.text(date))?.milliseconds == date.milliseconds / 1_000 * 1_000,
+                    "\(text) became \(HTTPDate.text(date))")
             }
             if let wait = HubHeaders.retryAfter(text, sentAt: now) {
                 try claim(wait >= .zero && wait <= .seconds(3_155_760_000), "a wait of \(wait)")

@@ -7,7 +7,8 @@ struct CorpusTests {
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Corpus")
 
     private static func entries(_ name: String) throws -> [(name: String, bytes: [UInt8])] {
-        let files = try FileManager.default.contentsOfDirectory(at: folder.appendingPathComponent(name), includingPropertiesForKeys: nil)
+        let files = try FileManager.default.contentsOfDirectory(
+            at: folder.appendingPathComponent(name), includingPropertiesForKeys: nil)
         return try files.sorted { $0.path < $1.path }.map { ($0.lastPathComponent, [UInt8](try Data(contentsOf: $0))) }
     }
 
@@ -32,7 +33,9 @@ struct CorpusTests {
         var random = Random(state: name.utf8.reduce(1) { $0 &* 31 &+ UInt64($1) })
         for _ in 0..<300 {
             var bytes = try #require(entries.randomElement(using: &random)).bytes
-            for _ in 0..<Int.random(in: 1...4, using: &random) { Self.change(&bytes, entries.randomElement(using: &random)?.bytes ?? [], &random) }
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                Self.change(&bytes, entries.randomElement(using: &random)?.bytes ?? [], &random)
+            }
             do {
                 try target.check(bytes)
             } catch {

@@ -29,8 +29,10 @@ struct BacklogCommand: ParsableCommand {
         report.note("\(count) events of 200 B wait; resident memory is that of the process, with the libraries that it shares.")
         let empty = "the same with an empty outbox"
         var rate = Figure(id: "backlog_rate", title: "events, NDJSON: rate", unit: .perSecond, floor: empty, goal: .atLeast(0.8))
-        var start = Figure(id: "backlog_start", title: "start to first answer", unit: .microseconds, floor: empty, goal: .below(500_000))
-        var resident = Figure(id: "backlog_resident", title: "resident memory", unit: .bytes, floor: empty, goal: .aboveFloor(8_388_608))
+        var start = Figure(
+            id: "backlog_start", title: "start to first answer", unit: .microseconds, floor: empty, goal: .below(500_000))
+        var resident = Figure(
+            id: "backlog_resident", title: "resident memory", unit: .bytes, floor: empty, goal: .aboveFloor(8_388_608))
         for round in 1...shared.roundCount(full: 1) {
             Talk.say("round \(round)")
             let full = try workplace.folder("full"), bare = try workplace.folder("bare")

@@ -26,11 +26,15 @@ struct FlashCommand: ParsableCommand {
         let count = shared.quick ? 5_000 : 50_000, seconds = shared.quick ? 10 : 60
         let producers = Producers(wanted: 64)
         var report = Report(command: "flash", workplace: workplace)
-        report.note("\(count) events by \(producers.count) producers until they are at the hub; relaxed: 10 a second for \(seconds) s, one a request.")
+        report.note(
+            "\(count) events by \(producers.count) producers until they are at the hub; relaxed: 10 a second for \(seconds) s, one a request."
+        )
         report.note("Pruning comes days later and is not in these figures; the floor does not delete either.")
         let floorWords = "SQLite, 64 rows a transaction"
-        var durable = Figure(id: "flash_durable", title: "durable, until settled: a mutation", unit: .bytes, floor: floorWords, goal: .atMost(2.5))
-        var relaxed = Figure(id: "flash_relaxed", title: "relaxed, 10 a second: a mutation", unit: .bytes, floor: floorWords, goal: .below(2_048))
+        var durable = Figure(
+            id: "flash_durable", title: "durable, until settled: a mutation", unit: .bytes, floor: floorWords, goal: .atMost(2.5))
+        var relaxed = Figure(
+            id: "flash_relaxed", title: "relaxed, 10 a second: a mutation", unit: .bytes, floor: floorWords, goal: .below(2_048))
         for round in 1...shared.roundCount(full: 2) {
             Talk.say("round \(round)")
             let floor = try floorBytes(disk, count)
@@ -62,7 +66,8 @@ struct FlashCommand: ParsableCommand {
         let hub = try HubUnderTest(program: shared.agenthub, in: workplace.folder("hub"), devices: ["bench"], tokens: &tokens)
         defer { hub.stop() }
         let agent = try AgentUnderTest(
-            program: shared.agentd, in: folder("agent", on: disk), hubURL: "http://127.0.0.1:\(hub.port)", token: tokens["bench"] ?? "",
+            program: shared.agentd, in: folder("agent", on: disk), hubURL: "http://127.0.0.1:\(hub.port)",
+            token: tokens["bench"] ?? "",
             producers: producers)
         defer { agent.stop() }
         return try agent.explaining {
@@ -70,6 +75,8 @@ struct FlashCommand: ParsableCommand {
             let before = disk.writtenBytes
             _ = try Load(socket: agent.socketPath, entity: .event, producers: producers)
                 .requests(count, connections: producers.count, firstRow: 0)
+            // Until the agent has seen that the producers are gone, there is no place for one more connection.
+            _ = poll(nil, 0, 1_000)
             try agent.wait { $0.outbox.open == 0 }
             // The agent checkpoints when it is idle.
             _ = poll(nil, 0, 15_000)
@@ -79,7 +86,8 @@ struct FlashCommand: ParsableCommand {
 
     private func relaxedBytes(_ disk: OwnDisk, _ workplace: Workplace, _ seconds: Int) throws -> Double {
         let agent = try AgentUnderTest(
-            program: shared.agentd, in: folder("relaxed", on: disk), hubURL: AgentUnderTest.noHub, producers: Producers(wanted: 1))
+            program: shared.agentd, in: folder("relaxed", on: disk), hubURL: AgentUnderTest.noHub, producers: Producers(wanted: 1)
+        )
         defer { agent.stop() }
         return try agent.explaining {
             _ = poll(nil, 0, 3_000)
@@ -89,7 +97,8 @@ struct FlashCommand: ParsableCommand {
                 var payload = [CChar](repeating: 0, count: Int(BENCH_PAYLOAD_BYTES) + 1)
                 payload.withUnsafeMutableBufferPointer { bench_payload(UInt64(number), $0.baseAddress!) }
                 let document = String(decoding: payload.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-                let body = #"{"entity":"\#(BenchEntity.event.name)","action":"create","durability":"relaxed","data":\#(document)}"#
+                let body =
+                    #"{"entity":"\#(BenchEntity.event.name)","action":"create","durability":"relaxed","data":\#(document)}"#
                 try agent.call("POST", "/v1/mutations", body: body)
                 let rest = start + .milliseconds(100) * (number + 1) - ContinuousClock.now
                 if rest > .zero { _ = poll(nil, 0, Int32(rest / .milliseconds(1))) }

@@ -20,20 +20,26 @@ struct MirrorCommand: ParsableCommand {
         defer { workplace.remove() }
         let count = 10_000, repeats = shared.quick ? 20 : 200
         var report = Report(command: "mirror", workplace: workplace)
-        report.note("p50 of \(repeats) requests a round. The size is that of the database with its log, less that of an empty one.")
+        report.note(
+            "p50 of \(repeats) requests a round. The size is that of the database with its log, less that of an empty one.")
         let health = "GET /v1/healthz"
         var read = Figure(id: "read_100", title: "read of 100 records", unit: .microseconds, floor: health, goal: .below(10_000))
-        var query = Figure(id: "query_10000", title: "query among 10,000", unit: .microseconds, floor: health, goal: .below(50_000))
-        var size = Figure(id: "mirror_1000", title: "mirror per 1,000 records", unit: .bytes, floor: "the documents alone", goal: .below(500_000))
+        var query = Figure(
+            id: "query_10000", title: "query among 10,000", unit: .microseconds, floor: health, goal: .below(50_000))
+        var size = Figure(
+            id: "mirror_1000", title: "mirror per 1,000 records", unit: .bytes, floor: "the documents alone",
+            goal: .below(500_000))
         var tokens: [String: String] = [:]
-        let hub = try HubUnderTest(program: shared.agenthub, in: workplace.folder("hub"), devices: ["bench", "reader"], tokens: &tokens)
+        let hub = try HubUnderTest(
+            program: shared.agenthub, in: workplace.folder("hub"), devices: ["bench", "reader"], tokens: &tokens)
         defer { hub.stop() }
         let url = "http://127.0.0.1:\(hub.port)"
         try bring(count, url, tokens["bench"] ?? "", workplace)
 
         let folder = try workplace.folder("reader")
         let agent = try AgentUnderTest(
-            program: shared.agentd, in: folder, device: "reader", hubURL: url, token: tokens["reader"] ?? "", producers: Producers(wanted: 1))
+            program: shared.agentd, in: folder, device: "reader", hubURL: url, token: tokens["reader"] ?? "",
+            producers: Producers(wanted: 1))
         defer { agent.stop() }
         try agent.explaining {
             // An empty database is about 100 KB, which is taken off.
@@ -52,8 +58,11 @@ struct MirrorCommand: ParsableCommand {
             for round in 1...shared.roundCount(full: 3) {
                 Talk.say("round \(round)")
                 let floor = try median(repeats) { try agent.call("GET", "/v1/healthz") }
-                read.add(floor: floor, agent: try median(repeats) { try agent.call("GET", "/v1/records/\(BenchEntity.record.name)?limit=100") })
-                let body = #"{"entity":"\#(BenchEntity.record.name)","where":{"field":"sensor","op":"eq","value":"pump-07/bearing-1"},"limit":100}"#
+                read.add(
+                    floor: floor,
+                    agent: try median(repeats) { try agent.call("GET", "/v1/records/\(BenchEntity.record.name)?limit=100") })
+                let body =
+                    #"{"entity":"\#(BenchEntity.record.name)","where":{"field":"sensor","op":"eq","value":"pump-07/bearing-1"},"limit":100}"#
                 query.add(floor: floor, agent: try median(repeats) { try agent.call("POST", "/v1/query", body: body) })
             }
         }

@@ -6,7 +6,8 @@ import SyncCore
 struct SoakCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "soak",
-        abstract: "Runs agent and hub through cut links, clock jumps, bursts and deaths, and says whether anything grew or got lost.",
+        abstract:
+            "Runs agent and hub through cut links, clock jumps, bursts and deaths, and says whether anything grew or got lost.",
         discussion: """
             The hub is at the other end of a cable between two network namespaces; the wall clock of the agent alone is shifted. \
             In the first half the agent is also killed and restarted; in the second half one process lives, and growth is judged \
@@ -64,7 +65,8 @@ struct SoakCommand: ParsableCommand {
             print(object.json)
         } else {
             print(verdict.text)
-            let words = counts.map { "\($0.value) \($0.key.split(separator: "_").joined(separator: " "))" }.joined(separator: ", ")
+            let words = counts.map { "\($0.value) \($0.key.split(separator: "_").joined(separator: " "))" }.joined(
+                separator: ", ")
             print("\n\(schedule.seconds) s, \(Double(soak.work.accepted).fixed(0)) changes, \(words); seed \(seed)")
         }
     }

@@ -25,7 +25,8 @@ struct CompareRow {
         guard !isMissing else { return "not to be had here" }
         // A line of syslog over TCP gets no answer.
         if name == Peer.syslogNG.rawValue {
-            return "nothing is acknowledged; " + (witness.map { $0.syncs == 0 ? "nothing is synced" : "\($0.syncs) syncs for 100 lines" } ?? "not watched")
+            return "nothing is acknowledged; "
+                + (witness.map { $0.syncs == 0 ? "nothing is synced" : "\($0.syncs) syncs for 100 lines" } ?? "not watched")
         }
         guard let witness, witness.answers > 0 else { return "not watched: strace is missing or not allowed" }
         let share = "\(witness.covered) of \(witness.answers) answers after a sync"
@@ -48,12 +49,14 @@ struct Comparison {
 
     var text: String {
         var table = Table(
-            ["program", "p50 µs", "p99 µs", "\(producers.count) producers /s", "agentd / it", "what its yes is worth"], words: [0, 5])
+            ["program", "p50 µs", "p99 µs", "\(producers.count) producers /s", "agentd / it", "what its yes is worth"],
+            words: [0, 5])
         for row in rows {
             let times = row.alone.times
             let rate = median(row.rates)
             table.add([
-                row.name, times.count > 0 ? (times.quantile(0.5) / 1_000).short : "-", times.count > 0 ? (times.quantile(0.99) / 1_000).short : "-",
+                row.name, times.count > 0 ? (times.quantile(0.5) / 1_000).short : "-",
+                times.count > 0 ? (times.quantile(0.99) / 1_000).short : "-",
                 rate > 0 ? rate.fixed(0) : "-", rate > 0 ? (ours / rate).fixed(2) : "-", row.worth,
             ])
         }

@@ -58,7 +58,9 @@ final class RunningPeer {
 
         private var libraries: [String] {
             ["x86_64", "aarch64"].flatMap { machine in
-                ["usr/lib", "lib", "usr/lib/syslog-ng"].map { $0 == "usr/lib/syslog-ng" ? "\(root)/\($0)" : "\(root)/\($0)/\(machine)-linux-gnu" }
+                ["usr/lib", "lib", "usr/lib/syslog-ng"].map {
+                    $0 == "usr/lib/syslog-ng" ? "\(root)/\($0)" : "\(root)/\($0)/\(machine)-linux-gnu"
+                }
             }
         }
 
@@ -179,7 +181,9 @@ final class RunningPeer {
         try checked(peer.program) { bench_peer_lines(peer.port, UInt64(count), $0) }
         let end = ContinuousClock.now + .seconds(60)
         while try queued() < before + count {
-            guard ContinuousClock.now < end else { throw BenchError("syslog-ng has queued \(try queued() - before) of \(count) lines after a minute") }
+            guard ContinuousClock.now < end else {
+                throw BenchError("syslog-ng has queued \(try queued() - before) of \(count) lines after a minute")
+            }
             _ = poll(nil, 0, 5)
         }
         return Run(rows: count, nanoseconds: bench_now() - start, times: Times([]))
@@ -195,7 +199,8 @@ final class RunningPeer {
             throw BenchError("syslog-ng-ctl stats failed\n\(tail(of: log))")
         }
         // dst.network;d#0;tcp,127.0.0.1:9;a;queued;123
-        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") where line.hasPrefix("dst.") && line.contains(";queued;") {
+        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+        where line.hasPrefix("dst.") && line.contains(";queued;") {
             return line.split(separator: ";").last.flatMap { Int($0) } ?? 0
         }
         return 0

@@ -14,7 +14,8 @@ struct SyncWitness {
     var covered = 0
 
     /// - Returns: `nil` without strace, or where a process may not be watched.
-    static func watch(_ pid: pid_t, in folder: String, place: RunningPeer.Place, _ load: () throws -> Void) throws -> SyncWitness? {
+    static func watch(_ pid: pid_t, in folder: String, place: RunningPeer.Place, _ load: () throws -> Void) throws -> SyncWitness?
+    {
         let here = RunningPeer.Place(root: "/")
         guard let program = here.program("strace") ?? place.program("strace") else { return nil }
         let trace = "\(folder)/trace", log = "\(folder)/trace.log"
@@ -44,10 +45,14 @@ struct SyncWitness {
         for line in trace.split(separator: "\n") {
             let call = line.drop { $0 != " " }.drop { $0 == " " }
             let isSync = ["fsync(", "fdatasync(", "sync_file_range(", "syncfs(", "msync("].contains { call.hasPrefix($0) }
-            if (isSync && !call.contains("<unfinished")) || (call.hasPrefix("<... ") && call.contains("sync") && call.contains("resumed")) {
+            if (isSync && !call.contains("<unfinished"))
+                || (call.hasPrefix("<... ") && call.contains("sync") && call.contains("resumed"))
+            {
                 syncs += 1
                 isSynced = true
-            } else if ["write(", "writev(", "sendto(", "sendmsg("].contains(where: { call.hasPrefix($0) }), SyncWitness.isSocket(call) {
+            } else if ["write(", "writev(", "sendto(", "sendmsg("].contains(where: { call.hasPrefix($0) }),
+                SyncWitness.isSocket(call)
+            {
                 answers += 1
                 if isSynced { covered += 1 }
                 isSynced = false

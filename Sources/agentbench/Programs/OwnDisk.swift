@@ -34,7 +34,8 @@ final class OwnDisk {
     var writtenBytes: Double {
         sync()
         let name = device.split(separator: "/").last.map(String.init) ?? ""
-        let text = FileManager.default.contents(atPath: "/sys/block/\(name)/stat").map { String(decoding: $0, as: UTF8.self) } ?? ""
+        let text =
+            FileManager.default.contents(atPath: "/sys/block/\(name)/stat").map { String(decoding: $0, as: UTF8.self) } ?? ""
         let numbers = text.split(separator: " ").compactMap { Double($0) }
         return numbers.count > 6 ? numbers[6] * 512 : 0
     }
@@ -48,7 +49,9 @@ final class OwnDisk {
     private static func run(_ commands: String, _ folder: String) -> String? {
         let output = "\(folder)/disk.out"
         let script = "PATH=$PATH:/usr/sbin:/sbin; { \(commands); } >\(output)"
-        guard let pid = try? start(["/bin/sh", "-c", script], log: "\(folder)/disk.log"), bench_stop(pid, 0, 60_000) == 0 else { return nil }
+        guard let pid = try? start(["/bin/sh", "-c", script], log: "\(folder)/disk.log"), bench_stop(pid, 0, 60_000) == 0 else {
+            return nil
+        }
         let text = FileManager.default.contents(atPath: output).map { String(decoding: $0, as: UTF8.self) } ?? ""
         return text.split(separator: "\n").last.map(String.init) ?? ""
     }

@@ -42,7 +42,8 @@ struct SVGChart {
         for tick in 0...6 {
             let second = seconds * Double(tick) / 6
             // The last one would be cut off at the border.
-            svg += "<text x=\"\(short(x(second)))\" y=\"\(short(bottom))\" text-anchor=\"\(tick == 6 ? "end" : "middle")\" fill=\"#777\">"
+            svg +=
+                "<text x=\"\(short(x(second)))\" y=\"\(short(bottom))\" text-anchor=\"\(tick == 6 ? "end" : "middle")\" fill=\"#777\">"
             svg += "\((second / 60).short) min</text>\n"
         }
         return svg + "</svg>\n"
@@ -78,7 +79,9 @@ struct SVGChart {
             }
             // Within a level stretch a point says nothing.
             let isNext = isNear(index - 1)
-            if isNext, isNear(index + 1), [-1, 1].allSatisfy({ abs(y(panel.points[index + $0].value) - y(point.value)) < 0.5 }) { continue }
+            if isNext, isNear(index + 1), [-1, 1].allSatisfy({ abs(y(panel.points[index + $0].value) - y(point.value)) < 0.5 }) {
+                continue
+            }
             path += "\(isNext ? "L" : "M")\(short(x(point.second))) \(short(y(point.value)))"
         }
         return svg + "<path d=\"\(path)\" fill=\"none\" stroke=\"#246\" stroke-width=\"1.2\"/>\n"

@@ -24,7 +24,8 @@ struct SoakVerdict {
         func slope(_ value: (Soak.Sample) -> Double) -> Double { theilSen(life.map { ($0.second / 60, value($0)) }) }
         func limited(_ title: String, _ value: Double, _ unit: String, _ limit: Double) -> Line {
             Line(
-                title: title, value: "\(value < 0 ? "-" : "")\(value.magnitude.short) \(unit)", limit: "<= \(limit.short) \(unit)",
+                title: title, value: "\(value < 0 ? "-" : "")\(value.magnitude.short) \(unit)",
+                limit: "<= \(limit.short) \(unit)",
                 holds: isLong ? value <= limit : nil)
         }
         func flash(_ part: ArraySlice<Soak.Sample>) -> Double {
@@ -33,10 +34,16 @@ struct SoakVerdict {
         }
         let early = flash(life.prefix(life.count / 2)), late = flash(life.suffix(life.count / 2))
         lines = [
-            Line(title: "readings that were answered for and are not at the hub", value: "\(judged.lost)", limit: "0", holds: judged.lost == 0),
+            Line(
+                title: "readings that were answered for and are not at the hub", value: "\(judged.lost)", limit: "0",
+                holds: judged.lost == 0),
             Line(title: "readings that are there twice", value: "\(judged.twice)", limit: "0", holds: judged.twice == 0),
-            Line(title: "readings that nobody was answered for", value: "\(judged.foreign)", limit: "0", holds: judged.foreign == 0),
-            Line(title: "work orders with another content than the last answer", value: "\(judged.wrong)", limit: "0", holds: judged.wrong == 0),
+            Line(
+                title: "readings that nobody was answered for", value: "\(judged.foreign)", limit: "0", holds: judged.foreign == 0
+            ),
+            Line(
+                title: "work orders with another content than the last answer", value: "\(judged.wrong)", limit: "0",
+                holds: judged.wrong == 0),
             limited("own memory: growth", slope(\.anonymousBytes) / 1_024, "KB/min", 100),
             limited("own memory: most", (life.map(\.anonymousBytes).max() ?? 0) / 1_048_576, "MB", 24),
             limited("descriptors: growth", slope(\.descriptors), "/min", 0.2),
@@ -47,14 +54,19 @@ struct SoakVerdict {
 
     var text: String {
         var table = Table(["what", "seen", "limit", ""], words: [0, 3])
-        for line in lines { table.add([line.title, line.value, line.limit, line.holds.map { $0 ? "holds" : "BROKEN" } ?? "too short to say"]) }
+        for line in lines {
+            table.add([line.title, line.value, line.limit, line.holds.map { $0 ? "holds" : "BROKEN" } ?? "too short to say"])
+        }
         return table.text
     }
 
     var json: JSON {
         .array(
             lines.map { line in
-                ["title": .string(line.title), "seen": .string(line.value), "limit": .string(line.limit), "holds": line.holds.map { .bool($0) } ?? .null]
+                [
+                    "title": .string(line.title), "seen": .string(line.value), "limit": .string(line.limit),
+                    "holds": line.holds.map { .bool($0) } ?? .null,
+                ]
             })
     }
 }

@@ -24,7 +24,8 @@ struct SoakWork {
             let body =
                 order.map { #""entity":"\#(BenchEntity.record.name)","record_id":"\#($0)","action":"upsert""# }
                 ?? #""entity":"\#(BenchEntity.event.name)","action":"create""#
-            return #"{"ref":\#(number),"idempotency_key":"\#(key)",\#(body),"data":{"n":\#(number),"note":"pressure within limits"}}"#
+            return
+                #"{"ref":\#(number),"idempotency_key":"\#(key)",\#(body),"data":{"n":\#(number),"note":"pressure within limits"}}"#
         }
     }
 
@@ -71,7 +72,8 @@ struct SoakWork {
             guard let object = (try? JSONReader.read(String(line)))?.object, let number = object["ref"]?.int else { continue }
             if object["id"]?.text != nil {
                 taken.insert(number)
-            } else if let status = object["problem"]?.object?["status"]?.int ?? object["status"]?.int, status < 500, status != 429 {
+            } else if let status = object["problem"]?.object?["status"]?.int ?? object["status"]?.int, status < 500, status != 429
+            {
                 throw BenchError("the agent refuses a change: \(line)")
             }
         }
