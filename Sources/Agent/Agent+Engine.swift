@@ -165,6 +165,7 @@ extension Agent {
         let free = environment.freeBytes()
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free
+            store.options.restoreBallast?(free)
         } completion: { _ in }
     }
 
