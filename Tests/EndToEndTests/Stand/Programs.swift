@@ -6,6 +6,8 @@ enum Programs {
     static let agentctl = path("agentctl")
     static let agenthub = path("agenthub")
     static let standin = path("standin")
+    /// What sees the calls of a program, and lets them fail; `Tests/powercut`.
+    static let interposer = path("libpowercut.so")
 
     private static func path(_ name: String) -> String {
         let folder = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
