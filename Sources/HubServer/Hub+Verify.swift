@@ -59,7 +59,7 @@ extension Feed {
 extension HubStore {
     /// Id and version of each live record.
     func versions(_ entity: EntityName, _ body: (RecordID, Int64) -> Void) throws(DatabaseError) {
-        try database.each("SELECT id, version FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)) { row in
+        try database.stream("SELECT id, version FROM record WHERE entity = ? AND data IS NOT NULL", [.text(entity.text)]) { row in
             body(RecordID(trusted: row.text(0)), row.int(1))
             return true
         }

@@ -2,7 +2,7 @@ import HubServer
 import SyncCore
 import Testing
 
-@Suite("Enrolment and token refresh, at the hub")
+@Suite("Enrolment and token refresh, at the hub", .eachEngine)
 struct EnrolmentTests {
     private let bench: HubBench
     private let oneTime: String
