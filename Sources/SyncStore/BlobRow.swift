@@ -108,14 +108,14 @@ extension StoreReads {
     }
 
     private func blobs(_ clause: String, limit: Int) throws(StoreError) -> [BlobRow] {
-        let statement = try database.prepare(
+        let statement = try database.composed(
             """
             SELECT bid, digest, size_bytes, state, critical, aid, created_ms, offset_bytes, attempts, restarts, expires_ms,
                 done_ms, has_file, is_verified, type, filename, upload_url, problem,
                 (SELECT name FROM app a WHERE a.aid = blob.aid)
             FROM blob \(clause) LIMIT \(max(0, limit))
             """)
-        defer { statement.finalize() }
+        defer { statement.reset() }
         var rows: [BlobRow] = []
         try statement.bind([])
         while try statement.step() {

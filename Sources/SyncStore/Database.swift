@@ -14,6 +14,8 @@ package final class Database {
 
     private let handle: OpaquePointer
     private var statements: [UnsafePointer<UInt8>: Statement] = [:]
+    /// Those that were put together, by their text.
+    private var composed: [String: Statement] = [:]
     private var deadline: Deadline?
 
     /// Opens or creates the file; nothing is written yet.
@@ -71,7 +73,7 @@ package final class Database {
     private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK
 
     deinit {
-        for statement in statements.values { statement.finalize() }
+        for statement in kept { statement.finalize() }
         sqlite3_close_v2(handle)
     }
 
@@ -104,7 +106,32 @@ package final class Database {
         return statement
     }
 
-    /// A statement of its own, for SQL that is put together.
+    /// Of so many combinations of filters a person or an app asks for one again and again.
+    private static let composedMax = 32
+
+    /// The prepared statement of SQL that is put together from a few parts, ready to be bound.
+    ///
+    /// - Precondition: It is not being stepped through right now.
+    func composed(_ sql: String) throws(StoreError) -> Statement {
+        if let statement = composed[sql] {
+            precondition(!statement.isRunning, "a statement was used inside its own rows")
+            return statement
+        }
+        if composed.count >= Self.composedMax {
+            let idle = composed.filter { !$0.value.isRunning }
+            for (sql, statement) in idle {
+                statement.finalize()
+                composed[sql] = nil
+            }
+        }
+        let statement = try prepare(sql)
+        composed[sql] = statement
+        return statement
+    }
+
+    private var kept: [Statement] { Array(statements.values) + composed.values }
+
+    /// A statement of its own, to be finalized by the caller.
     func prepare(_ sql: String) throws(StoreError) -> Statement {
         var prepared: OpaquePointer?
         let result = sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
@@ -250,12 +277,12 @@ package final class Database {
     /// Gives cached pages back to the system, and the last values of all statements: a document at the limit in each of
     /// them would stay for as long as nobody uses them again.
     func releaseMemory() {
-        for statement in statements.values { statement.forgetValues() }
+        for statement in kept { statement.forgetValues() }
         sqlite3_db_release_memory(handle)
     }
 
     /// SQL of all statements that were prepared on this connection so far and are kept; for tests of their plans.
-    package var keptSQL: [String] { statements.values.map(\.sql) }
+    package var keptSQL: [String] { kept.map(\.sql) }
 
     /// Lets every read of `body` fail with `.tooSlow` once `isOver` says so.
     func bounded<Value>(

@@ -251,6 +251,14 @@ extension Store {
                 result.unset.removeAll { $0 == field }
                 result.operations.removeAll { $0.field == field }
             }
+            // Made anew later, with a value that adds up: what comes back adds to that, it does not go over it.
+            if content.action == .create, after.action == .create {
+                for field in Set(after.operations.map(\.field)) {
+                    guard let value = result.data[field] else { continue }
+                    result.data[field] = nil
+                    result.operations += WireForm.additions(rules, field, value)
+                }
+            }
             for operation in after.operations where content.action == .update {
                 result.operations.removeAll {
                     $0.field == operation.field && SetElement.isSame($0.value, operation.value) && $0.kind.isOfSet

@@ -94,6 +94,17 @@ extension Store {
         records[rid]?.row.forgetHistory()
         records[rid]?.needsFold = true
         if records[rid]?.row.status == .synced { records[rid]?.row.status = .pending }
+        try forgetBases(of: rid)
+    }
+
+    /// What was sent, or is again, goes as it is but for the version that it rests on: the new history may have come past
+    /// that number with other changes, and the hub would take those for seen.
+    private func forgetBases(of rid: Int64) throws(StoreError) {
+        for open in try openMutations(of: rid) where open.row.isSent || open.row.state == .inFlight {
+            guard var payload = open.payload, payload.baseVersion > 0 else { continue }
+            payload.baseVersion = 0
+            try rewrite(payload)
+        }
     }
 
     /// Makes every version that we know one of an older history (-1), a slice at a time; after the last one, every mirrored
@@ -115,6 +126,7 @@ extension Store {
                 if row.isDamaged { continue }
                 row.forgetHistory()
                 try row.save(to: database)
+                if row.status != .synced { try forgetBases(of: rid) }
             }
             if known.count == Self.sliceRows, let last = known.last {
                 sweep.history = last

@@ -50,8 +50,8 @@ extension StoreReads {
         sql += " ORDER BY c.cid LIMIT ?"
         let limit = min(max(1, query.limit), 1_000)
         values.append(.int(limit))
-        let statement = try database.prepare(sql)
-        defer { statement.finalize() }
+        let statement = try database.composed(sql)
+        defer { statement.reset() }
         try statement.bind(values)
         var items: [ConflictSnapshot] = []
         var last: Int64?
@@ -63,8 +63,8 @@ extension StoreReads {
     }
 
     package func conflict(_ cid: Int64) throws(StoreError) -> ConflictSnapshot? {
-        let statement = try database.prepare("\(Self.conflictSQL) WHERE c.cid = ?")
-        defer { statement.finalize() }
+        let statement = try database.composed("\(Self.conflictSQL) WHERE c.cid = ?")
+        defer { statement.reset() }
         try statement.bind([.int(cid)])
         return try statement.step() ? Self.snapshot(of: statement) : nil
     }

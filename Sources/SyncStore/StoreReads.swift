@@ -88,8 +88,8 @@ package struct StoreReads {
         sql += " ORDER BY p.seq LIMIT ?"
         let limit = min(max(1, query.limit), 1_000)
         values.append(.int(limit))
-        let statement = try database.prepare(sql)
-        defer { statement.finalize() }
+        let statement = try database.composed(sql)
+        defer { statement.reset() }
         try statement.bind(values)
         var page = MutationPage(items: [], next: nil)
         var bytes = 0

@@ -117,8 +117,10 @@ extension Simulation {
         let isApplied = oracle.applied.contains(found.key)
         switch found.state {
         case .superseded:
-            // A deletion of what is deleted, and a value that the hub had changed: nothing that adds up.
-            guard found.action == .delete || operation.record.entity == Entities.prices else {
+            // A deletion of what is deleted, a value that the hub had changed, and what waited for a decision when the same
+            // agent deleted the record: nothing that adds up to anything that is still there.
+            let isDeleted = try isDeletedLater(found, at: agents[operation.agent])
+            guard isDeleted || found.action == .delete || operation.record.entity == Entities.prices else {
                 throw Broken("nothing is dropped without a word", "\(operation.token) of agent \(operation.agent), \(operation.record)")
             }
             count("superseded")
@@ -146,6 +148,10 @@ extension Simulation {
         default:
             throw Broken("every mutation ends", "\(operation.token) of agent \(operation.agent) is \(found.state.name)")
         }
+    }
+
+    private func isDeletedLater(_ found: MutationSnapshot, at agent: SimAgent) throws(Broken) -> Bool {
+        try mutations(of: agent, .done).contains { $0.record == found.record && $0.action == .delete && $0.seq > found.seq }
     }
 
     /// What does not get through is listed with all that was asked for.

@@ -47,14 +47,15 @@ struct ValueOracle {
             for word in words where record.words[word] == nil { record.words[word] = Written(version: version, device: device) }
         }
         // A whole object on one that is there: the rule has nothing to go by but stamps.
-        if existed, content.data["o"] != nil, content.base["o"] == nil, content.action == .create { record.members = [:] }
+        let isWhole = existed && content.data["o"] != nil && content.base["o"] == nil && content.action == .create
+        if isWhole { record.members = [:] }
         for member in content.data["o"]?.object?.members ?? [] {
             let key = member.name.text
             if content.base["o"]?.object?[key] == member.value { continue }
             // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
             guard key == "d\(device)" else { continue }
             // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
-            guard !existed || content.base["o"]?.object?[key] == record.members[key]?.value else {
+            guard !isWhole, !existed || content.base["o"]?.object?[key] == record.members[key]?.value else {
                 record.members[key] = nil
                 continue
             }

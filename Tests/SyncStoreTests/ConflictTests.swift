@@ -435,6 +435,26 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What is brought back adds to a record that was made anew since, where the rule adds up, and gives way elsewhere")
+    func updateDeleteMadeAnew() throws {
+        let agent = try Self.agent()
+        let first = try agent.update("a", ["finding": "fail", "tags": ["x", "y"], "note": "first"]).key
+        _ = try agent.claim()
+        try agent.pull([], deleted: [("a", 9)])
+        var anew = TestAgent.mutation(.create, "a", ["note": "anew"])
+        anew.operations = [FieldOperation("tags", .add, "z"), FieldOperation("visits", .increment, 1)]
+        let second = try agent.enqueue(anew).key
+        try agent.answer(.conflict(first, ["$delete"], .deleted(version: 9)))
+        try Self.resolve(agent, .all(.local))
+        let batch = try agent.claim()
+        #expect(batch.first?.key == second)
+        let document = try #require(try agent.document("a"))
+        #expect(document["note"] == "anew")
+        let tags = document["tags"]?.array ?? []
+        #expect(tags.contains("y") && tags.contains("z"), "\(JSON.object(document).json)")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Deleted here, changed there in what people decide", arguments: [true, false])
     func deleteUpdate(_ deletes: Bool) throws {
         let agent = try Self.agent()

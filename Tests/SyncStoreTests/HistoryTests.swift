@@ -89,6 +89,23 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What was sent rests on no version of the new history, which may have come past its number with other changes")
+    func restsOnNothing() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 10, ["n": 5]), ("b", 11, ["n": 5])], head: 11)
+        let answered = try agent.update("a", ["n": 6]).key
+        #expect(try agent.claim().map(\.baseVersion) == [10])
+        try agent.answer(.accepted(answered, 12))
+        let unanswered = try agent.update("b", ["n": 6]).key
+        let sent = try #require(try agent.claim().first)
+        #expect(try agent.store.requeue([answered], at: agent.now) == 1)
+        #expect(try !agent.store.forgetHistory(at: agent.now))
+        let again = try agent.inFlight()
+        #expect(again.map(\.key) == [answered, unanswered] && again.map(\.baseVersion) == [0, 0])
+        #expect(again.last?.data == sent.data && again.last?.firstDigest == sent.firstDigest)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("What has no verdict yet goes before what comes back of the same record, as it was made before")
     func unansweredFirst() throws {
         let agent = try TestAgent()

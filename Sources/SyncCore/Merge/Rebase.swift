@@ -190,6 +190,7 @@ private struct Pass {
             decide(member.name.text, member.value, remote)
         }
         for field in local.content.unset { decide(field, nil, remote) }
+        if local.content.action == .create { sayDifferences(remote) }
         for operation in local.content.operations { check(operation, remote) }
         if !undecided.isEmpty { return outcome(.isDisputed(.field, fields: undecided)) }
         // An update that was empty from the start is somebody's wish to touch the record.
@@ -232,6 +233,22 @@ private struct Pass {
                 if strategy == .merge, let theirs { result.base[field] = theirs }
             }
         case .undecided: undecided.append(field)
+        }
+    }
+
+    /// What is left of a create goes as a change from now on. It has not seen what this device itself changed before it
+    /// deleted the record, so where a rule has an operation, its value must not go over that as one that had.
+    private mutating func sayDifferences(_ remote: JSONObject) {
+        guard rules.strategy == .fields else { return }
+        for member in result.data.members {
+            let field = member.name.text
+            let theirs = remote[field]
+            guard !undecided.contains(field), !result.operations.contains(where: { $0.field == field }),
+                !(ground.expected[field] ?? []).contains(where: { $0 == theirs }),
+                let operations = WireForm.operations(rules.strategy(of: field), field, from: theirs, to: member.value)
+            else { continue }
+            drop(field)
+            result.operations += operations
         }
     }
 

@@ -63,6 +63,14 @@ package enum WireForm {
         }
     }
 
+    /// A value as an addition to whatever is there; nothing where the rule of the field knows no such thing.
+    package static func additions(_ rules: EntityRules, _ field: String, _ value: JSON) -> [FieldOperation] {
+        guard rules.strategy == .fields else { return [] }
+        let strategy = rules.strategy(of: field)
+        if strategy == .append { return [FieldOperation(field, .append, value)] }
+        return operations(strategy, field, from: nil, to: value) ?? []
+    }
+
     /// - Returns: `nil` unless both are numbers (or `old` is absent) whose exact difference can be written down.
     static func difference(from old: JSON?, to new: JSON?) -> JSONNumber? {
         guard case .number(let new)? = new else { return nil }

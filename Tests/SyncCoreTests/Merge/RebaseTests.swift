@@ -94,6 +94,20 @@ struct RebaseTests {
         #expect(outcome.content == Self.update(["f": 2]))
     }
 
+    @Test("What is left of a create goes as operations, so that it undoes nothing that this device sent before")
+    func createGoesAsDifference() {
+        let content = MutationContent(.create, data: ["p": 5, "n": 2, "tags": ["a"], "f": 1])
+        let outcome = Self.decide(
+            content, known: nil, remote: ["x": 1], fields: ["p": .max, "n": .counter, "tags": .set])
+        #expect(outcome.content.action == .update)
+        #expect(outcome.content.data == ["f": 1])
+        #expect(
+            outcome.content.operations == [
+                FieldOperation("p", .max, 5), FieldOperation("n", .increment, 2), FieldOperation("tags", .add, "a"),
+            ])
+        #expect(Fold.apply(outcome.content, to: ["p": 9, "n": 1, "tags": ["b"]]) == ["p": 9, "n": 3, "tags": ["b", "a"], "f": 1])
+    }
+
     @Test("Of a value with an operation behind it, the operation stays behind")
     func valueAndOperation() {
         let content = Self.update(["t": "mine"], [FieldOperation("t", .append, " and more")])
