@@ -37,11 +37,14 @@ final class FleetHub {
     }
 
     /// In nanoseconds, all lives.
-    var cpu: UInt64 { spent + bench_process_cpu(pid) }
+    var cpu: UInt64 { spent + (pid > 0 ? bench_process_cpu(pid) : 0) }
 
+    /// Once more does nothing.
     func end(_ signal: Int32) {
+        guard pid > 0 else { return }
         spent = cpu
         _ = bench_stop(pid, signal, 20_000)
         close(output)
+        pid = 0
     }
 }
