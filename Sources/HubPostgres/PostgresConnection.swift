@@ -19,6 +19,9 @@ final class PostgresConnection {
     /// The server, or the way to it, is gone; nothing brings this connection back.
     private(set) var isBroken = false
 
+    /// Something was sent whose outcome is not known.
+    var isWaiting: Bool { !awaited.isEmpty }
+
     private struct Statement {
         var name: String
         var isPrepared = false

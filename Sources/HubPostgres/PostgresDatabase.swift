@@ -110,6 +110,7 @@ final class PostgresDatabase: Database {
         return connection.lastCount
     }
 
-    /// Waits for what was sent, outside of a transaction as well.
-    func settle() throws(DatabaseError) { try connection.finish() }
+    func settle() throws(DatabaseError) {
+        if connection.isWaiting { try connection.finish() }
+    }
 }

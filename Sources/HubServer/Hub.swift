@@ -116,7 +116,7 @@ package final class Hub {
                 abandon(error)
                 state = before
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
-                responses = requests.map { _ in finish(HubResponse(Hub.unavailable(error)), nil, at: now) }
+                responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
                 break
             }
         }
@@ -163,6 +163,8 @@ package final class Hub {
         try store.database.execute("SAVEPOINT request")
         do throws(DatabaseError) {
             let response = try answer(request, at: now)
+            // What failed of it must be known before the next one begins.
+            try store.database.settle()
             try store.database.execute("RELEASE SAVEPOINT request")
             return response
         } catch {
@@ -174,7 +176,7 @@ package final class Hub {
             state = before
             settleShelf(committed: false)
             if settings.keepsTokens { try readTokens() }
-            return finish(HubResponse(Hub.unavailable(error)), nil, at: now)
+            return Hub.finish(HubResponse(Hub.unavailable(error)), at: now)
         }
     }
 
@@ -186,7 +188,7 @@ package final class Hub {
         } catch {
             response = try error.answer()
         }
-        return finish(response, caller, at: now)
+        return try finish(response, caller, at: now)
     }
 
     private func respond(
@@ -254,7 +256,7 @@ package final class Hub {
     }
 
     /// Adds what every answer carries. Strangers learn the time and the version, not how much happens here.
-    private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) -> HubResponse {
+    private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         var headers = HubHeaders()
         if let caller {
             headers.epoch = state.epoch
@@ -263,9 +265,8 @@ package final class Hub {
             headers.tokenEndsAt = caller.token?.endsAt
             headers.tokenRefreshAt = caller.token?.refreshAt
             if let replica = caller.replica {
-                // A hint beside the answer: if it cannot be read, neither could the rest.
-                headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0
-                headers.twins = twins(of: caller.device, at: now)
+                headers.deviceSeq = try store.replica(caller.device, replica)?.maxSeq ?? 0
+                headers.twins = try twins(of: caller.device, at: now)
             }
         }
         return Hub.finish(response, headers, at: now)

@@ -1,5 +1,6 @@
 import CPostgres
 import Foundation
+import Glibc
 import Synchronization
 
 /// A PostgreSQL server of our own, in a folder of its own, reached by a Unix socket: nothing of the machine's is touched.
@@ -16,8 +17,8 @@ package final class PostgresServer: Sendable {
 
     package let folder: String
     private let programs: String
-    private let watcher: Process
-    private let lifeline: Pipe
+    /// The writing end of a pipe that is never written to.
+    private let lifeline: Int32
     private let count = Atomic<Int>(0)
 
     /// Newest first: `/usr/lib/postgresql/15/bin`.
@@ -58,19 +59,17 @@ package final class PostgresServer: Sendable {
         try file?.write(contentsOf: Data(("\n" + settings + "\n").utf8))
         try file?.close()
         // However this process ends, the server ends with it: a shell sees the end of its input.
-        watcher = Process()
-        lifeline = Pipe()
-        watcher.executableURL = URL(fileURLWithPath: "/bin/sh")
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else { throw Failure(description: "pipe: \(String(cString: strerror(errno)))") }
+        lifeline = ends[1]
         let words = Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", "immediate", "stop"]
-        watcher.arguments = ["-c", "read line; \(words.joined(separator: " ")) >/dev/null 2>&1; rm -rf '\(folder)'"]
-        watcher.standardInput = lifeline
-        watcher.standardOutput = FileHandle.nullDevice
-        watcher.standardError = FileHandle.nullDevice
-        try watcher.run()
+        let script = "read line; \(words.joined(separator: " ")) >/dev/null 2>&1; rm -rf '\(folder)'"
+        _ = try Self.spawn(["/bin/sh", "-c", script], input: ends[0], output: "/dev/null")
+        close(ends[0])
         try start()
     }
 
-    deinit { try? lifeline.fileHandleForWriting.close() }  // The watcher does the rest.
+    deinit { close(lifeline) }  // The shell does the rest.
 
     // MARK: Its life
 
@@ -125,10 +124,9 @@ package final class PostgresServer: Sendable {
     }
 
     /// Waits until so many connections wait for a lock.
-    package func waitForWaiters(_ count: Int, schema: String) throws {
+    package func waitForWaiters(_ count: Int) throws {
         try wait("""
-            SELECT count(*) >= \(count) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM hub%'
-            AND application_name = 'agenthub'
+            SELECT count(*) >= \(count) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'agenthub'
             """)
     }
 
@@ -166,23 +164,36 @@ package final class PostgresServer: Sendable {
     }
 
     private static func run(_ command: [String]) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: command[0])
-        process.arguments = Array(command.dropFirst())
-        process.currentDirectoryURL = URL(fileURLWithPath: "/")
-        process.standardInput = FileHandle.nullDevice
-        // Not a pipe: what pg_ctl starts would keep it open.
-        let path = FileManager.default.temporaryDirectory.appendingPathComponent("run-\(UUID().uuidString)").path
-        _ = FileManager.default.createFile(atPath: path, contents: nil)
-        let output = FileHandle(forWritingAtPath: path)
-        process.standardOutput = output
-        process.standardError = output
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
-            throw Failure(description: "\(command.joined(separator: " ")): status \(process.terminationStatus)\n\(text)")
+        let output = FileManager.default.temporaryDirectory.appendingPathComponent("run-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: output) }
+        let pid = try spawn(command, input: nil, output: output)
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else {
+            let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+            throw Failure(description: "\(command.joined(separator: " ")): wait status \(status)\n\(text)")
         }
+    }
+
+    /// Foundation's `Process` takes a program for running as long as anybody has a descriptor of its making, and what pg_ctl starts
+    /// would keep it: so this is done by hand.
+    private static func spawn(_ command: [String], input: Int32?, output: String) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
+        posix_spawn_file_actions_addopen(&actions, 1, output, O_CREAT | O_WRONLY | O_APPEND, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        let arguments = command.map { strdup($0) } + [nil]
+        let environment = ProcessInfo.processInfo.environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in arguments + environment { free(text) } }
+        var pid: pid_t = 0
+        let error = posix_spawn(&pid, command[0], &actions, nil, arguments, environment)
+        guard error == 0 else { throw Failure(description: "start \(command[0]): \(String(cString: strerror(error)))") }
+        return pid
     }
 }

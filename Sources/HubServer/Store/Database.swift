@@ -24,6 +24,8 @@ package protocol Database: AnyObject {
     func execute(_ sql: String) throws(DatabaseError)
     /// Runs one statement for what it changes. A failure may show only with the next statement that reads, or the commit.
     func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError)
+    /// Waits for what was written so far, and throws the first failure.
+    func settle() throws(DatabaseError)
     /// Hands over row after row until `body` says `false`.
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
     /// The same for a result that may be larger than memory; within a transaction.

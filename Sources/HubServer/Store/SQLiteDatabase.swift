@@ -84,6 +84,9 @@ final class SQLiteDatabase: Database {
         statements = [:]
     }
 
+    /// Each statement was done when it returned.
+    func settle() {}
+
     func changes() -> Int { Int(sqlite3_changes64(connection)) }
 
     // MARK: Transactions

@@ -140,12 +140,18 @@ struct ReplicaTests {
     func zeros() throws {
         let bench = try ReplicaBench()
         let hub = try bench.hub()
-        let field = "a\u{0}b\u{10}0"
+        let field = "a\u{10}0b"
         _ = try hub.verdict(Sent("k-1", .create, data: .object([field: 1])))
         _ = try hub.verdict(Sent("k-1", .update, data: .object([field: 2]), base: 1, ms: 900), device: .two)
         _ = try hub.verdict(Sent("k-2", seq: 2, .update, data: .object([field: 3]), base: 1, ms: 500))
         #expect(try hub.data("audits", "a-1") == [field: 2])
         #expect(try hub.hub.lostValues("audits").map(\.value.field).contains(field))
+        // JSON with a NUL is refused at the door; the name of a field in the metadata of an upload is not JSON.
+        hub.hub.settings.uploads = HubUploads(try BlobFiles(FileManager.default.temporaryDirectory.appendingPathComponent("zeros-\(UUID().uuidString)").path))
+        let metadata = Tus.metadata([("entity", "audits"), ("record", "a-1"), ("field", "x\u{0}y")])
+        let made = hub.send("POST", "/v1/files", headers: [(Tus.resumable, "1.0.0"), (Tus.length, "9"), (Tus.metadata, metadata)])
+        #expect(made.status == 201)
+        #expect(try bench.server.query("SELECT field FROM upload", schema: bench.schema) == [["x\u{10}0y"]])
     }
 
     @Test("Stats and export see a moment of a database that is being written")

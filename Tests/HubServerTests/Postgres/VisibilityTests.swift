@@ -26,7 +26,7 @@ struct VisibilityTests {
         reached.wait()
         let quick = Worker { try bench.hub { $0.locksHub = locking }.verdict(Sent("k", .create, id: "quick"), device: .two).version }
         // The second one waits for the first now, whatever for.
-        try bench.server.waitForWaiters(1, schema: bench.schema)
+        try bench.server.waitForWaiters(1)
         let outcome = Result { try body() }
         goOn.signal()
         let versions = [try slow.join(), try quick.join()]
