@@ -56,6 +56,7 @@ let package = Package(
     targets: [
         // C modules: headers and thin shims only.
         .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
+        .target(name: "CPostgres", linkerSettings: [.linkedLibrary("pq")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
         // The C half of agentbench: floors and load without a line of the product.
         .target(
@@ -83,13 +84,17 @@ let package = Package(
             name: "HubServer", dependencies: ["SyncCore", "SyncHTTP", "CSQLite", nio, nioPosix, nioHTTP1, nioSSL, logging],
             swiftSettings: strict + ablations + quick),
 
+        // The hub's other engine. A target of its own, so that nothing but agenthub needs libpq.
+        .target(
+            name: "HubPostgres", dependencies: ["HubServer", "CPostgres"], swiftSettings: strict + ablations + quick),
+
         // Programs: parse arguments, build, run.
         .executableTarget(
             name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
-            name: "agenthub", dependencies: ["HubServer", "SyncYAML", "SyncLinux", arguments, logging],
+            name: "agenthub", dependencies: ["HubServer", "HubPostgres", "SyncYAML", "SyncLinux", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
@@ -107,6 +112,8 @@ let package = Package(
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
+        // A PostgreSQL server of the tests' own.
+        .target(name: "PostgresStand", dependencies: ["CPostgres"], path: "Tests/PostgresStand", swiftSettings: strict),
         // Watches the links of a network namespace that a test has made.
         .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
         .testTarget(
@@ -118,7 +125,10 @@ let package = Package(
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
             name: "HubServerTests",
-            dependencies: ["HubServer", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL, logging],
+            dependencies: [
+                "HubServer", "HubPostgres", "PostgresStand", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL,
+                logging,
+            ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests",
@@ -136,7 +146,7 @@ let package = Package(
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PowerCutKit", "standin"],
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PowerCutKit", "PostgresStand", "standin"],
             swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -56,7 +56,15 @@ enum Endpoint: String, CaseIterable {
         }
     }
 
-    var writes: Bool { self == .push || self == .hello || self == .diagnostics || isTus }
+    var writes: Bool {
+        switch self {
+        case .push, .hello, .diagnostics, .enroll, .token, .files, .file: true
+        case .probe, .pull, .snapshot, .known, .config, .verify, .blob, .healthz, .readyz, .metrics: false
+        }
+    }
+
+    /// Cannot be answered without the database.
+    var asksDatabase: Bool { self != .probe && self != .healthz }
 
     /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
     package var rank: Int {
@@ -70,4 +78,5 @@ enum Endpoint: String, CaseIterable {
 
 extension HubRequest {
     var writes: Bool { Endpoint.find(path)?.writes ?? false }
+    var asksDatabase: Bool { Endpoint.find(path)?.asksDatabase ?? false }
 }

@@ -29,7 +29,7 @@ extension Hub {
     }
 }
 
-extension HubSchema {
+extension SQLiteSchema {
     /// Reports of devices, newest last.
     static let diagnostics = """
         CREATE TABLE diagnostics(
@@ -69,9 +69,9 @@ package struct HubReport: Hashable, Sendable {
 extension HubInspector {
     /// Oldest first; of all devices, or of one.
     package func reports(of device: DeviceID? = nil) throws(HubError) -> [HubReport] {
-        try reading { database throws(DatabaseError) in
+        try reading { (database) throws(DatabaseError) in
             try database.all(
-                "SELECT n, device, at_ms, lines FROM diagnostics WHERE ?1 IS NULL OR device = ?1 ORDER BY n",
+                "SELECT n, device, at_ms, lines FROM diagnostics WHERE CAST(?1 AS TEXT) IS NULL OR device = ?1 ORDER BY n",
                 device.map { .text($0.text) } ?? .null
             ) { row in
                 HubReport(

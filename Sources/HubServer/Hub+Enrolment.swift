@@ -46,7 +46,9 @@ extension Hub {
     }
 
     private func change(_ change: (inout TokenBook) -> Void) throws(HubRefusal) {
-        if let keep = settings.changeTokens {
+        if settings.keepsTokens {
+            _ = try querying { () throws(DatabaseError) in try keepTokens(change) }
+        } else if let keep = settings.changeTokens {
             guard let book = keep(change) else {
                 throw HubRefusal(Problem("overloaded", status: 503, detail: "the tokens cannot be written at the moment", retryAfter: 30))
             }

@@ -43,7 +43,7 @@ extension Hub {
 
     /// The whole database as bytes.
     package func copy() throws(HubError) -> [UInt8] {
-        do throws(DatabaseError) { return try store.database.serialize() } catch { throw HubError(error) }
+        do throws(DatabaseError) { return try copied().serialize() } catch { throw HubError(error) }
     }
 
     /// Replaces an in-memory database by a copy made earlier, as an operator restores a backup.

@@ -15,11 +15,10 @@ extension Hub {
     ///
     /// A database that was restored or made anew takes a new id, and the old one falls silent but for a late request. So
     /// only databases that came back after another one had spoken, at least twice, and within a day, are alive side by side.
-    func twins(of device: DeviceID, at now: Timestamp) -> Int64? {
+    func twins(of device: DeviceID, at now: Timestamp) throws(DatabaseError) -> Int64? {
         let since = now.advanced(by: .zero - Hub.twinWindow)
-        // A hint beside the answer: if it cannot be read, neither could the rest.
-        guard let count = try? store.returningReplicas(of: device, since: since), count > 1 else { return nil }
-        return count
+        let count = try store.returningReplicas(of: device, since: since)
+        return count > 1 ? count : nil
     }
 
     static let twinWindow: Duration = .seconds(86_400)
@@ -59,7 +58,7 @@ extension Feed {
 extension HubStore {
     /// Id and version of each live record.
     func versions(_ entity: EntityName, _ body: (RecordID, Int64) -> Void) throws(DatabaseError) {
-        try database.each("SELECT id, version FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)) { row in
+        try database.stream("SELECT id, version FROM record WHERE entity = ? AND data IS NOT NULL", [.text(entity.text)]) { row in
             body(RecordID(trusted: row.text(0)), row.int(1))
             return true
         }

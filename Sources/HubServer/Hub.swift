@@ -1,17 +1,21 @@
 package import SyncCore
 
-/// The reference hub: requests in, answers out, over one SQLite database (PROTOCOL A1-A7, A9, A10).
+/// The reference hub: requests in, answers out, over a database (PROTOCOL A1-A7, A9, A10): one SQLite file of its own, or a
+/// server's that several hubs share as replicas of each other.
 ///
 /// Everything is synchronous and deterministic: time comes with each call, randomness with `init`. Whoever owns a hub calls
 /// it from one thread; an HTTP server, a test and the simulation drive the same code.
 ///
 /// One call is one transaction and at most one fsync, however many requests it carries, and no answer exists before the
-/// commit. If the process dies before that, nothing has happened, and the devices repeat their requests.
+/// commit. If the process dies before that, nothing has happened, and the devices repeat their requests. Of a shared database
+/// nothing is known from one call to the next: what the hub row says is read anew in each transaction.
 package final class Hub {
-    package enum Place: Sendable, Hashable {
+    package enum Place: Sendable {
         case memory
         /// The database file; its folder must exist.
         case file(String)
+        /// A database that other hubs may serve at the same time.
+        case shared(any DatabasePlace)
     }
 
     package struct Settings: Sendable {
@@ -20,6 +24,10 @@ package final class Hub {
         package var tokens: TokenBook?
         /// Changes the tokens where they are kept, and gives back the book as it is then; `nil`: ``tokens`` are all there is.
         package var changeTokens: TokenChange?
+        /// The tokens are rows of the database, which all replicas share: ``tokens`` is read from there, when it has changed.
+        package var keepsTokens = false
+        /// Told of the book when it was read from there: for whoever asks before the hub does.
+        package var tokensRead: (@Sendable (TokenBook) -> Void)?
         /// Of tokens that are given for an enrolment or a refresh; `nil`: they do not end.
         package var tokenLife: Duration? = .seconds(90 * 86_400)
         /// Opens request bodies; without one, gzip is refused with 415.
@@ -44,15 +52,20 @@ package final class Hub {
     package var settings: Settings
     /// Told why a request was answered 503: the answer itself does not say.
     package var report: ((HubError) -> Void)?
-    private let place: Place
-    private var random: SeededRandom
-    private(set) var store: HubStore
+    let place: Place
+    var random: SeededRandom
+    var store: HubStore
     /// What the database says, kept at hand. Goes back with a transaction that fails.
-    private(set) var state: HubStore.HubRow
+    var state: HubStore.HubRow
+    /// The database's book of tokens, where it keeps one.
+    var shelf = TokenShelf()
+    /// Tokens that were shown for the first time: noted after the transaction, which may be one that only reads.
+    var shown: [TokenBook.Entry] = []
     /// Counted since the start, for `/metrics`.
     private(set) var traffic = HubTraffic()
-    /// The last commit failed and the database could not be opened again yet.
-    private var isDown = false
+    /// The connection is given up, and could not be opened again yet.
+    var isDown = false
+    var reopening = Reopening()
 
     #if ABLATIONS
         /// For tests: called before each commit; `false` stands for a process that dies there. The hub answers 503 then.
@@ -67,7 +80,7 @@ package final class Hub {
         self.settings = settings
         self.random = random
         do throws(DatabaseError) {
-            store = HubStore(try HubSchema.open(place.database))
+            store = HubStore(try place.database.open())
             if settings.ablations.contains(.commitUnsynced) { try store.database.execute("PRAGMA synchronous=NORMAL") }
             state = try Hub.loadOrMake(store, &self.random)
         } catch {
@@ -90,22 +103,59 @@ package final class Hub {
     ///
     /// - Returns: One answer for each request, in their order.
     package func handle(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
-        if isDown { reopen() }
-        let before = state
+        if isDown { reopen(at: now) }
         var responses: [HubResponse] = []
-        do throws(DatabaseError) {
-            if isDown { throw DatabaseError(.io, doing: "open the database", detail: "it is not open") }
-            try store.database.execute(requests.contains { $0.writes } ? "BEGIN IMMEDIATE" : "BEGIN")
-            for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
-            try commit()
-        } catch {
-            abandon(error)
-            state = before
-            responses = requests.map { _ in finish(HubResponse(Hub.unavailable(error)), nil, at: now) }
+        var tries = 0
+        while true {
+            let before = state
+            var isCommitting = false
+            tries += 1
+            do throws(DatabaseError) {
+                responses = try attempt(requests, &isCommitting, at: now)
+                break
+            } catch {
+                abandon(error)
+                state = before
+                if mayRepeat(error, tries, isCommitting, at: now) { continue }
+                responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
+                break
+            }
         }
+        noteShownTokens(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return responses
     }
+
+    private func attempt(
+        _ requests: [HubRequest], _ isCommitting: inout Bool, at now: Timestamp
+    ) throws(DatabaseError) -> [HubResponse] {
+        var responses: [HubResponse] = []
+        // Whether somebody is here at all can be said without a database that may be far away.
+        if requests.allSatisfy({ !$0.asksDatabase }), store.database.isShared {
+            for request in requests { responses.append(try answer(request, at: now)) }
+            return responses
+        }
+        try begin(requests.contains { $0.writes } ? .writing : .reading)
+        for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
+        isCommitting = true
+        try commit()
+        return responses
+    }
+
+    /// Whether to do all of it once more, now: where two transactions met, and where the connection had been cut before this
+    /// one came to its commit. A commit whose answer is lost may have been one, so the devices shall ask.
+    private func mayRepeat(_ error: DatabaseError, _ tries: Int, _ isCommitting: Bool, at now: Timestamp) -> Bool {
+        guard store.database.isShared else { return false }
+        switch error.kind {
+        case .contended: return tries < Hub.triesMax && !isDown
+        case .lost where !isCommitting && tries == 1:
+            reopen(at: now)
+            return !isDown
+        default: return false
+        }
+    }
+
+    static let triesMax = 5
 
     /// A failure of one request takes back its own writes only.
     private func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
@@ -114,13 +164,20 @@ package final class Hub {
         try store.database.execute("SAVEPOINT request")
         do throws(DatabaseError) {
             let response = try answer(request, at: now)
-            try store.database.execute("RELEASE request")
+            // What failed of it must be known before the next one begins.
+            try store.database.settle()
+            try store.database.execute("RELEASE SAVEPOINT request")
             return response
         } catch {
+            // Not this request's own failure, but one of the connection or of the whole transaction.
+            if [.lost, .contended].contains(error.kind) { throw error }
             report?(HubError(error))
-            try store.database.execute("ROLLBACK TO request; RELEASE request")
+            try store.database.execute("ROLLBACK TO SAVEPOINT request")
+            try store.database.execute("RELEASE SAVEPOINT request")
             state = before
-            return finish(HubResponse(Hub.unavailable(error)), nil, at: now)
+            settleShelf(committed: false)
+            if settings.keepsTokens { try readTokens() }
+            return Hub.finish(HubResponse(Hub.unavailable(error)), at: now)
         }
     }
 
@@ -132,7 +189,7 @@ package final class Hub {
         } catch {
             response = try error.answer()
         }
-        return finish(response, caller, at: now)
+        return try finish(response, caller, at: now)
     }
 
     private func respond(
@@ -149,7 +206,9 @@ package final class Hub {
         let gate = HubGate(tokens: settings.tokens, now: now)
         let proved = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
         caller = proved
-        if let token = proved.token, token.replaces != nil { try confirm(token, at: now) }
+        if let token = proved.token, token.replaces != nil {
+            if settings.keepsTokens { shown.append(token) } else { try confirm(token, at: now) }
+        }
         return try serve(endpoint, request, proved, at: now)
     }
 
@@ -198,7 +257,7 @@ package final class Hub {
     }
 
     /// Adds what every answer carries. Strangers learn the time and the version, not how much happens here.
-    private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) -> HubResponse {
+    private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         var headers = HubHeaders()
         if let caller {
             headers.epoch = state.epoch
@@ -207,9 +266,8 @@ package final class Hub {
             headers.tokenEndsAt = caller.token?.endsAt
             headers.tokenRefreshAt = caller.token?.refreshAt
             if let replica = caller.replica {
-                // A hint beside the answer: if it cannot be read, neither could the rest.
-                headers.deviceSeq = (try? store.replica(caller.device, replica))?.maxSeq ?? 0
-                headers.twins = twins(of: caller.device, at: now)
+                headers.deviceSeq = try store.replica(caller.device, replica)?.maxSeq ?? 0
+                headers.twins = try twins(of: caller.device, at: now)
             }
         }
         return Hub.finish(response, headers, at: now)
@@ -222,109 +280,6 @@ package final class Hub {
         headers.write(to: &response.headers)
         response.headers[HubHeader.retryAfter] = retryAfter
         return response
-    }
-
-    // MARK: Transactions
-
-    /// Takes the commit numbers and verdicts of a push into account; they count once the transaction is through.
-    func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
-        try store.advance(to: head, adding: counted)
-        state.head = head
-        state.counters.add(counted)
-    }
-
-    /// Runs `body` in a transaction of its own.
-    func transact<T>(_ body: () throws(DatabaseError) -> T) throws(HubError) -> T {
-        let before = state
-        do throws(DatabaseError) {
-            try store.database.execute("BEGIN IMMEDIATE")
-            let result = try body()
-            try commit()
-            return result
-        } catch {
-            abandon(error)
-            state = before
-            throw HubError(error)
-        }
-    }
-
-    func renewEpoch() throws(DatabaseError) {
-        state.epoch = Hub.makeEpoch(&random)
-        try store.setEpoch(state.epoch)
-    }
-
-    private func commit() throws(DatabaseError) {
-        #if ABLATIONS
-            if let beforeCommit, !beforeCommit() {
-                throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
-            }
-        #endif
-        try store.database.execute("COMMIT")
-    }
-
-    /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
-    /// cache may be wrong, is given up as well.
-    private func abandon(_ error: DatabaseError) {
-        report?(HubError(error))
-        do throws(DatabaseError) {
-            if !isDown, store.database.isInTransaction { try store.database.execute("ROLLBACK") }
-        } catch {
-            isDown = true
-        }
-        if error.kind == .io || error.kind == .corrupt { isDown = true }
-    }
-
-    private func reopen() {
-        guard case .file = place else { return }
-        do throws(DatabaseError) {
-            let fresh = try HubSchema.open(place.database)
-            // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind
-            // it in the log. From the database file, written and synced anew, it cannot vanish.
-            guard try fresh.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
-                throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
-            }
-            store = HubStore(fresh)
-            state = try Hub.loadOrMake(store, &random)
-            isDown = false
-        } catch {
-            // Still down: the next request tries again.
-            isDown = true
-        }
-    }
-
-    private static func loadOrMake(
-        _ store: HubStore, _ random: inout SeededRandom
-    ) throws(DatabaseError) -> HubStore.HubRow {
-        if let row = try store.hub() { return row }
-        var secret: [UInt8] = []
-        for _ in 0..<4 { withUnsafeBytes(of: random.next().bigEndian) { secret.append(contentsOf: $0) } }
-        let row = HubStore.HubRow(epoch: makeEpoch(&random), secret: secret, head: 0, counters: HubCounters())
-        try store.create(row)
-        return row
-    }
-
-    func drawUploadID() -> String {
-        var bytes: [UInt8] = []
-        for _ in 0..<2 { withUnsafeBytes(of: random.next().bigEndian) { bytes.append(contentsOf: $0) } }
-        return hex(bytes)
-    }
-
-    private static func makeEpoch(_ random: inout SeededRandom) -> String {
-        hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
-    }
-
-    /// Writes the log of the database back into its file: less to do for the next start, and a copy of the one file is whole
-    /// then. Nothing is lost without it.
-    package func checkpoint() {
-        // A reader in another process may hold it up, which only means later.
-        _ = try? store.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    }
-
-    /// Replaces what the database holds by a copy made earlier.
-    func install(_ copy: [UInt8]) throws(DatabaseError) {
-        store.database.forgetStatements()
-        try store.database.deserialize(copy)
-        state = try Hub.loadOrMake(store, &random)
     }
 }
 
@@ -347,17 +302,22 @@ extension Hub {
 
     /// The detail of the failure stays here; a device can only wait.
     private static func unavailable(_ error: DatabaseError) -> Problem {
-        let code = error.kind == .busy ? "overloaded" : "maintenance"
         let detail = "the hub cannot use its database at the moment (\(error.kind.rawValue))"
-        return Problem(code, status: 503, detail: detail, retryAfter: error.kind == .busy ? 2 : 30)
+        return switch error.kind {
+        case .busy, .contended: Problem("overloaded", status: 503, detail: detail, retryAfter: 2)
+        // A server that takes over from another one does so within seconds.
+        case .lost: Problem("maintenance", status: 503, detail: detail, retryAfter: 5)
+        default: Problem("maintenance", status: 503, detail: detail, retryAfter: 30)
+        }
     }
 }
 
 extension Hub.Place {
-    var database: Database.Place {
+    var database: any DatabasePlace {
         switch self {
-        case .memory: .memory
-        case .file(let path): .file(path)
+        case .memory: SQLiteDatabase.Place.memory
+        case .file(let path): SQLiteDatabase.Place.file(path)
+        case .shared(let place): place
         }
     }
 }

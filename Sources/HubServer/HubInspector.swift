@@ -1,7 +1,6 @@
 package import SyncCore
 
-/// Looks at a hub's database without changing it, also beside a running server: it opens the file read-only and never
-/// checkpoints, so the server stays the only writer.
+/// Looks at a hub's database without changing it, also beside servers that are running.
 package struct HubInspector {
     private let store: HubStore
 
@@ -11,44 +10,37 @@ package struct HubInspector {
 
     /// - Throws: `.database` when there is no database or it cannot be read, `.foreignDatabase` when it is not a hub's.
     package init(file path: String) throws(HubError) {
+        try self.init(SQLiteDatabase.Place.readOnly(path))
+    }
+
+    /// - Throws: As above.
+    package init(_ place: some DatabasePlace) throws(HubError) {
+        do throws(DatabaseError) { store = HubStore(try place.openForReading()) } catch { throw HubError(error) }
+    }
+
+    /// Runs `body` in a transaction that only reads: what it sees is of one moment.
+    func reading<T>(_ body: (any Database) throws(DatabaseError) -> T) throws(HubError) -> T {
         do throws(DatabaseError) {
-            let database = try Database(.readOnly(path))
-            try database.execute("PRAGMA query_only=ON; PRAGMA wal_autocheckpoint=0;")
-            let name = try database.number("PRAGMA application_id")
-            guard name == HubSchema.applicationID else {
-                throw DatabaseError(.foreign, doing: "open \(path)", detail: "it is not the database of a hub")
-            }
-            let version = try database.number("PRAGMA user_version")
-            guard version == HubSchema.version else {
-                throw DatabaseError(
-                    .foreign, doing: "open \(path)", detail: "it has schema \(version), this program reads \(HubSchema.version)")
-            }
-            store = HubStore(database)
+            return try store.database.reading { () throws(DatabaseError) in try body(store.database) }
         } catch {
             throw HubError(error)
         }
     }
 
-    func reading<T>(_ body: (Database) throws(DatabaseError) -> T) throws(HubError) -> T {
-        do throws(DatabaseError) { return try body(store.database) } catch { throw HubError(error) }
-    }
-
     package func stats() throws(HubError) -> HubStats {
-        do throws(DatabaseError) {
-            try store.database.execute("BEGIN")
-            defer { try? store.database.execute("COMMIT") }  // Reads only: there is nothing to lose.
+        try reading { (database) throws(DatabaseError) in
             let hub = try store.hub()
-            let devices = try store.database.all(
+            let devices = try database.all(
                 """
                 SELECT id, agent, last_seen_ms, applied, duplicates, conflicts, rejected, retried,
-                (SELECT coalesce(sum(returns), 0) FROM replica WHERE device = device.id) FROM device ORDER BY id
+                (SELECT coalesce(sum(r.returns), 0) FROM replica r WHERE r.device = device.id) FROM device ORDER BY id
                 """
             ) { row in
                 HubStats.Device(
                     id: DeviceID(trusted: row.text(0)), agent: row.optionalText(1),
                     lastSeen: Timestamp(milliseconds: row.int(2)), counters: HubCounters(row: row, from: 3), clones: row.int(8))
             }
-            let entities = try store.database.all(
+            let entities = try database.all(
                 """
                 SELECT entity, count(data), count(*) - count(data), coalesce(sum(length(data)), 0), max(version) FROM record
                 GROUP BY entity ORDER BY entity
@@ -58,14 +50,12 @@ package struct HubInspector {
                     name: EntityName(trusted: row.text(0)), records: row.int(1), tombstones: row.int(2), bytes: row.int(3),
                     newest: row.int(4))
             }
-            let keys = try store.database.number("SELECT count(*) FROM mutation_key")
-            let blobs = try store.database.number("SELECT count(*) FROM blob")
-            let blobBytes = try store.database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
+            let keys = try database.number("SELECT count(*) FROM mutation_key")
+            let blobs = try database.number("SELECT count(*) FROM blob")
+            let blobBytes = try database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
             return HubStats(
                 epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
                 blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities)
-        } catch {
-            throw HubError(error)
         }
     }
 
@@ -74,9 +64,9 @@ package struct HubInspector {
     ///
     /// - Parameter write: Returns `false` to stop.
     package func export(_ entity: EntityName, write: ([UInt8]) -> Bool) throws(HubError) {
-        do throws(DatabaseError) {
-            try store.database.each(
-                "SELECT id, version, data FROM record WHERE entity = ? AND data IS NOT NULL ORDER BY id", .text(entity.text)
+        try reading { (database) throws(DatabaseError) in
+            try database.stream(
+                "SELECT id, version, data FROM record WHERE entity = ? AND data IS NOT NULL ORDER BY id", [.text(entity.text)]
             ) { row in
                 var writer = JSONWriter(capacity: 512)
                 writer.object { writer in
@@ -86,8 +76,6 @@ package struct HubInspector {
                 }
                 return write(writer.bytes)
             }
-        } catch {
-            throw HubError(error)
         }
     }
 }

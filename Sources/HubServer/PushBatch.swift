@@ -17,6 +17,9 @@ struct PushBatch {
     private(set) var head: Int64
     private(set) var counters = HubCounters()
     private var records: [RecordName: Working] = [:]
+    /// What was asked for in one go before the first decision, of a database that is a round trip away; `nil`: nothing was.
+    private var fetched: Fetched?
+    private var horizons: [EntityName: Int64] = [:]
     /// The records in the order of their first touch, so that the writes do not depend on hashing.
     private var touched: [RecordName] = []
     private var fates: [MutationKey: Fate] = [:]
@@ -42,6 +45,7 @@ struct PushBatch {
     // MARK: Deciding
 
     mutating func decide(_ items: [IncomingItem]) throws(DatabaseError) -> [PushResult] {
+        if store.database.isShared { fetched = try Fetched(items, device, store) }
         var results: [PushResult] = []
         results.reserveCapacity(items.count)
         var index = 0
@@ -174,19 +178,24 @@ struct PushBatch {
     }
 
     /// Whether the device knows the outcome without being told: it had seen everything that this batch did not do itself.
-    private func isComputable(
+    private mutating func isComputable(
         _ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: Working, _ rules: EntityRules
     ) throws(DatabaseError) -> Bool {
         guard accepted.isPlain, mutation.baseVersion >= working.versionBefore else { return false }
         if working.versionBefore > 0 || rules.kind == .event { return true }
         // Where deletions were forgotten, no trace may mean that there was a record: the device may still hold it.
-        return try store.horizon(mutation.record.entity) == 0
+        let entity = mutation.record.entity
+        if let horizon = horizons[entity] { return horizon == 0 }
+        let horizon = try store.horizon(entity)
+        horizons[entity] = horizon
+        return horizon == 0
     }
 
     // MARK: What came before
 
     private func known(_ key: MutationKey) throws(DatabaseError) -> Fate? {
         if let fate = fates[key] { return fate }
+        if let fetched, fetched.askedKeys.contains(key) { return fetched.keys[key].map { Fate(row: $0) } }
         return try store.key(device, key).map { Fate(row: $0) }
     }
 
@@ -267,7 +276,8 @@ struct PushBatch {
 
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
         if let working = records[name] { return working }
-        let working = Working(try store.record(name)?.record)
+        let isFetched = fetched?.askedRecords.contains(name) == true
+        let working = Working(isFetched ? fetched?.records[name] : try store.record(name)?.record)
         records[name] = working
         touched.append(name)
         return working
@@ -289,6 +299,21 @@ struct PushBatch {
         }
         for key in keys { try store.put(device, key, at: now) }
         for (name, value) in losses { try store.keep(value, of: name, at: now) }
+    }
+
+    /// What the database knows of the keys and records that the items name.
+    private struct Fetched {
+        let askedKeys: Set<MutationKey>
+        let askedRecords: Set<RecordName>
+        let keys: [MutationKey: HubStore.KeyRow]
+        let records: [RecordName: VersionedRecord]
+
+        init(_ items: [IncomingItem], _ device: DeviceID, _ store: HubStore) throws(DatabaseError) {
+            askedKeys = Set(items.map(\.key))
+            askedRecords = Set(items.compactMap(\.record))
+            keys = try store.keys(device, Array(askedKeys))
+            records = try store.records(Array(askedRecords))
+        }
     }
 
     /// A record while the batch is being decided.

@@ -133,41 +133,71 @@ package struct TokenBook: Sendable, Hashable {
     /// - Throws: ``HubError`` with the line that is not as agreed; a damaged book lets nobody in by accident.
     package init(reading text: String) throws(HubError) {
         for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() where !line.isEmpty {
-            let object = (try? JSONReader.read(String(line)))?.object
-            guard let object, let device = object["device"]?.text.flatMap({ DeviceID($0) }),
-                let hash = object["sha256"]?.text.flatMap({ TokenBook.bytes($0) }), hash.count == 32,
-                let created = object["created_at"]?.text.flatMap({ RFC3339.timestamp($0) })
-            else {
+            guard let entry = Entry(reading: String(line)) else {
                 throw HubError(.badTokens, doing: "read the tokens", detail: "line \(number + 1) is not a token entry")
             }
-            let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
-            let ends = object["ends_at"]?.text.flatMap { RFC3339.timestamp($0) }
-            let use = object["use"]?.text.map { Entry.Use(rawValue: $0) } ?? .device
-            guard let use, ends != nil || object["ends_at"] == nil else {
-                throw HubError(.badTokens, doing: "read the tokens", detail: "line \(number + 1) is not a token entry")
-            }
-            append(
-                Entry(
-                    device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
-                    replaces: object["replaces"]?.text.flatMap { TokenBook.bytes($0) }))
+            append(entry)
         }
     }
 
-    package var text: String {
-        entries.map { entry in
-            var object: JSONObject = [
-                "device": .string(entry.device.text), "sha256": .string(hex(entry.hash)),
-                "created_at": .string(entry.createdAt.description),
-            ]
-            if let revoked = entry.revokedAt { object["revoked_at"] = .string(revoked.description) }
-            if let ends = entry.endsAt { object["ends_at"] = .string(ends.description) }
-            if entry.use != .device { object["use"] = .string(entry.use.rawValue) }
-            if let replaces = entry.replaces { object["replaces"] = .string(hex(replaces)) }
-            return object.json + "\n"
-        }.joined()
+    package var text: String { entries.map { $0.line + "\n" }.joined() }
+
+    // MARK: Rows
+
+    /// Takes over what became of some entries elsewhere.
+    ///
+    /// - Parameter changes: By hash; `nil`: it is gone.
+    mutating func take(_ changes: [[UInt8]: Entry?]) {
+        var waiting = changes
+        entries = entries.compactMap { entry in
+            guard let change = waiting.removeValue(forKey: entry.hash) else { return entry }
+            return change
+        }
+        entries += waiting.values.compactMap { $0 }.sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
+        index()
     }
 
-    private static func bytes(_ text: String) -> [UInt8]? {
+    /// What must be written where entries are rows, to get from an earlier book to this one.
+    func changes(since old: TokenBook) -> [[UInt8]: Entry?] {
+        let (before, after) = (old.byHash, byHash)
+        var changes: [[UInt8]: Entry?] = [:]
+        for (hash, entry) in after where before[hash] != entry { changes[hash] = .some(entry) }
+        for hash in before.keys where after[hash] == nil { changes[hash] = .some(nil) }
+        return changes
+    }
+
+    private var byHash: [[UInt8]: Entry] { Dictionary(entries.map { ($0.hash, $0) }) { _, last in last } }
+}
+
+extension TokenBook.Entry {
+    /// - Parameter line: One JSON object.
+    /// - Returns: `nil` when it is not as agreed.
+    init?(reading line: String) {
+        guard let object = (try? JSONReader.read(line))?.object, let device = object["device"]?.text.flatMap({ DeviceID($0) }),
+            let hash = object["sha256"]?.text.flatMap({ Self.bytes($0) }), hash.count == 32,
+            let created = object["created_at"]?.text.flatMap({ RFC3339.timestamp($0) })
+        else { return nil }
+        let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
+        let ends = object["ends_at"]?.text.flatMap { RFC3339.timestamp($0) }
+        let use = object["use"]?.text.map { Use(rawValue: $0) } ?? .device
+        guard let use, ends != nil || object["ends_at"] == nil else { return nil }
+        self.init(
+            device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
+            replaces: object["replaces"]?.text.flatMap { Self.bytes($0) })
+    }
+
+    var line: String {
+        var object: JSONObject = [
+            "device": .string(device.text), "sha256": .string(hex(hash)), "created_at": .string(createdAt.description),
+        ]
+        if let revokedAt { object["revoked_at"] = .string(revokedAt.description) }
+        if let endsAt { object["ends_at"] = .string(endsAt.description) }
+        if use != .device { object["use"] = .string(use.rawValue) }
+        if let replaces { object["replaces"] = .string(hex(replaces)) }
+        return object.json
+    }
+
+    fileprivate static func bytes(_ text: String) -> [UInt8]? {
         let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
         guard digits.count == text.utf8.count, digits.count % 2 == 0 else { return nil }
         return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }

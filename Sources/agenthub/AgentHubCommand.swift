@@ -3,7 +3,7 @@ import Glibc
 import HubServer
 import SyncLinux
 
-/// `agenthub`: the reference hub. One program, one database file, nothing to install.
+/// `agenthub`: the reference hub. One program and one database file; or any number of it over a PostgreSQL server.
 @main
 struct AgentHubCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,36 +1,111 @@
 import ArgumentParser
 import Glibc
+import HubPostgres
 import HubServer
 import SyncCore
 import SyncLinux
 
-/// The folder of one hub: `hub.db` (and its log), `tokens`, `mark`, and two lock files.
+/// Where a hub keeps what it knows: in a folder of its own with `hub.db` (and its log), `tokens`, `mark`, `blobs` and two lock
+/// files; or in a database of a server, which any number of hubs may share, and then the folder holds the files alone.
 struct DataFolder: ParsableArguments {
-    @Option(name: .long, help: "The folder of the hub: database and tokens.")
-    var data: String
+    @Option(
+        name: .long,
+        help: "The folder of the hub: database, tokens and files. With --database the files only; all replicas must see the same folder.")
+    var data: String?
 
-    var database: String { data + "/hub.db" }
-    var tokens: String { data + "/tokens" }
-    /// How far the database has come; see `HubMark`.
-    var mark: String { data + "/mark" }
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A database of a PostgreSQL server, in which everything but the files is kept, for any number of replicas. "
+                + "A password belongs into the file that passfile= or PGPASSFILE names.",
+            valueName: "postgres://…"))
+    var database: String?
+
+    func validate() throws {
+        guard data != nil || database != nil else { throw ValidationError("expected --data DIR, or --database postgres://…") }
+        _ = try place()
+    }
+
+    /// - Precondition: There is no `--database`, so there is a folder.
+    var folder: String {
+        guard let data else { preconditionFailure("validated: --data or --database") }
+        return data
+    }
+
+    var file: String { folder + "/hub.db" }
+    var tokens: String { folder + "/tokens" }
+
+    /// The server's database; `nil`: the folder's own.
+    func place() throws(ValidationError) -> PostgresPlace? {
+        guard let database else { return nil }
+        do throws(HubError) {
+            return try PostgresPlace(database)
+        } catch {
+            throw ValidationError("--database: \(error.detail)")
+        }
+    }
 
     /// - Throws: 66 when there is no hub here.
-    func inspector() throws(Failure) -> HubInspector {
-        guard access(database, F_OK) == 0 else { throw Failure(66, "there is no hub in \(data)") }
+    func inspector() throws -> HubInspector {
+        do {
+            if let place = try place() { return try HubInspector(place) }
+            guard access(file, F_OK) == 0 else { throw Failure(66, "there is no hub in \(folder)") }
+            return try HubInspector(file: file)
+        } catch let error as HubError {
+            throw Failure(error)
+        }
+    }
+
+    // MARK: The mark
+
+    /// How far the database has come; see `HubMark`.
+    func readMark() -> HubMark? {
+        guard let data else { return nil }
+        // Missing or damaged, it cannot warn; the database itself is looked at by SQLite.
+        let bytes = try? DurableFiles(calls: LinuxFileCalls()).read(data + "/mark", maxBytes: 1_024)
+        return bytes.flatMap { HubMark(reading: String(decoding: $0, as: UTF8.self)) }
+    }
+
+    func write(_ mark: HubMark) throws(LinuxError) {
+        guard let data else { return }
+        try DurableFiles(calls: LinuxFileCalls()).write(Array(mark.text.utf8), to: data + "/mark")
+    }
+
+    // MARK: Tokens
+
+    /// The tokens as they are, wherever they are kept.
+    func readTokens() throws -> TokenBook {
+        guard let hub = try sharedHub() else { return try TokenFile(path: tokens).read() }
+        do throws(HubError) { return try hub.tokens() } catch { throw Failure(error) }
+    }
+
+    /// Changes the tokens where they are kept. The first one may come before the first start.
+    func updateTokens(_ change: (inout TokenBook) -> Void) throws {
+        guard let hub = try sharedHub() else {
+            try make()
+            return try TokenFile(path: tokens).update { book throws(Failure) in change(&book) }
+        }
+        do throws(HubError) { try hub.changeTokens(change) } catch { throw Failure(error) }
+    }
+
+    /// A hub over the server's database, beside those that serve it.
+    func sharedHub() throws -> Hub? {
+        guard let place = try place() else { return nil }
+        var settings = Hub.Settings()
+        settings.keepsTokens = true
         do throws(HubError) {
-            return try HubInspector(file: database)
+            return try Hub(.shared(place), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
         } catch {
             throw Failure(error)
         }
     }
 
-    func readMark() -> HubMark? {
-        // Missing or damaged, it cannot warn; the database itself is looked at by SQLite.
-        let bytes = try? DurableFiles(calls: LinuxFileCalls()).read(mark, maxBytes: 1_024)
-        return bytes.flatMap { HubMark(reading: String(decoding: $0, as: UTF8.self)) }
-    }
-
-    func write(_ mark: HubMark) throws(LinuxError) {
-        try DurableFiles(calls: LinuxFileCalls()).write(Array(mark.text.utf8), to: self.mark)
+    private func make() throws(Failure) {
+        guard access(folder, F_OK) != 0 else { return }
+        do throws(LinuxError) {
+            try StateDirectory.open(folder, calls: LinuxFileCalls(), userID: geteuid()).close()
+        } catch {
+            throw Failure(error)
+        }
     }
 }

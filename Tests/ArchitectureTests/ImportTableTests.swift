@@ -18,6 +18,7 @@ private let table: [String: Set<String>] = [
         "SyncCore", "SyncHTTP", "CSQLite", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOSSL", "Logging", "Glibc",
         "Synchronization",
     ],
+    "HubPostgres": ["HubServer", "CPostgres", "Glibc"],
 ]
 
 /// What no shipped target may touch: it brings ICU, threads and wake-ups along.

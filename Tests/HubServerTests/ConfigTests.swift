@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// PROTOCOL A12 at the hub.
-@Suite("Server-driven configuration")
+@Suite("Server-driven configuration", .eachEngine)
 struct HubConfigTests {
     private static let rules: JSONObject = ["entities": ["audits": ["kind": "record", "priority": "bulk"]]]
 

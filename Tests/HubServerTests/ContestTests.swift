@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// What the hub keeps of two sides that changed the same, over its own front door.
-@Suite("Contests at the hub")
+@Suite("Contests at the hub", .eachEngine)
 struct ContestTests {
     private static var bench: HubBench {
         get throws {
@@ -56,7 +56,7 @@ struct ContestTests {
         }
         _ = try bench.verdicts([Self.sent("k-1", 1, ["tags": ["x"]], base: 0, ms: 100, author: "eve", .create)], device: one)
         _ = try bench.verdicts([ops("k-2", 2, "add")], device: one)
-        try bench.hub.restore(try bench.hub.copy(), startingEpoch: false)
+        try bench.restore(try bench.backUp(), startingEpoch: false)
         _ = try bench.verdicts([ops("o-1", 1, "remove")], device: two)
         #expect(try bench.data("audits", RecordID(trusted: "a-1")) == ["tags": ["x"]])
     }

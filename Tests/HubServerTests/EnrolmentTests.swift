@@ -2,7 +2,7 @@ import HubServer
 import SyncCore
 import Testing
 
-@Suite("Enrolment and token refresh, at the hub")
+@Suite("Enrolment and token refresh, at the hub", .eachEngine)
 struct EnrolmentTests {
     private let bench: HubBench
     private let oneTime: String
@@ -104,18 +104,27 @@ struct EnrolmentTests {
         _ = refresh(first)
         var revoked = try #require(bench.hub.settings.tokens)
         #expect(revoked.revoke(.one, at: bench.now) >= 2)
-        bench.hub.settings.tokens = revoked
+        if bench.hub.settings.keepsTokens {
+            try bench.hub.changeTokens { $0 = revoked }
+        } else {
+            bench.hub.settings.tokens = revoked
+        }
         #expect(pull(first).status == 403)
         #expect(refresh(first).status == 403)
     }
 
     @Test("When the book cannot be written nothing changes, and the device is told to come again")
     func unwritable() throws {
-        bench.hub.settings.changeTokens = { _ in nil }
+        if bench.hub.settings.keepsTokens {
+            bench.hub.beforeCommit = { false }
+        } else {
+            bench.hub.settings.changeTokens = { _ in nil }
+        }
         let answer = enrol(oneTime)
         #expect(answer.status == 503)
         #expect(answer.headers["Retry-After"] != nil)
         bench.hub.settings.changeTokens = nil
+        bench.hub.beforeCommit = nil
         #expect(enrol(oneTime).status == 201)
     }
 }

@@ -5,7 +5,7 @@ import SyncLinux
 import Testing
 
 /// tus 1.0.0 as the hub speaks it, and what it does with a file that has arrived.
-@Suite("Files at the hub")
+@Suite("Files at the hub", .eachEngine)
 struct FilesTests {
     private let folder: String
     private let bench: HubBench

@@ -2,7 +2,7 @@ import HubServer
 import SyncCore
 import Testing
 
-@Suite("Groups")
+@Suite("Groups", .eachEngine)
 struct GroupTests {
     @Test("A group takes one commit number, so that no page of the feed can split it")
     func oneCommit() throws {

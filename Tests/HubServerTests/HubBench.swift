@@ -1,18 +1,49 @@
+import HubPostgres
 import HubServer
+import PostgresStand
 import SyncCore
 
-/// A hub in memory with a clock that the test moves, and requests as a device makes them.
+/// A hub with a clock that the test moves, and requests as a device makes them. Its database is one that the engine under test
+/// makes for it, unless the test names a place.
 final class HubBench {
     let hub: Hub
+    private let place: Hub.Place
     var now = Timestamp(milliseconds: 1_795_208_400_000)  // 2026-11-20T21:00:00Z
 
     init(
         rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil,
-        ablations: Ablations = .none, seed: UInt64 = 1, place: Hub.Place = .memory
+        ablations: Ablations = .none, seed: UInt64 = 1, place: Hub.Place? = nil
     ) throws {
         var settings = Hub.Settings(rules: rules, tokens: tokens, compressor: compressor)
         settings.ablations = ablations
+        let place = try place ?? Engine.current.newPlace()
+        if case .shared = place, tokens != nil { settings.keepsTokens = true }
+        self.place = place
         hub = try Hub(place, settings: settings, random: SeededRandom(seed: seed))
+        if settings.keepsTokens, let tokens { try hub.changeTokens { $0 = tokens } }
+    }
+
+    // MARK: Backups
+
+    enum Backup {
+        case bytes([UInt8])
+        case schema(String)
+    }
+
+    func backUp() throws -> Backup {
+        guard case .shared(let place as PostgresPlace) = place else { return .bytes(try hub.copy()) }
+        return .schema(try PostgresServer.shared.get().backUp(schema: PostgresServer.schema(of: place.url)))
+    }
+
+    /// - Parameter startingEpoch: `false` as when an operator forgets it.
+    func restore(_ backup: Backup, startingEpoch: Bool = true) throws {
+        switch backup {
+        case .bytes(let bytes): try hub.restore(bytes, startingEpoch: startingEpoch)
+        case .schema(let copy):
+            guard case .shared(let place as PostgresPlace) = place else { return }
+            try PostgresServer.shared.get().restore(copy, schema: PostgresServer.schema(of: place.url))
+            if startingEpoch { try hub.startEpoch() }
+        }
     }
 
     // MARK: Requests

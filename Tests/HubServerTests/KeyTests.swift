@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// PROTOCOL A6: every key is applied at most once, and answered the same for as long as the hub lives.
-@Suite("Idempotency keys and replicas")
+@Suite("Idempotency keys and replicas", .eachEngine)
 struct KeyTests {
     @Test("A repeated key changes nothing and shows the present record, not the one of the first answer")
     func duplicateShowsPresent() throws {
@@ -149,11 +149,11 @@ struct KeyTests {
     func restored() throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", .create, data: ["n": 1]))
-        let backup = try bench.hub.copy()
+        let backup = try bench.backUp()
         let cursor = try bench.follow("audits").cursor
         _ = try bench.verdict(Sent("k-2", seq: 2, .update, data: ["n": 2], base: 1))
         let epoch = bench.hub.epoch
-        try bench.hub.restore(backup)
+        try bench.restore(backup)
         #expect(bench.hub.epoch != epoch && bench.hub.head == 1)
         #expect(try bench.pull([("audits", cursor)]).errors.first?.problem.code == "epoch-changed")
         let response = bench.send("POST", "/v1/sync/known", ["keys": ["k-1", "k-2"]])

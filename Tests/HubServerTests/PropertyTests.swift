@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// Random work from one seed. A failure names its seed, and the seed alone replays it.
-@Suite("Properties")
+@Suite("Properties", .eachEngine)
 struct PropertyTests {
     static let ids: [RecordID] = (0..<5).map { RecordID(trusted: "a-\($0)") }
     static let devices: [DeviceID] = (0..<3).map { DeviceID(trusted: "gw-\($0)") }

@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// PROTOCOL A3 and A8, sentence by sentence.
-@Suite("Pull")
+@Suite("Pull", .eachEngine)
 struct PullTests {
     static func filled(_ count: Int, seed: UInt64 = 1) throws -> HubBench {
         let bench = try HubBench(seed: seed)

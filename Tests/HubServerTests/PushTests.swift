@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// PROTOCOL A4, sentence by sentence.
-@Suite("Push")
+@Suite("Push", .eachEngine)
 struct PushTests {
     @Test("A create is accepted, gets a commit number, and is in the feed")
     func create() throws {

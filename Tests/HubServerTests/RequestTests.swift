@@ -4,7 +4,7 @@ import SyncLinux
 import Testing
 
 /// PROTOCOL A1, A2, A5, A9 and A10: what is around the bodies.
-@Suite("Requests")
+@Suite("Requests", .eachEngine)
 struct RequestTests {
     static func header(_ response: HubResponse, _ name: String) -> String? { response.headers[name] }
 

@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// PROTOCOL A6 and A8 at the hub: comparing from afar, listings of buckets, what is known after a restore, cloned devices.
-@Suite("Resync")
+@Suite("Resync", .eachEngine)
 struct ResyncTests {
     private static func digest(_ bench: HubBench) throws -> EntityDigest {
         var digest = EntityDigest()
@@ -81,10 +81,10 @@ struct ResyncTests {
     func known() throws {
         let bench = try HubBench()
         _ = try bench.verdicts([Sent("k-1", .create, id: "b"), Sent("k-d", seq: 2, .delete, id: "b", base: 1)])
-        let copy = try bench.hub.copy()
+        let copy = try bench.backUp()
         _ = try bench.verdict(Sent("k-2", seq: 3, .create, id: "b", base: 2))
         #expect(try bench.verdict(Sent("k-3", seq: 4, .update, id: "b", data: ["n": 1], base: 1)).word == "accepted")
-        try bench.hub.restore(copy)
+        try bench.restore(copy)
         let answer = bench.send("POST", "/v1/sync/known", ["keys": ["k-1", "k-2", "k-3"]])
         #expect(try KnownMessages.readResponse(answer.body) == [MutationKey(trusted: "k-2"), MutationKey(trusted: "k-3")])
     }

@@ -6,6 +6,9 @@ debian_packages=(
     libsqlite3-dev libcurl4-openssl-dev libssl-dev zlib1g-dev libyaml-dev
     ca-certificates git
 )
+# What the hub needs on top of that. The gateway's package has no hub in it, and is built without.
+# shellcheck disable=SC2034
+hub_packages=(libpq-dev)
 
 # The oldest toolchain that can read Package.swift and build the sources.
 swift_version_needed=6.2

@@ -227,7 +227,8 @@ extension Hub {
                 try store.complete(row, digest, at: now)
                 try flip(digest, also: row.link, at: now)
             } else {
-                try store.advanceUpload(row.id, to: end.offset, expiresAt: expires)
+                // Another replica may have gone on where this request's client gave up.
+                try store.advanceUpload(row.id, to: max(end.offset, row.offset), expiresAt: expires)
             }
         }
         var response = grant.isCreation ? created(row, uploads) : HubResponse(status: 204)

@@ -96,7 +96,7 @@ extension HubStore {
         try database.first(
             """
             SELECT size_bytes, type FROM blob WHERE digest = ?1
-            AND (?2 IS NULL OR EXISTS (SELECT 1 FROM blob_owner o WHERE o.digest = ?1 AND o.device = ?2))
+            AND (CAST(?2 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM blob_owner o WHERE o.digest = ?1 AND o.device = ?2))
             """, .text(digest.hex), DatabaseValue(device?.text)
         ) { ($0.int(0), $0.text(1)) }
     }

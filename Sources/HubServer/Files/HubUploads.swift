@@ -61,6 +61,11 @@ package final class HubUploads: Sendable {
     /// - Returns: What is there, on disk.
     func fence(_ id: String, at known: Int64) throws(BlobError) -> Int64 {
         guard let writer = open.withLock({ $0.writers[id] }) else { return known }
+        // Another replica went on with it: what we hold in memory is of before.
+        if writer.state.withLock({ $0.offset < known }) {
+            forget(id)
+            return known
+        }
         let result: Result<Int64, BlobError> = writer.state.withLock { state in
             state.token = 0
             do throws(BlobError) {

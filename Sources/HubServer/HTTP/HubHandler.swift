@@ -32,7 +32,8 @@ final class HubHandler: HTTPHandler {
         // Strangers are turned away before their body is read, and cost neither memory nor a turn of the hub.
         if endpoint?.isForDevices == true {
             do throws(HubRefusal) {
-                let gate = HubGate(tokens: environment.tokens(), now: environment.time.now().wall)
+                let gate = HubGate(
+                    tokens: environment.tokens(), now: environment.time.now().wall, mayLag: worker.keepsTokens)
                 _ = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint?.isTus ?? false)
             } catch {
                 if let response = try? error.answer() { return .answering(Hub.finish(response, at: environment.time.now().wall)) }

@@ -14,6 +14,8 @@ final class HubWorker: @unchecked Sendable {
     /// Where files are written.
     let filesLoop: any EventLoop
     let uploads: HubUploads?
+    /// The database keeps the tokens; what the environment knows of them is what was read last.
+    let keepsTokens: Bool
     private let environment: HubService.Environment
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
@@ -46,6 +48,7 @@ final class HubWorker: @unchecked Sendable {
         _ hub: sending Hub, on loop: any EventLoop, files filesLoop: any EventLoop, _ environment: HubService.Environment
     ) {
         uploads = hub.settings.uploads
+        keepsTokens = hub.settings.keepsTokens
         self.filesLoop = filesLoop
         self.hub = hub
         self.loop = loop
@@ -125,8 +128,10 @@ final class HubWorker: @unchecked Sendable {
         }
         guard !writes.isEmpty || !reads.isEmpty else { return }
         let start = NIODeadline.now()
-        hub.settings.tokens = environment.tokens()
-        hub.settings.changeTokens = environment.changeTokens
+        if !keepsTokens {
+            hub.settings.tokens = environment.tokens()
+            hub.settings.changeTokens = environment.changeTokens
+        }
         serve(writes)
         serve(reads)
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)

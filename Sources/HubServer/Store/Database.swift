@@ -1,211 +1,148 @@
-import CSQLite
+/// One connection to where a hub keeps its rows, with its prepared statements. Not for two threads at once.
+///
+/// The hub speaks one language to it: SQL that SQLite and PostgreSQL both take, so that there is one copy of every statement
+/// and one suite of tests for both. That subset, found by what differs:
+/// - `?1`, `?2`, or plain `?` in the order of the values; an engine that writes them otherwise translates once a statement.
+/// - `CASE` for the larger of two values, `ON CONFLICT … DO UPDATE` with the table's name before an old value, `IS NULL OR <>`
+///   for a difference that counts NULL, `CAST(?1 AS TEXT) IS NULL` for a value whose type nothing else tells.
+/// - Columns hold INTEGER of 64 bits, TEXT ordered by its bytes, and bytes; nothing computes a Boolean into a column.
+/// What cannot be said in it is in ``SQLSpelling``, and the schema of each engine is its own.
+package protocol Database: AnyObject {
+    var spelling: SQLSpelling { get }
+    /// Other processes write here too: nothing that was read in one transaction is known in the next.
+    var isShared: Bool { get }
+    var isInTransaction: Bool { get }
 
-/// One connection to an SQLite database, with its prepared statements. Not for two threads at once.
-final class Database {
-    enum Place: Sendable, Hashable {
-        case memory
-        /// Reads and writes; made if it is not there.
-        case file(String)
-        /// Only reads, beside another process that writes.
-        case readOnly(String)
+    /// Begins a transaction. One that writes is the only one until it ends, in all processes: whatever it reads stays so, and
+    /// its commit numbers become visible in their order.
+    func begin(_ purpose: TransactionPurpose) throws(DatabaseError)
+    /// When this returns, what was written outlives a power cut. When it throws, nothing is known about it.
+    func commit() throws(DatabaseError)
+    func rollback() throws(DatabaseError)
+
+    /// Runs one statement that takes no values and whose rows do not matter.
+    func execute(_ sql: String) throws(DatabaseError)
+    /// Runs one statement for what it changes. A failure may show only with the next statement that reads, or the commit.
+    func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError)
+    /// Waits for what was written so far, and throws the first failure.
+    func settle() throws(DatabaseError)
+    /// Hands over row after row until `body` says `false`.
+    func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
+    /// The same for a result that may be larger than memory; within a transaction.
+    func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
+    /// The same statement for each of many sets of values, in as few round trips as the engine can.
+    ///
+    /// - Parameter body: Takes the index of the set that the row belongs to.
+    func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError)
+    /// Rows that the last ``write(_:_:)`` changed.
+    func changes() throws(DatabaseError) -> Int
+}
+
+package enum TransactionPurpose: Sendable {
+    case reading, writing
+}
+
+/// What the engines say differently.
+package struct SQLSpelling: Sendable {
+    /// After `FROM record`, for a statement that must walk the index `record_feed`.
+    package var byFeed: String
+    /// How often the book of tokens has changed; 0 where it is not kept here.
+    package var tokens: String
+
+    package init(byFeed: String, tokens: String) {
+        self.byFeed = byFeed
+        self.tokens = tokens
     }
+}
 
-    private let connection: OpaquePointer
-    private var statements: [String: OpaquePointer] = [:]
+/// Where a hub's rows are, and how to get there.
+package protocol DatabasePlace: Sendable {
+    /// For the log and for messages; names no secret.
+    var description: String { get }
+    /// Opens the connection that serves, and brings the schema up to date.
+    func open() throws(DatabaseError) -> any Database
+    /// Opens a connection that only reads, beside those that write.
+    func openForReading() throws(DatabaseError) -> any Database
+}
 
-    init(_ place: Place) throws(DatabaseError) {
-        let (path, flags): (String, Int32) =
-            switch place {
-            case .memory: (":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-            case .file(let path): (path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-            case .readOnly(let path): (path, SQLITE_OPEN_READONLY)
-            }
-        var opened: OpaquePointer?
-        let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
-        guard code == SQLITE_OK, let opened else {
-            let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
-            sqlite3_close_v2(opened)
-            throw DatabaseError(code, doing: "open \(path)", detail: message)
-        }
-        connection = opened
-        sqlite3_busy_timeout(connection, 5_000)
-    }
-
-    deinit {
-        forgetStatements()
-        sqlite3_close_v2(connection)
-    }
-
-    // MARK: Statements
-
-    /// Runs statements that take no values and whose rows do not matter.
-    func execute(_ sql: String) throws(DatabaseError) {
-        let code = sqlite3_exec(connection, sql, nil, nil, nil)
-        guard code == SQLITE_OK else { throw failure(code, sql) }
-    }
-
-    /// Runs one prepared statement to its end.
+extension Database {
+    /// Runs one statement for what it changes.
     func run(_ sql: String, _ values: DatabaseValue...) throws(DatabaseError) {
-        try step(sql, values) { _ in false }
+        try write(sql, values)
     }
 
     /// The first row, or `nil`.
-    func first<T>(_ sql: String, _ values: DatabaseValue..., read: (DatabaseRow) -> T) throws(DatabaseError) -> T? {
+    package func first<T>(_ sql: String, _ values: DatabaseValue..., read: (any DatabaseRow) -> T) throws(DatabaseError) -> T? {
         var found: T?
-        try step(sql, values) { row in
+        try self.read(sql, values) { row in
             found = read(row)
             return false
         }
         return found
     }
 
-    func all<T>(_ sql: String, _ values: DatabaseValue..., read: (DatabaseRow) -> T) throws(DatabaseError) -> [T] {
+    package func all<T>(_ sql: String, _ values: DatabaseValue..., read: (any DatabaseRow) -> T) throws(DatabaseError) -> [T] {
         var found: [T] = []
-        try step(sql, values) { row in
+        try self.read(sql, values) { row in
             found.append(read(row))
             return true
         }
         return found
     }
 
-    /// Hands over row after row until `body` says `false`.
-    func each(_ sql: String, _ values: DatabaseValue..., body: (DatabaseRow) -> Bool) throws(DatabaseError) {
-        try step(sql, values, body)
-    }
+    package func number(_ sql: String) throws(DatabaseError) -> Int64 { try first(sql) { $0.int(0) } ?? 0 }
+    package func text(_ sql: String) throws(DatabaseError) -> String { try first(sql) { $0.text(0) } ?? "" }
 
-    /// To be called before the database below the statements is replaced.
-    func forgetStatements() {
-        for statement in statements.values { sqlite3_finalize(statement) }
-        statements = [:]
-    }
-
-    var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
-
-    /// Rows that the last statement changed.
-    var changes: Int { Int(sqlite3_changes64(connection)) }
-
-    private func step(
-        _ sql: String, _ values: [DatabaseValue], _ body: (DatabaseRow) -> Bool
-    ) throws(DatabaseError) {
-        let statement = try prepared(sql)
-        defer {
-            sqlite3_reset(statement)
-            sqlite3_clear_bindings(statement)
+    /// Runs `body` in a transaction of its own that only reads: all of it is of one moment.
+    func reading<T>(_ body: () throws(DatabaseError) -> T) throws(DatabaseError) -> T {
+        try begin(.reading)
+        do throws(DatabaseError) {
+            let result = try body()
+            try commit()
+            return result
+        } catch {
+            try? rollback()  // Reads only: there is nothing to lose.
+            throw error
         }
-        for (index, value) in values.enumerated() {
-            let code = value.bind(to: statement, at: Int32(index + 1))
-            guard code == SQLITE_OK else { throw failure(code, sql) }
-        }
-        while true {
-            let code = sqlite3_step(statement)
-            switch code {
-            case SQLITE_ROW: if !body(DatabaseRow(statement: statement)) { return }
-            case SQLITE_DONE: return
-            default: throw failure(code, sql)
-            }
-        }
-    }
-
-    private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
-        if let statement = statements[sql] { return statement }
-        var statement: OpaquePointer?
-        let code = sqlite3_prepare_v3(connection, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil)
-        guard code == SQLITE_OK, let statement else { throw failure(code, sql) }
-        statements[sql] = statement
-        return statement
-    }
-
-    private func failure(_ code: Int32, _ sql: String) -> DatabaseError {
-        DatabaseError(code, doing: String(sql.prefix(60)), detail: String(cString: sqlite3_errmsg(connection)))
-    }
-
-    // MARK: Copies
-
-    /// The whole database as bytes.
-    func serialize() throws(DatabaseError) -> [UInt8] {
-        var size: sqlite3_int64 = 0
-        guard let bytes = sqlite3_serialize(connection, "main", &size, 0) else {
-            throw DatabaseError(SQLITE_NOMEM, doing: "copy the database", detail: "out of memory")
-        }
-        defer { sqlite3_free(bytes) }
-        return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
-    }
-
-    /// Replaces what an in-memory database holds.
-    func deserialize(_ bytes: [UInt8]) throws(DatabaseError) {
-        guard let copy = sqlite3_malloc64(UInt64(bytes.count)) else {
-            throw DatabaseError(SQLITE_NOMEM, doing: "install a copy", detail: "out of memory")
-        }
-        bytes.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(copy), byteCount: bytes.count) }
-        let flags = UInt32(SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE)
-        let code = sqlite3_deserialize(
-            connection, "main", copy.assumingMemoryBound(to: UInt8.self), sqlite3_int64(bytes.count),
-            sqlite3_int64(bytes.count), flags)
-        guard code == SQLITE_OK else { throw failure(code, "install a copy") }
     }
 }
 
-enum DatabaseValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByNilLiteral {
+package enum DatabaseValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByNilLiteral, Sendable {
     case null
     case int(Int64)
     case text(String)
     case blob([UInt8])
 
-    init(stringLiteral value: String) { self = .text(value) }
-    init(integerLiteral value: Int64) { self = .int(value) }
-    init(nilLiteral: ()) { self = .null }
+    package init(stringLiteral value: String) { self = .text(value) }
+    package init(integerLiteral value: Int64) { self = .int(value) }
+    package init(nilLiteral: ()) { self = .null }
 
     init(_ value: String?) { self = value.map { .text($0) } ?? .null }
     init(_ value: Int64?) { self = value.map { .int($0) } ?? .null }
-
-    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        switch self {
-        case .null: return sqlite3_bind_null(statement, index)
-        case .int(let value): return sqlite3_bind_int64(statement, index, value)
-        case .text(var value):
-            return value.withUTF8 { bytes in
-                bytes.withMemoryRebound(to: CChar.self) { characters in
-                    // A nil pointer would bind NULL: the empty text needs an address.
-                    characters.baseAddress.map { csqlite_bind_text(statement, index, $0, Int32(clamping: bytes.count)) }
-                        ?? csqlite_bind_text(statement, index, "", 0)
-                }
-            }
-        case .blob(let bytes):
-            return bytes.withUnsafeBytes { buffer in
-                buffer.baseAddress.map { csqlite_bind_blob(statement, index, $0, Int32(clamping: bytes.count)) }
-                    ?? sqlite3_bind_zeroblob(statement, index, 0)
-            }
-        }
-    }
 }
 
 /// The present row of a statement; valid only inside the closure that it was handed to.
-struct DatabaseRow {
-    fileprivate let statement: OpaquePointer
-
-    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
-
-    func optionalInt(_ column: Int32) -> Int64? { isNull(column) ? nil : int(column) }
-
-    func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
-
-    func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
-
-    func blob(_ column: Int32) -> [UInt8] { Array(bytes(column)) }
-
-    private func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
-
-    private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(
-            start: sqlite3_column_blob(statement, column), count: Int(sqlite3_column_bytes(statement, column)))
-    }
+package protocol DatabaseRow {
+    func isNull(_ column: Int32) -> Bool
+    func int(_ column: Int32) -> Int64
+    func text(_ column: Int32) -> String
+    func blob(_ column: Int32) -> [UInt8]
 }
 
-/// What SQLite said.
-struct DatabaseError: Error, CustomStringConvertible {
-    enum Kind: String {
+extension DatabaseRow {
+    func optionalInt(_ column: Int32) -> Int64? { isNull(column) ? nil : int(column) }
+    func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
+}
+
+/// What the database said.
+package struct DatabaseError: Error, CustomStringConvertible {
+    package enum Kind: String, Sendable {
         /// Another process holds the lock for longer than we wait.
         case busy
+        /// Two transactions were in each other's way, and this one was chosen to begin again.
+        case contended
+        /// The connection is gone, or the server is not there. Whether a commit went through before that is unknown.
+        case lost
         case full
         /// Reading, writing or syncing the file failed. After a failed sync nobody knows what is on the disk.
         case io
@@ -217,30 +154,15 @@ struct DatabaseError: Error, CustomStringConvertible {
         case other
     }
 
-    var kind: Kind
-    var doing: String
-    var detail: String
+    package var kind: Kind
+    package var doing: String
+    package var detail: String
 
-    init(_ code: Int32, doing: String, detail: String) {
-        kind =
-            switch code & 0xFF {
-            case SQLITE_BUSY, SQLITE_LOCKED: .busy
-            case SQLITE_FULL: .full
-            case SQLITE_IOERR: .io
-            case SQLITE_CORRUPT, SQLITE_NOTADB: .corrupt
-            case SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH: .readOnly
-            case SQLITE_CANTOPEN: .cannotOpen
-            default: .other
-            }
-        self.doing = doing
-        self.detail = detail
-    }
-
-    init(_ kind: Kind, doing: String, detail: String) {
+    package init(_ kind: Kind, doing: String, detail: String) {
         self.kind = kind
         self.doing = doing
         self.detail = detail
     }
 
-    var description: String { "\(doing): \(detail)" }
+    package var description: String { "\(doing): \(detail)" }
 }

@@ -2,10 +2,20 @@ package import SyncCore
 
 /// The rows of the hub's database as values. It knows SQL and the form of the columns, and decides nothing.
 final class HubStore {
-    let database: Database
+    let database: any Database
+    private let hubQuery: String
+    private let feedQuery: String
 
-    init(_ database: Database) {
+    init(_ database: any Database) {
         self.database = database
+        hubQuery = """
+            SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens) FROM hub
+            """
+        feedQuery = """
+            SELECT \(HubStore.recordColumns) FROM record\(database.spelling.byFeed)
+            WHERE entity = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
+            ORDER BY version, id LIMIT ?
+            """
     }
 
     // MARK: The hub itself
@@ -18,17 +28,21 @@ final class HubStore {
         /// The newest commit number.
         var head: Int64
         var counters: HubCounters
+        /// Changes of the book of tokens so far, where the database keeps it.
+        var tokens: Int64
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
-        try database.first("SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried FROM hub") {
-            HubRow(epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3))
+        try database.first(hubQuery) {
+            HubRow(
+                epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
+                tokens: $0.int(8))
         }
     }
 
     func create(_ hub: HubRow) throws(DatabaseError) {
         try database.run(
-            "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?)", .text(hub.epoch), .blob(hub.secret), .int(hub.head))
+            "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?) ON CONFLICT(one) DO NOTHING", .text(hub.epoch), .blob(hub.secret), .int(hub.head))
     }
 
     func setEpoch(_ epoch: String) throws(DatabaseError) {
@@ -58,10 +72,19 @@ final class HubStore {
     private static let recordColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
-        try database.first(
-            "SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id = ?", .text(name.entity.text),
-            .text(name.id.text), read: HubStore.recordRow)
+        try database.first(HubStore.recordQuery, .text(name.entity.text), .text(name.id.text), read: HubStore.recordRow)
     }
+
+    /// Those of many records that there are, asked in one go.
+    func records(_ names: [RecordName]) throws(DatabaseError) -> [RecordName: VersionedRecord] {
+        var found: [RecordName: VersionedRecord] = [:]
+        try database.read(HubStore.recordQuery, each: names.map { [.text($0.entity.text), .text($0.id.text)] }) { index, row in
+            found[names[index]] = HubStore.recordRow(row).record
+        }
+        return found
+    }
+
+    private static let recordQuery = "SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id = ?"
 
     /// - Parameter data: `record.data` as JSON text, which the caller has measured already.
     func put(
@@ -89,11 +112,7 @@ final class HubStore {
         _ entity: EntityName, after: (version: Int64, id: String), deletionsAfter: Int64, limit: Int
     ) throws(DatabaseError) -> [RecordRow] {
         try database.all(
-            """
-            SELECT \(HubStore.recordColumns) FROM record INDEXED BY record_feed
-            WHERE entity = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
-            ORDER BY version, id LIMIT ?
-            """, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit)),
+            feedQuery, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit)),
             read: HubStore.recordRow)
     }
 
@@ -105,7 +124,7 @@ final class HubStore {
             """, .text(entity.text), .text(after?.text ?? ""), .int(Int64(limit)), read: HubStore.recordRow)
     }
 
-    private static func recordRow(_ row: DatabaseRow) -> RecordRow {
+    private static func recordRow(_ row: any DatabaseRow) -> RecordRow {
         let text = row.optionalText(2)
         let stamp = VersionedRecord.Stamp(
             version: row.int(1), hlc: StampColumn.hlc(row.text(3)), writer: DeviceID(trusted: row.text(4)),
@@ -126,7 +145,7 @@ final class HubStore {
         try database.all(
             """
             SELECT id, field, value, version, hlc, writer, author, at_ms FROM lost_value
-            WHERE entity = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY n DESC LIMIT ?3
+            WHERE entity = ?1 AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) ORDER BY n DESC LIMIT ?3
             """, .text(entity.text), DatabaseValue(id?.text), .int(Int64(limit))
         ) {
             LostRow(
@@ -169,11 +188,12 @@ final class HubStore {
                 """
                 INSERT INTO horizon(entity, version)
                 SELECT entity, max(version) FROM record WHERE data IS NULL AND updated_at_ms < ? GROUP BY entity
-                ON CONFLICT(entity) DO UPDATE SET version = max(version, excluded.version)
+                ON CONFLICT(entity) DO UPDATE SET version =
+                CASE WHEN excluded.version > horizon.version THEN excluded.version ELSE horizon.version END
                 """, .int(before.milliseconds))
         }
         try database.run("DELETE FROM record WHERE data IS NULL AND updated_at_ms < ?", .int(before.milliseconds))
-        return database.changes
+        return try database.changes()
     }
 
     // MARK: Keys
@@ -189,14 +209,24 @@ final class HubStore {
     }
 
     func key(_ device: DeviceID, _ key: MutationKey) throws(DatabaseError) -> KeyRow? {
-        try database.first(
-            "SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ? AND key = ?",
-            .text(device.text), .text(key.text)
-        ) {
-            KeyRow(
-                key: key, fingerprint: $0.blob(0), seq: $0.optionalInt(1), status: StatusColumn.status($0.int(2)),
-                version: $0.int(3), payload: $0.optionalText(4))
+        try database.first(HubStore.keyQuery, .text(device.text), .text(key.text)) { HubStore.keyRow(key, $0) }
+    }
+
+    /// Those of many keys that are known, asked in one go.
+    func keys(_ device: DeviceID, _ keys: [MutationKey]) throws(DatabaseError) -> [MutationKey: KeyRow] {
+        var found: [MutationKey: KeyRow] = [:]
+        try database.read(HubStore.keyQuery, each: keys.map { [.text(device.text), .text($0.text)] }) { index, row in
+            found[keys[index]] = HubStore.keyRow(keys[index], row)
         }
+        return found
+    }
+
+    private static let keyQuery = "SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ? AND key = ?"
+
+    private static func keyRow(_ key: MutationKey, _ row: any DatabaseRow) -> KeyRow {
+        KeyRow(
+            key: key, fingerprint: row.blob(0), seq: row.optionalInt(1), status: StatusColumn.status(row.int(2)),
+            version: row.int(3), payload: row.optionalText(4))
     }
 
     func put(_ device: DeviceID, _ row: KeyRow, at now: Timestamp) throws(DatabaseError) {
@@ -217,7 +247,7 @@ final class HubStore {
               SELECT acked_seq FROM replica JOIN device ON device.id = replica.device AND device.replica = replica.id
               WHERE replica.device = mutation_key.device)
             """, .int(before.milliseconds))
-        return database.changes
+        return try database.changes()
     }
 
     /// Only for a test build that wants to see what happens then.
@@ -254,23 +284,29 @@ final class HubStore {
         try database.run(
             """
             INSERT INTO device(id, first_seen_ms, last_seen_ms) VALUES(?1, ?2, ?2)
-            ON CONFLICT(id) DO UPDATE SET last_seen_ms = max(last_seen_ms, ?2)
+            ON CONFLICT(id) DO UPDATE SET last_seen_ms = CASE WHEN ?2 > device.last_seen_ms THEN ?2 ELSE device.last_seen_ms END
             """, .text(device.text), .int(now.milliseconds))
         guard let replica else { return }
         try database.run(
             """
             INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) VALUES(?1, ?2, ?3, ?3)
-            ON CONFLICT(device, id) DO UPDATE SET last_seen_ms = max(last_seen_ms, ?3),
-            returns = returns + (SELECT device.replica IS NOT NULL AND device.replica <> ?2 FROM device WHERE device.id = ?1)
+            ON CONFLICT(device, id) DO UPDATE SET
+            last_seen_ms = CASE WHEN ?3 > replica.last_seen_ms THEN ?3 ELSE replica.last_seen_ms END,
+            returns = replica.returns + (SELECT CASE WHEN d.replica <> ?2 THEN 1 ELSE 0 END FROM device d WHERE d.id = ?1)
             """, .text(device.text), .text(replica.text), .int(now.milliseconds))
-        try database.run("UPDATE device SET replica = ?2 WHERE id = ?1 AND replica IS NOT ?2", .text(device.text), .text(replica.text))
+        try database.run(
+            "UPDATE device SET replica = ?2 WHERE id = ?1 AND (replica IS NULL OR replica <> ?2)", .text(device.text),
+            .text(replica.text))
     }
 
     func note(
         _ device: DeviceID, _ replica: ReplicaID, maxSeq: Int64, ackedSeq: Int64, config: Int64?, adding counted: HubCounters
     ) throws(DatabaseError) {
         try database.run(
-            "UPDATE replica SET max_seq = max(max_seq, ?3), acked_seq = max(acked_seq, ?4) WHERE device = ?1 AND id = ?2",
+            """
+            UPDATE replica SET max_seq = CASE WHEN ?3 > max_seq THEN ?3 ELSE max_seq END,
+            acked_seq = CASE WHEN ?4 > acked_seq THEN ?4 ELSE acked_seq END WHERE device = ?1 AND id = ?2
+            """,
             .text(device.text), .text(replica.text), .int(maxSeq), .int(ackedSeq))
         try database.run(
             """
@@ -306,7 +342,7 @@ package struct HubCounters: Hashable, Sendable {
 
     package init() {}
 
-    init(row: DatabaseRow, from column: Int32) {
+    init(row: any DatabaseRow, from column: Int32) {
         applied = row.int(column)
         duplicates = row.int(column + 1)
         conflicts = row.int(column + 2)

@@ -51,7 +51,7 @@ struct ShowReports: ParsableCommand {
 }
 
 extension DataFolder {
-    fileprivate func reports(of device: DeviceID? = nil) throws(Failure) -> [HubReport] {
+    fileprivate func reports(of device: DeviceID? = nil) throws -> [HubReport] {
         let inspector = try inspector()
         do throws(HubError) {
             return try inspector.reports(of: device)

@@ -4,12 +4,12 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// `agenthub publish ENTITY FILE`: what a back office has to say, such as forms and catalogues. While no hub serves the
-/// folder: only one process may write the database.
+/// `agenthub publish ENTITY FILE`: what a back office has to say, such as forms and catalogues. Of a folder, while no hub
+/// serves it, because only one process may write an SQLite file; of a server's database, at any time.
 struct PublishCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish", abstract: "Put records of the hub's own into an entity, such as forms; devices get them with their next sync.",
-        discussion: "Each line is {\"id\":\"…\",\"data\":{…}}; without data, or with null, the record is deleted. The file is read whole before anything is written. The hub must not be running.")
+        discussion: "Each line is {\"id\":\"…\",\"data\":{…}}; without data, or with null, the record is deleted. The file is read whole before anything is written. A hub that serves --data must not be running; those of --database may.")
 
     @Argument(help: "The name of the entity.") var entity: EntityName
     @Argument(help: "NDJSON.") var file: String
@@ -20,17 +20,25 @@ struct PublishCommand: ParsableCommand {
     func run() throws {
         let lines = try readLines()
         do {
-            let state = try StateDirectory.open(folder.data, calls: LinuxFileCalls(), userID: geteuid())
-            defer { state.close() }
-            let hub = try Hub(.file(folder.database), settings: Hub.Settings(), random: SeededRandom(seed: systemRandomSeed()))
-            for (id, data) in lines { try hub.publish(RecordName(entity, id), data, at: SystemClocks().now().wall) }
-            hub.checkpoint()
+            if let hub = try folder.sharedHub() {
+                try publish(lines, hub)
+            } else {
+                let state = try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid())
+                defer { state.close() }
+                let hub = try Hub(.file(folder.file), settings: Hub.Settings(), random: SeededRandom(seed: systemRandomSeed()))
+                try publish(lines, hub)
+                hub.checkpoint()
+            }
         } catch let error as LinuxError {
             throw Failure(error)
         } catch let error as HubError {
             throw Failure(error)
         }
         try Say.result("\(lines.count) records of \(entity)")
+    }
+
+    private func publish(_ lines: [(RecordID, JSONObject?)], _ hub: Hub) throws(HubError) {
+        for (id, data) in lines { try hub.publish(RecordName(entity, id), data, at: SystemClocks().now().wall) }
     }
 
     private func readLines() throws(Failure) -> [(RecordID, JSONObject?)] {

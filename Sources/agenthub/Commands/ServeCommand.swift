@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import HubPostgres
 import HubServer
 import Logging
 import SyncCore
@@ -56,9 +57,10 @@ struct ServeCommand: ParsableCommand {
         let rules = try readRules()
         do {
             try hardenProcess()
-            let state = try StateDirectory.open(folder.data, calls: LinuxFileCalls(), userID: geteuid())
-            defer { state.close() }
-            try serve(address, rules, state.warnings)
+            // A folder with a database has one hub. One of files is for all replicas, and may be on another machine.
+            let state = folder.database == nil ? try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid()) : nil
+            defer { state?.close() }
+            try serve(address, rules, state?.warnings ?? [])
         } catch let error as LinuxError {
             throw Failure(error)
         } catch let error as HubError {
@@ -72,11 +74,12 @@ struct ServeCommand: ParsableCommand {
         if tlsCert == nil, !address.isLoopback {
             log.warning("tokens travel unencrypted", metadata: ["hint": "put TLS in front, or give --tls-cert and --tls-key"])
         }
-        let watch = open ? nil : try TokenWatch(TokenFile(path: folder.tokens)) { log.error("tokens", metadata: ["error": "\($0)"]) }
-        if let watch, watch.current().entries.isEmpty {
-            log.warning("no device has a token yet", metadata: ["hint": "agenthub token add DEVICE --data \(folder.data)"])
+        let tokens = try TokenSource(folder, isOpen: open) { log.error("tokens", metadata: ["error": "\($0)"]) }
+        let hub = try openHub(rules, tokens, log)
+        if let book = tokens.current(), book.entries.isEmpty {
+            let hint = "agenthub token add DEVICE " + (folder.data.map { "--data \($0)" } ?? "--database …")
+            log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
         }
-        let hub = try openHub(rules, log)
         // What a crash left behind; the hub goes on without it being gone.
         do throws(HubError) {
             try hub.tidyFiles(at: SystemClocks().now().wall)
@@ -87,7 +90,7 @@ struct ServeCommand: ParsableCommand {
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
         var environment = HubService.Environment(
-            time: SystemClocks(), seed: systemRandomSeed(), tokens: { watch?.current() }, compressor: ZlibCompressor(),
+            time: SystemClocks(), seed: systemRandomSeed(), tokens: { tokens.current() }, compressor: ZlibCompressor(),
             remember: { mark in
                 do throws(LinuxError) {
                     try folder.write(mark)
@@ -95,20 +98,7 @@ struct ServeCommand: ParsableCommand {
                     log.warning("the mark was not written", metadata: ["error": "\(error)"])
                 }
             }, log: log)
-        let tokens = TokenFile(path: folder.tokens)
-        if !open {
-            environment.changeTokens = { change in
-                do throws(Failure) {
-                    return try tokens.update { book throws(Failure) in
-                        change(&book)
-                        return book
-                    }
-                } catch {
-                    log.error("tokens", metadata: ["error": "\(error.text)"])
-                    return nil
-                }
-            }
-        }
+        environment.changeTokens = tokens.change
         let notifier = try ReadinessNotifier.fromEnvironment()
         var signals: SignalSource?
         try HubService.run(hub, options, environment) { service, end in
@@ -135,7 +125,7 @@ struct ServeCommand: ParsableCommand {
         }
     }
 
-    private func openHub(_ rules: RuleBook, _ log: Logger) throws(HubError) -> sending Hub {
+    private func openHub(_ rules: RuleBook, _ tokens: TokenSource, _ log: Logger) throws -> sending Hub {
         var settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
         // Agents work by the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
@@ -144,11 +134,25 @@ struct ServeCommand: ParsableCommand {
             // What the test of power cuts breaks on purpose, to show that it notices.
             if let names = getenv("AGENTHUB_ABLATIONS") { settings.ablations = Ablations(names: String(cString: names)) }
         #endif
-        let hub = try Hub(.file(folder.database), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
-        do throws(BlobError) {
-            hub.settings.uploads = HubUploads(try BlobFiles(folder.data + "/blobs"))
-        } catch {
-            log.error("no files are taken", metadata: ["error": "\(error)"])
+        let place = try folder.place()
+        if place?.hasPassword == true {
+            log.warning("the database's password is in the list of processes", metadata: ["hint": "put it into a file: passfile=…"])
+        }
+        if case .rows(let rows) = tokens {
+            settings.keepsTokens = true
+            settings.tokensRead = { rows.replace($0) }
+        }
+        let hub = try Hub(
+            place.map { .shared($0) } ?? .file(folder.file), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
+        if case .rows = tokens { _ = try hub.tokens() }
+        if let data = folder.data {
+            do throws(BlobError) {
+                hub.settings.uploads = HubUploads(try BlobFiles(data + "/blobs"))
+            } catch {
+                log.error("no files are taken", metadata: ["error": "\(error)"])
+            }
+        } else {
+            log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see"])
         }
         let mark = folder.readMark()
         if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {
@@ -158,7 +162,7 @@ struct ServeCommand: ParsableCommand {
                 "a new history begins: the database is older than it was",
                 metadata: ["epoch": "\(hub.epoch)", "before": "\(before)", "head": "\(hub.head)", "mark": "\(mark?.head ?? 0)"])
         }
-        log.info("opened", metadata: ["database": "\(folder.database)", "epoch": "\(hub.epoch)", "head": "\(hub.head)"])
+        log.info("opened", metadata: ["database": "\(place?.description ?? folder.file)", "epoch": "\(hub.epoch)", "head": "\(hub.head)"])
         return hub
     }
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import HubServer
 import SyncCore
 import SyncLinux
@@ -25,10 +24,10 @@ struct AddToken: ParsableCommand {
     }
 
     func run() throws {
-        try folder.make()
         var random = SystemRandomNumberGenerator()
-        let token = try TokenFile(path: folder.tokens).update { book throws(Failure) in
-            book.add(device, life: days.map { .seconds(86_400) * $0 }, at: SystemClocks().now().wall, using: &random)
+        var token = ""
+        try folder.updateTokens { book in
+            token = book.add(device, life: days.map { .seconds(86_400) * $0 }, at: SystemClocks().now().wall, using: &random)
         }
         try Say.result(token)
     }
@@ -48,24 +47,12 @@ struct EnrolToken: ParsableCommand {
     }
 
     func run() throws {
-        try folder.make()
         var random = SystemRandomNumberGenerator()
-        let token = try TokenFile(path: folder.tokens).update { book throws(Failure) in
-            book.add(device, .enrolment, life: .seconds(3_600) * hours, at: SystemClocks().now().wall, using: &random)
+        var token = ""
+        try folder.updateTokens { book in
+            token = book.add(device, .enrolment, life: .seconds(3_600) * hours, at: SystemClocks().now().wall, using: &random)
         }
         try Say.result(token)
-    }
-}
-
-extension DataFolder {
-    /// The first token may come before the first start.
-    fileprivate func make() throws(Failure) {
-        guard access(data, F_OK) != 0 else { return }
-        do throws(LinuxError) {
-            try StateDirectory.open(data, calls: LinuxFileCalls(), userID: geteuid()).close()
-        } catch {
-            throw Failure(error)
-        }
     }
 }
 
@@ -77,7 +64,7 @@ struct ListTokens: ParsableCommand {
 
     func run() throws {
         let now = SystemClocks().now().wall
-        let entries = try TokenFile(path: folder.tokens).read().entries.sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
+        let entries = try folder.readTokens().entries.sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
         if json {
             let list = entries.map { entry in
                 [
@@ -104,9 +91,8 @@ struct RevokeToken: ParsableCommand {
     @OptionGroup var folder: DataFolder
 
     func run() throws {
-        let count = try TokenFile(path: folder.tokens).update { book throws(Failure) in
-            book.revoke(device, at: SystemClocks().now().wall)
-        }
+        var count = 0
+        try folder.updateTokens { book in count = book.revoke(device, at: SystemClocks().now().wall) }
         guard count > 0 else { throw Failure(66, "\(device) has no valid token") }
         Say.error("revoked \(count) token\(count == 1 ? "" : "s") of \(device)")
     }

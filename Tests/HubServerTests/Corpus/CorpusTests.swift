@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 /// `deploy/api`: what a hub must answer, as examples and as a description, held against this hub and this agent.
-@Suite("Corpus")
+@Suite("Corpus", .eachEngine)
 struct CorpusTests {
     @Test("There are cases")
     func present() {

@@ -1,4 +1,4 @@
-/// The tables of the hub (PROTOCOL A15) and the steps from each version to the next. A step is never edited once released.
+/// The tables of the hub in SQLite (PROTOCOL A15) and the steps from each version to the next. A step is never edited once released.
 ///
 /// - `record`: one row a record; a deleted one is its tombstone (`data` is NULL). `version` is the commit number of the last
 ///   change, which is also what the feed is ordered by: "the newest version of each record after N" needs no log.
@@ -8,7 +8,7 @@
 ///
 /// Tokens are not in here: they are written by another process, and only one process may write a WAL database
 /// (SQLite before 3.51.3 can corrupt it when two connections write or checkpoint at the same moment).
-enum HubSchema {
+enum SQLiteSchema {
     static let applicationID: Int64 = 0x4553_4842  // "ESHB"
     static let version = Int64(steps.count)
 
@@ -97,8 +97,8 @@ enum HubSchema {
     ]
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.
-    static func open(_ place: Database.Place) throws(DatabaseError) -> Database {
-        let database = try Database(place)
+    static func open(_ place: SQLiteDatabase.Place) throws(DatabaseError) -> SQLiteDatabase {
+        let database = try SQLiteDatabase(place)
         let name = try database.number("PRAGMA application_id")
         let present = try database.number("PRAGMA user_version")
         let isEmpty = try database.number("SELECT count(*) FROM sqlite_schema") == 0
@@ -121,9 +121,21 @@ enum HubSchema {
         }
         return database
     }
-}
 
-extension Database {
-    func number(_ sql: String) throws(DatabaseError) -> Int64 { try first(sql) { $0.int(0) } ?? 0 }
-    func text(_ sql: String) throws(DatabaseError) -> String { try first(sql) { $0.text(0) } ?? "" }
+    /// Opens the file read-only and never checkpoints, so the server stays the only writer.
+    static func openForReading(_ place: SQLiteDatabase.Place) throws(DatabaseError) -> SQLiteDatabase {
+        let path = place.description
+        let database = try SQLiteDatabase(.readOnly(path))
+        try database.execute("PRAGMA query_only=ON; PRAGMA wal_autocheckpoint=0;")
+        let name = try database.number("PRAGMA application_id")
+        guard name == applicationID else {
+            throw DatabaseError(.foreign, doing: "open \(path)", detail: "it is not the database of a hub")
+        }
+        let present = try database.number("PRAGMA user_version")
+        guard present == version else {
+            throw DatabaseError(
+                .foreign, doing: "open \(path)", detail: "it has schema \(present), this program reads \(version)")
+        }
+        return database
+    }
 }

@@ -1,4 +1,4 @@
-extension HubSchema {
+extension SQLiteSchema {
     /// Files: uploads on their way (`offset_bytes` is what is synced), blobs, who brought them, and records that wait for them.
     static let files = """
         CREATE TABLE upload(

@@ -1,0 +1,204 @@
+import CPostgres
+import Glibc
+import HubServer
+
+/// One connection to a server, in libpq's pipeline mode (PostgreSQL 15, 34.5).
+///
+/// A push writes hundreds of rows, and a server is a round trip away. Statements that only change something are therefore sent
+/// without waiting; their results are taken with the next one whose rows matter, or the commit, and the first failure among
+/// them is thrown there. The server skips everything behind a failure up to that point, so nothing is done on top of it.
+final class PostgresConnection {
+    private let connection: OpaquePointer
+    private let patience: PostgresPlace.Patience
+    private var statements: [String: Statement] = [:]
+    /// Results that are to come, in the order of what was sent.
+    private var awaited: [Awaited] = []
+    /// Of the last statement that was done.
+    private(set) var lastTag = ""
+    private(set) var lastCount = 0
+    /// The server, or the way to it, is gone; nothing brings this connection back.
+    private(set) var isBroken = false
+
+    /// Something was sent whose outcome is not known.
+    var isWaiting: Bool { !awaited.isEmpty }
+
+    private struct Statement {
+        var name: String
+        var isPrepared = false
+    }
+
+    private enum Awaited {
+        case preparation(String)
+        case statement(String)
+    }
+
+    init(_ url: String, _ patience: PostgresPlace.Patience, doing: String) throws(DatabaseError) {
+        self.patience = patience
+        // What comes before `dbname` yields to the URL, what comes after it does not.
+        let options = [
+            ("connect_timeout", "\(patience.connectSeconds)"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
+            ("keepalives_count", "3"), ("tcp_user_timeout", "\(patience.answerMilliseconds)"),
+            ("fallback_application_name", "agenthub"), ("dbname", url), ("client_encoding", "UTF8"),
+        ]
+        var keywords: [UnsafePointer<CChar>?] = options.map { UnsafePointer(strdup($0.0)) }
+        var values: [UnsafePointer<CChar>?] = options.map { UnsafePointer(strdup($0.1)) }
+        defer { for text in keywords + values { free(UnsafeMutablePointer(mutating: text)) } }
+        keywords.append(nil)
+        values.append(nil)
+        guard let opened = PQconnectdbParams(keywords, values, 1) else {
+            throw DatabaseError(.lost, doing: doing, detail: "out of memory")
+        }
+        connection = opened
+        guard PQstatus(opened) == CONNECTION_OK else {
+            throw DatabaseError(.lost, doing: doing, detail: Self.line(PQerrorMessage(opened)))
+        }
+        cpostgres_silence(opened)
+        try set("statement_timeout", patience.statementMilliseconds)
+        try set("lock_timeout", patience.lockMilliseconds)
+        try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
+        guard PQenterPipelineMode(opened) == 1 else { throw broken(doing) }
+    }
+
+    deinit { PQfinish(connection) }
+
+    /// Engines that lack one of these wait a little longer; that is no reason not to work.
+    private func set(_ name: String, _ milliseconds: Int) throws(DatabaseError) {
+        let result = PQexec(connection, "SET \(name) = \(milliseconds)")
+        PQclear(result)
+        guard PQstatus(connection) == CONNECTION_OK else { throw broken("set \(name)") }
+    }
+
+    // MARK: Sending
+
+    /// Sends a statement without waiting for it.
+    func send(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
+        guard !isBroken else { throw broken(sql) }
+        let name = try prepared(sql)
+        let sent = PostgresText.withParameters(values) { PQsendQueryPrepared(connection, name, Int32(values.count), $0, nil, nil, 0) }
+        guard sent == 1 else { throw broken(sql) }
+        awaited.append(.statement(sql))
+    }
+
+    private func prepared(_ sql: String) throws(DatabaseError) -> String {
+        if let statement = statements[sql] { return statement.name }
+        let name = "s\(statements.count)"
+        guard PQsendPrepare(connection, name, PostgresText.numbered(sql), 0, nil) == 1 else { throw broken(sql) }
+        statements[sql] = Statement(name: name)
+        awaited.append(.preparation(sql))
+        return name
+    }
+
+    // MARK: Receiving
+
+    /// Waits for everything that was sent.
+    ///
+    /// - Parameters:
+    ///   - count: How many of the last statements have rows that matter.
+    ///   - body: Takes the index among those statements, and a row; `false`: no more rows of that statement.
+    /// - Throws: The first failure. All of what was behind it was not done.
+    func finish(reading count: Int = 0, _ body: (Int, PostgresRow) -> Bool = { _, _ in true }) throws(DatabaseError) {
+        guard !isBroken, PQpipelineSync(connection) == 1 else { throw broken("send to the database") }
+        let waiting = awaited
+        awaited.removeAll(keepingCapacity: true)
+        // Preparations stand before the first use of a statement: those of what is read come before all of its uses.
+        let firstRead = waiting.count - count
+        var index = 0
+        var failure: DatabaseError?
+        var isEnough = false
+        while true {
+            try waitForAnswer()
+            guard let result = PQgetResult(connection) else {
+                guard PQstatus(connection) == CONNECTION_OK else { throw broken("receive from the database") }
+                index += 1
+                isEnough = false
+                continue
+            }
+            defer { PQclear(result) }
+            switch PQresultStatus(result) {
+            case PGRES_PIPELINE_SYNC:
+                if let failure { throw failure }
+                return
+            case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
+                guard index < waiting.count else { break }
+                if case .preparation(let sql) = waiting[index] {
+                    statements[sql]?.isPrepared = true
+                    break
+                }
+                lastTag = String(cString: PQcmdStatus(result))
+                lastCount = Int(String(cString: PQcmdTuples(result))) ?? 0
+                guard index >= firstRead, !isEnough, failure == nil else { break }
+                for row in 0..<PQntuples(result) where !isEnough {
+                    isEnough = !body(index - firstRead, PostgresRow(result: result, row: row))
+                }
+            case PGRES_PIPELINE_ABORTED: forget(waiting, index)
+            default:
+                forget(waiting, index)
+                if failure == nil { failure = self.failure(of: result, waiting, index) }
+            }
+        }
+    }
+
+    /// What would be prepared, and was not: the next time it must be.
+    private func forget(_ waiting: [Awaited], _ index: Int) {
+        if index < waiting.count, case .preparation(let sql) = waiting[index] { statements[sql] = nil }
+    }
+
+    private func waitForAnswer() throws(DatabaseError) {
+        while PQisBusy(connection) == 1 {
+            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
+            let ready = poll(&descriptor, 1, Int32(patience.answerMilliseconds))
+            if ready < 0, errno == EINTR { continue }
+            guard ready > 0 else {
+                isBroken = true
+                throw DatabaseError(
+                    .lost, doing: "receive from the database", detail: "no answer within \(patience.answerMilliseconds) ms")
+            }
+            guard PQconsumeInput(connection) == 1 else { throw broken("receive from the database") }
+        }
+    }
+
+    // MARK: Failures
+
+    private func broken(_ doing: String) -> DatabaseError {
+        isBroken = true
+        return DatabaseError(.lost, doing: String(doing.prefix(60)), detail: Self.line(PQerrorMessage(connection)))
+    }
+
+    private func failure(of result: OpaquePointer, _ waiting: [Awaited], _ index: Int) -> DatabaseError {
+        let state = PQresultErrorField(result, Int32(UInt8(ascii: "C"))).map { String(cString: $0) } ?? ""
+        let message = PQresultErrorField(result, Int32(UInt8(ascii: "M"))).map { Self.line($0) } ?? Self.line(PQresultErrorMessage(result))
+        var doing = "use the database"
+        if index < waiting.count {
+            switch waiting[index] {
+            case .preparation(let sql), .statement(let sql): doing = String(sql.prefix(60))
+            }
+        }
+        let isGone = PQstatus(connection) != CONNECTION_OK
+        if isGone { isBroken = true }
+        return DatabaseError(isGone ? .lost : SQLState.kind(of: state), doing: doing, detail: "\(message)\(state.isEmpty ? "" : " (\(state))")")
+    }
+
+    /// The first line of a message; the others are hints that name what we know.
+    private static func line(_ text: UnsafePointer<CChar>?) -> String {
+        guard let text else { return "no message" }
+        return String(cString: text).split(separator: "\n").first.map(String.init) ?? "no message"
+    }
+}
+
+/// A row of a result as text.
+struct PostgresRow: DatabaseRow {
+    fileprivate let result: OpaquePointer
+    fileprivate let row: Int32
+
+    func isNull(_ column: Int32) -> Bool { PQgetisnull(result, row, column) == 1 }
+
+    func int(_ column: Int32) -> Int64 { isNull(column) ? 0 : PostgresText.int(bytes(column)) }
+
+    func text(_ column: Int32) -> String { PostgresText.text(bytes(column)) }
+
+    func blob(_ column: Int32) -> [UInt8] { PostgresText.blob(bytes(column)) }
+
+    private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column)))
+    }
+}

@@ -1,0 +1,116 @@
+import HubServer
+
+/// A hub's database on a server.
+///
+/// **Why commit numbers become visible in their order** (PROTOCOL A3). Every transaction that writes begins by locking the one
+/// row of `hub`, which holds the newest commit number, and keeps it to its end. So there is one writer at a time over all
+/// replicas, as there is with SQLite's BEGIN IMMEDIATE, and everything that is proved about the one holds for the other: the
+/// next writer starts only when what came before is visible, and a reader whose snapshot has commit number N has all below it.
+///
+/// Considered and not taken: an advisory lock, which CockroachDB lacks and poolers break; a sequence with a feed that stops at
+/// the oldest running transaction, which needs `pg_snapshot_xmin` and so PostgreSQL itself, and lets one hanging transaction
+/// stop every pull. What the lock costs is parallel writing: transactions of the replicas come one after the other. Each holds up
+/// to 64 pushes, so it is their sum that counts, not their number.
+///
+/// **Isolation.** Writers run READ COMMITTED: what they read after the lock is theirs is the newest state, and nobody else can
+/// change it. REPEATABLE READ would fix the snapshot when they begin to wait, and fail each time that the wait was not in vain.
+/// Readers run REPEATABLE READ: one snapshot for the number and for the rows. An engine that gives more than that, such as
+/// SERIALIZABLE, is right as well; what it refuses (40001) the hub repeats.
+final class PostgresDatabase: Database {
+    private let connection: PostgresConnection
+    private(set) var isInTransaction = false
+    #if ABLATIONS
+        var locksHub = true
+    #endif
+
+    let spelling = SQLSpelling(byFeed: "", tokens: "(SELECT version FROM token_book)")
+    var isShared: Bool { true }
+
+    init(_ connection: PostgresConnection) {
+        self.connection = connection
+    }
+
+    // MARK: Transactions
+
+    func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
+        isInTransaction = true
+        switch purpose {
+        case .reading: try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
+        case .writing:
+            try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+            #if ABLATIONS
+                if locksHub { try write("SELECT one FROM hub WHERE one = 1 FOR UPDATE", []) }
+            #else
+                try write("SELECT one FROM hub WHERE one = 1 FOR UPDATE", [])
+            #endif
+        }
+        // A newer version of this program may have changed, while we run, what we do not understand.
+        try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
+    }
+
+    func commit() throws(DatabaseError) {
+        try write("COMMIT", [])
+        try connection.finish()
+        // Of a transaction in which something failed, COMMIT is a ROLLBACK and no error.
+        guard connection.lastTag == "COMMIT" else {
+            throw DatabaseError(.other, doing: "COMMIT", detail: "the server answered \(connection.lastTag)")
+        }
+        isInTransaction = false
+    }
+
+    func rollback() throws(DatabaseError) {
+        try? connection.finish()  // Whatever failed there is taken back now.
+        try write("ROLLBACK", [])
+        try connection.finish()
+        isInTransaction = false
+    }
+
+    // MARK: Statements
+
+    func execute(_ sql: String) throws(DatabaseError) {
+        try write(sql, [])
+    }
+
+    func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
+        try connection.send(sql, values)
+    }
+
+    func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
+        try connection.send(sql, values)
+        try connection.finish(reading: 1) { _, row in body(row) }
+    }
+
+    func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError) {
+        if sets.isEmpty { return }
+        for values in sets { try connection.send(sql, values) }
+        try connection.finish(reading: sets.count) { index, row in
+            body(index, row)
+            return true
+        }
+    }
+
+    func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
+        try connection.send("DECLARE stream NO SCROLL CURSOR FOR " + sql, values)
+        var isWanted = true
+        var count = 0
+        repeat {
+            count = 0
+            try connection.send("FETCH 500 FROM stream", [])
+            try connection.finish(reading: 1) { _, row in
+                count += 1
+                isWanted = body(row)
+                return isWanted
+            }
+        } while isWanted && count == 500
+        try write("CLOSE stream", [])
+    }
+
+    func changes() throws(DatabaseError) -> Int {
+        try connection.finish()
+        return connection.lastCount
+    }
+
+    func settle() throws(DatabaseError) {
+        if connection.isWaiting { try connection.finish() }
+    }
+}

@@ -1,0 +1,100 @@
+import HubServer
+
+/// Values as the text that the protocol carries.
+///
+/// PostgreSQL's text cannot hold U+0000, SQLite's and JSON's can (as `\u0000` in the name of a field, say). It is stored as U+0010
+/// and `0`, and U+0010 itself as U+0010 and `1`, so that nothing is refused or changed. Documents are JSON text, in which neither
+/// can stand as it is.
+enum PostgresText {
+    private static let escape: UInt8 = 0x10
+
+    /// Placeholders as the server wants them: `?1` becomes `$1`, and each plain `?` the next number.
+    static func numbered(_ sql: String) -> String {
+        var result: [UInt8] = []
+        var count = 0
+        var bytes = sql.utf8.makeIterator()
+        var next = bytes.next()
+        while let byte = next {
+            next = bytes.next()
+            guard byte == UInt8(ascii: "?") else {
+                result.append(byte)
+                continue
+            }
+            result.append(UInt8(ascii: "$"))
+            guard let digit = next, (48...57).contains(digit) else {
+                count += 1
+                result += String(count).utf8
+                continue
+            }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    /// Each value as text that ends with a zero; NULL as no text.
+    static func withParameters<T>(_ values: [DatabaseValue], _ body: ([UnsafePointer<CChar>?]) -> T) -> T {
+        var bytes: [UInt8] = []
+        var places: [Int?] = []
+        for value in values {
+            guard case .null = value else {
+                places.append(bytes.count)
+                append(value, to: &bytes)
+                bytes.append(0)
+                continue
+            }
+            places.append(nil)
+        }
+        return bytes.withUnsafeBytes { buffer in
+            body(places.map { place in place.flatMap { buffer.baseAddress?.advanced(by: $0).assumingMemoryBound(to: CChar.self) } })
+        }
+    }
+
+    private static func append(_ value: DatabaseValue, to bytes: inout [UInt8]) {
+        switch value {
+        case .null: break
+        case .int(let value): bytes += String(value).utf8
+        case .text(var value):
+            value.withUTF8 { text in
+                guard text.contains(0) || text.contains(escape) else { return bytes.append(contentsOf: text) }
+                for byte in text {
+                    switch byte {
+                    case 0: bytes += [escape, UInt8(ascii: "0")]
+                    case escape: bytes += [escape, UInt8(ascii: "1")]
+                    default: bytes.append(byte)
+                    }
+                }
+            }
+        // The hexadecimal form of bytea (PostgreSQL 15, 8.4.1).
+        case .blob(let value):
+            bytes += [UInt8(ascii: "\\"), UInt8(ascii: "x")]
+            for byte in value { bytes += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
+        }
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    static func int(_ bytes: UnsafeRawBufferPointer) -> Int64 {
+        Int64(String(decoding: bytes, as: UTF8.self)) ?? 0
+    }
+
+    static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        guard bytes.contains(escape) else { return String(decoding: bytes, as: UTF8.self) }
+        var plain: [UInt8] = []
+        var isEscaped = false
+        for byte in bytes {
+            if isEscaped {
+                plain.append(byte == UInt8(ascii: "0") ? 0 : escape)
+                isEscaped = false
+            } else if byte == escape {
+                isEscaped = true
+            } else {
+                plain.append(byte)
+            }
+        }
+        return String(decoding: plain, as: UTF8.self)
+    }
+
+    static func blob(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+        func value(_ digit: UInt8) -> UInt8 { digit < 58 ? digit - 48 : (digit | 32) - 87 }
+        return stride(from: 2, to: bytes.count - 1, by: 2).map { value(bytes[$0]) << 4 | value(bytes[$0 + 1]) }
+    }
+}

@@ -1,0 +1,150 @@
+import SyncCore
+
+// One transaction at a time: how it begins, ends and fails, and how the database is opened anew.
+extension Hub {
+    /// Takes the commit numbers and verdicts of a push into account; they count once the transaction is through.
+    func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
+        try store.advance(to: head, adding: counted)
+        state.head = head
+        state.counters.add(counted)
+    }
+
+    /// Runs `body` in a transaction of its own.
+    func transact<T>(_ body: () throws(DatabaseError) -> T) throws(HubError) -> T {
+        var tries = 0
+        while true {
+            let before = state
+            tries += 1
+            do throws(DatabaseError) {
+                try begin(.writing)
+                let result = try body()
+                try commit()
+                return result
+            } catch {
+                abandon(error)
+                state = before
+                guard error.kind == .contended, store.database.isShared, tries < Hub.triesMax, !isDown else { throw HubError(error) }
+            }
+        }
+    }
+
+    /// Begins a transaction. Of a shared database, what others wrote meanwhile is read.
+    func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
+        if isDown {
+            throw DatabaseError(store.database.isShared ? .lost : .io, doing: "use the database", detail: "it is not open")
+        }
+        try store.database.begin(purpose)
+        guard store.database.isShared else { return }
+        guard let row = try store.hub() else {
+            throw DatabaseError(.foreign, doing: "read the hub's row", detail: "somebody has emptied the database")
+        }
+        // An older copy was put in the database's place while we ran, or a standby took over that had not got everything: what
+        // was answered is gone, and its commit numbers would be given out twice. A new history tells the devices.
+        let wentBack = row.epoch == state.epoch && row.head < state.head
+        if wentBack, purpose == .reading {
+            try store.database.rollback()
+            return try begin(.writing)
+        }
+        state = row
+        if wentBack { try renewEpoch() }
+        if settings.keepsTokens { try readTokens() }
+    }
+
+    func renewEpoch() throws(DatabaseError) {
+        state.epoch = Hub.makeEpoch(&random)
+        try store.setEpoch(state.epoch)
+    }
+
+    func commit() throws(DatabaseError) {
+        #if ABLATIONS
+            if let beforeCommit, !beforeCommit() {
+                throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
+            }
+        #endif
+        try store.database.commit()
+        settleShelf(committed: true)
+    }
+
+    /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
+    /// cache may be wrong, is given up as well.
+    func abandon(_ error: DatabaseError) {
+        report?(HubError(error))
+        settleShelf(committed: false)
+        do throws(DatabaseError) {
+            if !isDown, store.database.isInTransaction { try store.database.rollback() }
+        } catch {
+            isDown = true
+        }
+        if [.io, .corrupt, .lost].contains(error.kind) { isDown = true }
+    }
+
+    func reopen(at now: Timestamp) {
+        if case .memory = place { return }
+        // A file answers at once, and there is nobody to spare; a server that is starting must not be hammered, and an attempt
+        // to reach one that is not there holds everybody up who could have been told so.
+        if case .shared = place, !reopening.isDue(at: now) { return }
+        do throws(DatabaseError) {
+            let opened = HubStore(try place.database.open())
+            // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind it
+            // in the log. From the database file, written and synced anew, it cannot vanish.
+            guard try (opened.database as? SQLiteDatabase)?.number("PRAGMA wal_checkpoint(TRUNCATE)") ?? 0 == 0 else {
+                throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
+            }
+            let row = try Hub.loadOrMake(opened, &random)
+            store = opened
+            // What we remember of a shared database is compared when the next transaction begins.
+            if !opened.database.isShared { state = row }
+            isDown = false
+            reopening = Reopening()
+        } catch {
+            // Still down: the next request tries again.
+            report?(HubError(error))
+            reopening.failed(at: now)
+            isDown = true
+        }
+    }
+
+    static func loadOrMake(
+        _ store: HubStore, _ random: inout SeededRandom
+    ) throws(DatabaseError) -> HubStore.HubRow {
+        if let row = try store.hub() { return row }
+        // Of several hubs that begin at once, one makes the row and all go by it.
+        var secret: [UInt8] = []
+        for _ in 0..<4 { withUnsafeBytes(of: random.next().bigEndian) { secret.append(contentsOf: $0) } }
+        let row = HubStore.HubRow(epoch: makeEpoch(&random), secret: secret, head: 0, counters: HubCounters(), tokens: 0)
+        try store.create(row)
+        return try store.hub() ?? row
+    }
+
+    func drawUploadID() -> String {
+        var bytes: [UInt8] = []
+        for _ in 0..<2 { withUnsafeBytes(of: random.next().bigEndian) { bytes.append(contentsOf: $0) } }
+        return hex(bytes)
+    }
+
+    private static func makeEpoch(_ random: inout SeededRandom) -> String {
+        hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
+    }
+
+    /// Writes the log of the database back into its file: less to do for the next start, and a copy of the one file is whole
+    /// then. Nothing is lost without it.
+    package func checkpoint() {
+        (store.database as? SQLiteDatabase)?.checkpoint()
+    }
+
+    /// Replaces what a database in memory holds by a copy made earlier.
+    func install(_ copy: [UInt8]) throws(DatabaseError) {
+        let database = try copied()
+        database.forgetStatements()
+        try database.deserialize(copy)
+        state = try Hub.loadOrMake(store, &random)
+    }
+
+    /// A server's database is copied by its own tools.
+    func copied() throws(DatabaseError) -> SQLiteDatabase {
+        guard let database = store.database as? SQLiteDatabase else {
+            throw DatabaseError(.other, doing: "copy the database", detail: "expected one that is this hub's own, not \(place.database)")
+        }
+        return database
+    }
+}

@@ -1,0 +1,227 @@
+import CSQLite
+
+/// One connection to an SQLite database: a file of this process alone, or memory.
+final class SQLiteDatabase: Database {
+    enum Place: DatabasePlace, Hashable {
+        case memory
+        /// Reads and writes; made if it is not there.
+        case file(String)
+        /// Only reads, beside another process that writes.
+        case readOnly(String)
+
+        var description: String {
+            switch self {
+            case .memory: "memory"
+            case .file(let path), .readOnly(let path): path
+            }
+        }
+
+        func open() throws(DatabaseError) -> any Database { try SQLiteSchema.open(self) }
+        func openForReading() throws(DatabaseError) -> any Database { try SQLiteSchema.openForReading(self) }
+    }
+
+    let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", tokens: "0")
+    var isShared: Bool { false }
+
+    private let connection: OpaquePointer
+    private var statements: [String: OpaquePointer] = [:]
+
+    init(_ place: Place) throws(DatabaseError) {
+        let (path, flags): (String, Int32) =
+            switch place {
+            case .memory: (":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
+            case .file(let path): (path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
+            case .readOnly(let path): (path, SQLITE_OPEN_READONLY)
+            }
+        var opened: OpaquePointer?
+        let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+        guard code == SQLITE_OK, let opened else {
+            let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+            sqlite3_close_v2(opened)
+            throw DatabaseError(code, doing: "open \(path)", detail: message)
+        }
+        connection = opened
+        sqlite3_busy_timeout(connection, 5_000)
+    }
+
+    deinit {
+        forgetStatements()
+        sqlite3_close_v2(connection)
+    }
+
+    // MARK: Statements
+
+    /// Runs statements that take no values and whose rows do not matter.
+    func execute(_ sql: String) throws(DatabaseError) {
+        let code = sqlite3_exec(connection, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw failure(code, sql) }
+    }
+
+    func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
+        try step(sql, values) { _ in false }
+    }
+
+    func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
+        try step(sql, values) { body($0) }
+    }
+
+    func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
+        try read(sql, values, body)
+    }
+
+    func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError) {
+        for (index, values) in sets.enumerated() {
+            try step(sql, values) { row in
+                body(index, row)
+                return true
+            }
+        }
+    }
+
+    /// To be called before the database below the statements is replaced.
+    func forgetStatements() {
+        for statement in statements.values { sqlite3_finalize(statement) }
+        statements = [:]
+    }
+
+    /// Each statement was done when it returned.
+    func settle() {}
+
+    func changes() -> Int { Int(sqlite3_changes64(connection)) }
+
+    // MARK: Transactions
+
+    var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
+
+    /// The file has one writer, and IMMEDIATE makes it this transaction from its beginning.
+    func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
+        try execute(purpose == .writing ? "BEGIN IMMEDIATE" : "BEGIN")
+    }
+
+    func commit() throws(DatabaseError) { try execute("COMMIT") }
+
+    func rollback() throws(DatabaseError) { try execute("ROLLBACK") }
+
+    private func step(
+        _ sql: String, _ values: [DatabaseValue], _ body: (SQLiteRow) -> Bool
+    ) throws(DatabaseError) {
+        let statement = try prepared(sql)
+        defer {
+            sqlite3_reset(statement)
+            sqlite3_clear_bindings(statement)
+        }
+        for (index, value) in values.enumerated() {
+            let code = value.bind(to: statement, at: Int32(index + 1))
+            guard code == SQLITE_OK else { throw failure(code, sql) }
+        }
+        while true {
+            let code = sqlite3_step(statement)
+            switch code {
+            case SQLITE_ROW: if !body(SQLiteRow(statement: statement)) { return }
+            case SQLITE_DONE: return
+            default: throw failure(code, sql)
+            }
+        }
+    }
+
+    private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
+        if let statement = statements[sql] { return statement }
+        var statement: OpaquePointer?
+        let code = sqlite3_prepare_v3(connection, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil)
+        guard code == SQLITE_OK, let statement else { throw failure(code, sql) }
+        statements[sql] = statement
+        return statement
+    }
+
+    private func failure(_ code: Int32, _ sql: String) -> DatabaseError {
+        DatabaseError(code, doing: String(sql.prefix(60)), detail: String(cString: sqlite3_errmsg(connection)))
+    }
+
+    // MARK: Copies
+
+    /// The whole database as bytes.
+    func serialize() throws(DatabaseError) -> [UInt8] {
+        var size: sqlite3_int64 = 0
+        guard let bytes = sqlite3_serialize(connection, "main", &size, 0) else {
+            throw DatabaseError(SQLITE_NOMEM, doing: "copy the database", detail: "out of memory")
+        }
+        defer { sqlite3_free(bytes) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
+    }
+
+    /// Writes the log back into the file.
+    func checkpoint() {
+        // A reader in another process may hold it up, which only means later.
+        _ = try? execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Replaces what an in-memory database holds.
+    func deserialize(_ bytes: [UInt8]) throws(DatabaseError) {
+        guard let copy = sqlite3_malloc64(UInt64(bytes.count)) else {
+            throw DatabaseError(SQLITE_NOMEM, doing: "install a copy", detail: "out of memory")
+        }
+        bytes.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(copy), byteCount: bytes.count) }
+        let flags = UInt32(SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE)
+        let code = sqlite3_deserialize(
+            connection, "main", copy.assumingMemoryBound(to: UInt8.self), sqlite3_int64(bytes.count),
+            sqlite3_int64(bytes.count), flags)
+        guard code == SQLITE_OK else { throw failure(code, "install a copy") }
+    }
+}
+
+extension DatabaseValue {
+    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        switch self {
+        case .null: return sqlite3_bind_null(statement, index)
+        case .int(let value): return sqlite3_bind_int64(statement, index, value)
+        case .text(var value):
+            return value.withUTF8 { bytes in
+                bytes.withMemoryRebound(to: CChar.self) { characters in
+                    // A nil pointer would bind NULL: the empty text needs an address.
+                    characters.baseAddress.map { csqlite_bind_text(statement, index, $0, Int32(clamping: bytes.count)) }
+                        ?? csqlite_bind_text(statement, index, "", 0)
+                }
+            }
+        case .blob(let bytes):
+            return bytes.withUnsafeBytes { buffer in
+                buffer.baseAddress.map { csqlite_bind_blob(statement, index, $0, Int32(clamping: bytes.count)) }
+                    ?? sqlite3_bind_zeroblob(statement, index, 0)
+            }
+        }
+    }
+}
+
+/// The present row of a statement of SQLite.
+private struct SQLiteRow: DatabaseRow {
+    let statement: OpaquePointer
+
+    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
+
+    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
+
+    func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
+
+    func blob(_ column: Int32) -> [UInt8] { Array(bytes(column)) }
+
+    private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(
+            start: sqlite3_column_blob(statement, column), count: Int(sqlite3_column_bytes(statement, column)))
+    }
+}
+
+extension DatabaseError {
+    /// - Parameter code: A result code of SQLite.
+    fileprivate init(_ code: Int32, doing: String, detail: String) {
+        let kind: Kind =
+            switch code & 0xFF {
+            case SQLITE_BUSY, SQLITE_LOCKED: .busy
+            case SQLITE_FULL: .full
+            case SQLITE_IOERR: .io
+            case SQLITE_CORRUPT, SQLITE_NOTADB: .corrupt
+            case SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH: .readOnly
+            case SQLITE_CANTOPEN: .cannotOpen
+            default: .other
+            }
+        self.init(kind, doing: doing, detail: detail)
+    }
+}

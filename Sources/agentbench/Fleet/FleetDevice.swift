@@ -1,0 +1,118 @@
+import SyncCore
+
+/// One simulated device: what it has still to say, and how an answer counts. It says hello once, and then in turn asks for news
+/// and pushes a batch of readings, with the keys, numbers and headers of the real protocol (PROTOCOL A1-A4).
+struct FleetDevice {
+    enum Step: Equatable {
+        case hello, pull, push
+        case done
+    }
+
+    let name: String
+    /// Which hub it asks; it goes to the next one when that one does not answer, as behind a balancer.
+    var hub: Int
+    private(set) var step = Step.hello
+    /// Pushes that were acknowledged.
+    private(set) var pushed = 0
+    private var failures = 0
+
+    private let load: FleetLoad
+
+    init(_ index: Int, hubs: Int, _ load: FleetLoad) {
+        name = "fleet-\(index)"
+        hub = index % hubs
+        self.load = load
+    }
+
+    // MARK: Asking
+
+    /// Head and body as they go over the wire.
+    func request() -> [UInt8] {
+        let (path, body): (String, [UInt8]) =
+            switch step {
+            case .hello: ("/v1/sync/hello", Array(#"{"agent":"agentbench","platform":"linux","replica":"r-\#(name)"}"#.utf8))
+            case .pull: ("/v1/sync/pull", Array(#"{"streams":[{"entity":"forms","cursor":null}],"limit":500,"max_sent_seq":0}"#.utf8))
+            case .push: ("/v1/sync/push", push())
+            case .done: ("/v1/probe", [])
+            }
+        let head = """
+            POST \(path) HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: \(name)\r\nSync-Replica: r-\(name)\r\n\
+            Content-Type: application/json\r\nContent-Length: \(body.count)\r\n\r\n
+            """
+        return Array(head.utf8) + body
+    }
+
+    private func push() -> [UInt8] {
+        var writer = JSONWriter(capacity: 400 * load.mutations)
+        writer.object { writer in
+            writer.member("acked_seq", Int64(pushed * load.mutations))
+            writer.name("mutations")
+            writer.array { writer in
+                for place in 0..<load.mutations {
+                    let seq = pushed * load.mutations + place + 1
+                    writer.object { writer in
+                        writer.member("seq", Int64(seq))
+                        writer.member("idempotency_key", "k-\(name)-\(seq)")
+                        writer.member("entity", "readings")
+                        writer.member("record_id", "\(name)-\(seq)")
+                        writer.member("action", "create")
+                        writer.raw("data", #"{"sensor":"\#(name)","value":\#(seq % 97),"unit":"mm/s","remark":"\#(FleetDevice.remark)"}"#)
+                        writer.member("base_version", Int64(0))
+                        writer.member("hlc", "0199c3f2a1b4-0007-9f2c11ab")
+                        writer.member("client_updated_at", "2026-11-20T21:04:05.120Z")
+                    }
+                }
+            }
+        }
+        return writer.bytes
+    }
+
+    private static let remark = String(repeating: "bearing, drive end; ", count: 6)
+
+    // MARK: Being answered
+
+    /// - Returns: How many mutations the hub took now, and how many it had taken before.
+    mutating func answered(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
+        failures = 0
+        switch step {
+        case .hello: step = .pull
+        case .pull: step = .push
+        case .push:
+            let results = try read(body)
+            guard results.applied + results.repeated == load.mutations else {
+                throw BenchError("\(name): of \(load.mutations) mutations the hub took \(results.applied) and knew \(results.repeated)")
+            }
+            pushed += 1
+            step = pushed == load.pushes ? .done : .pull
+            return results
+        case .done: break
+        }
+        return (0, 0)
+    }
+
+    private func read(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
+        guard let results = (try? JSONReader.read(Array(body)))?.object?["results"]?.array else {
+            throw BenchError("\(name): the answer to a push does not read")
+        }
+        let words = results.compactMap { $0.object?["status"]?.text }
+        return (words.filter { $0 == "accepted" }.count, words.filter { $0 == "duplicate" }.count)
+    }
+
+    /// How long to wait after a failure, in nanoseconds: anything up to a bound that doubles, so that a fleet does not return as a
+    /// wave (PROTOCOL G2, ten times as fast, because the outages here are short too).
+    mutating func failed(hubs: Int, after seconds: Int?, _ random: inout SeededRandom) -> UInt64 {
+        failures += 1
+        if seconds == nil { hub = (hub + 1) % hubs }
+        let bound = min(0.1 * Double(1 << min(failures, 6)), 6.0)
+        return UInt64((Double(seconds ?? 0) * 0.1 + random.fraction() * bound) * 1e9)
+    }
+}
+
+/// What each device has to do.
+struct FleetLoad {
+    var devices: Int
+    var pushes: Int
+    var mutations: Int
+
+    var total: Int { devices * pushes * mutations }
+}

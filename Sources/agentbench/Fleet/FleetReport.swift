@@ -1,0 +1,85 @@
+import LocalAPI
+import SyncCore
+
+/// What came out of `agentbench fleet`, as a table or as JSON.
+struct FleetReport {
+    struct Row {
+        var name: String
+        var steady: FleetClient.Outcome
+        /// CPU while the load ran, in nanoseconds: all hubs, and the database server's processes.
+        var hubCPU: UInt64
+        var serverCPU: UInt64?
+        var returning: FleetClient.Outcome
+        /// From the moment at which all hubs were back until the last device was through, in nanoseconds.
+        var drained: UInt64
+
+        var seconds: Double { Double(steady.nanoseconds) / 1e9 }
+        var requests: Double { Double(steady.requests) / seconds }
+        var mutations: Double { Double(steady.applied) / seconds }
+        var hubMicroseconds: Double { Double(hubCPU) / 1_000 / Double(max(steady.applied, 1)) }
+        var serverMicroseconds: Double? { serverCPU.map { Double($0) / 1_000 / Double(max(steady.applied, 1)) } }
+        var times: Times { Times(steady.pushTimes) }
+    }
+
+    let load: FleetLoad
+    let outage: Int
+    let fileSystem: String
+    var rows: [Row] = []
+    private let machine = Machine()
+
+    init(load: FleetLoad, outage: Int, fileSystem: String) {
+        self.load = load
+        self.outage = outage
+        self.fileSystem = fileSystem
+    }
+
+    func publish(asJSON: Bool) { print(asJSON ? json.json : text) }
+
+    private var text: String {
+        var table = Table([
+            "hubs", "requests/s", "mutations/s", "hub CPU", "database CPU", "push p50", "p99", "503", "back after", "lost", "repeated",
+        ])
+        for row in rows {
+            table.add([
+                row.name, row.requests.short, row.mutations.short, "\(row.hubMicroseconds.short) µs",
+                row.serverMicroseconds.map { "\($0.short) µs" } ?? "-", "\((row.times.quantile(0.5) / 1e6).short) ms",
+                "\((row.times.quantile(0.99) / 1e6).short) ms", "\(row.steady.refused)", "\((Double(row.drained) / 1e9).short) s",
+                "\(row.returning.lost)", "\(row.returning.repeated)",
+            ])
+        }
+        return """
+            \(load.devices) devices, each \(load.pushes) pulls and pushes of \(load.mutations) mutations; CPU is for each mutation.
+            "back after": all hubs were killed in the middle of the same load and away for \(outage) ms; the time from their return
+            until everything was there. "lost": requests without an answer; "repeated": mutations that had been applied, and were
+            answered as duplicates. Every mutation took effect once, as the hub counts.
+
+            \(table.text)
+
+            \(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(fileSystem), SQLite \(machine.sqlite)
+            """
+    }
+
+    private var json: JSON {
+        [
+            "schema": "fleet/1", "version": .string(ProductVersion.text), "devices": .int(Int64(load.devices)),
+            "pushes": .int(Int64(load.pushes)), "mutations": .int(Int64(load.mutations)), "outage_ms": .int(Int64(outage)),
+            "machine": [
+                "processor": .string(machine.processor), "cores": .int(Int64(machine.cores)), "kernel": .string(machine.kernel),
+                "file_system": .string(fileSystem), "sqlite": .string(machine.sqlite),
+            ],
+            "cases": .array(
+                rows.map { row in
+                    [
+                        "case": .string(row.name), "requests_per_s": Self.number(row.requests), "mutations_per_s": Self.number(row.mutations),
+                        "hub_cpu_us_per_mutation": Self.number(row.hubMicroseconds),
+                        "database_cpu_us_per_mutation": row.serverMicroseconds.map { Self.number($0) } ?? .null,
+                        "push_p50_us": Self.number(row.times.quantile(0.5) / 1_000), "push_p99_us": Self.number(row.times.quantile(0.99) / 1_000),
+                        "refused": .int(Int64(row.steady.refused)), "drained_ms": .int(Int64(row.drained / 1_000_000)),
+                        "lost": .int(Int64(row.returning.lost)), "repeated": .int(Int64(row.returning.repeated)),
+                    ]
+                }),
+        ]
+    }
+
+    private static func number(_ value: Double) -> JSON { JSONNumber((value * 100).rounded() / 100).map { .number($0) } ?? .null }
+}

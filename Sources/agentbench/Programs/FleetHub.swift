@@ -1,0 +1,50 @@
+import CBenchFloors
+import Glibc
+
+/// One `agenthub serve` of a fleet: alone over a folder, or a replica over a server's database. It can be killed and come back.
+final class FleetHub {
+    private(set) var port: UInt16 = 0
+    private let arguments: [String]
+    private let log: String
+    private var pid: pid_t = 0
+    private var output: Int32 = -1
+    /// Of its earlier lives.
+    private var spent: UInt64 = 0
+
+    /// - Parameters:
+    ///   - place: `--data FOLDER` or `--database URL`.
+    ///   - folder: For its log and the settings of the entities.
+    init(_ program: String, place: [String], in folder: String) throws {
+        let entities = "\(folder)/entities.yaml"
+        try write("entities:\n  readings: { kind: event }\n  forms: { kind: reference }\n", to: entities)
+        log = "\(folder)/hub.log"
+        arguments = [program, "serve", "--open", "--entities", entities] + place
+        try start()
+    }
+
+    func start() throws {
+        var descriptor: Int32 = -1
+        pid = try agentbench.start(arguments + ["--listen", "127.0.0.1:\(port)"], log: log, output: &descriptor)
+        output = descriptor
+        do {
+            let line = try readLine(descriptor, of: pid, doing: "agenthub")
+            guard let said = HubUnderTest.port(in: line) else { throw BenchError("agenthub: no address in \"\(line)\"") }
+            port = said
+        } catch {
+            _ = bench_stop(pid, SIGKILL, 0)
+            throw BenchError("\(error)\n\(tail(of: log))")
+        }
+    }
+
+    /// In nanoseconds, all lives.
+    var cpu: UInt64 { spent + (pid > 0 ? bench_process_cpu(pid) : 0) }
+
+    /// Once more does nothing.
+    func end(_ signal: Int32) {
+        guard pid > 0 else { return }
+        spent = cpu
+        _ = bench_stop(pid, signal, 20_000)
+        close(output)
+        pid = 0
+    }
+}

@@ -1,0 +1,58 @@
+import CBenchFloors
+import FoundationEssentials
+import Glibc
+
+/// A PostgreSQL server for a measurement: a folder and a socket of its own, its default settings, every commit on the disk.
+final class PostgresUnderTest {
+    private let pid: pid_t
+    private let folder: String
+
+    /// What keeps this from working here, in a word; `nil`: nothing.
+    static var obstacle: String? { programs == nil ? "postgresql is missing" : nil }
+
+    private static let programs: String? = {
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        return versions.sorted { (Int($0) ?? 0) > (Int($1) ?? 0) }.map { "\(root)/\($0)/bin" }.first { access("\($0)/initdb", X_OK) == 0 }
+    }()
+
+    /// - Parameter folder: Empty; its path must leave room for that of a socket (107 bytes).
+    init(in folder: String) throws {
+        guard let programs = Self.programs else { throw BenchError("postgresql is missing") }
+        self.folder = folder
+        let nobody: uid_t = 65_534
+        var words: [String] = []
+        if geteuid() == 0 {
+            // It refuses to run as root. The folders above are closed to others, so it is let through.
+            chown(folder, nobody, nobody)
+            chmod(folder + "/..", 0o711)
+            words = ["/usr/bin/setpriv", "--reuid=\(nobody)", "--regid=\(nobody)", "--clear-groups", "--pdeathsig=QUIT"]
+        }
+        let log = "\(folder)/../postgres.log"
+        let made = try start(
+            words + ["\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
+                "--locale", "C.UTF-8", "--no-instructions"], log: log)
+        guard bench_stop(made, 0, 120_000) == 0 else { throw BenchError("initdb failed\n\(tail(of: log))") }
+        pid = try start(
+            words + ["\(programs)/postgres", "-D", "\(folder)/data", "-k", folder, "-c", "listen_addresses="], log: log)
+        // It takes connections when the last line of this file says so (PostgreSQL 15, src/include/utils/pidfile.h).
+        let began = bench_now()
+        while !(FileManager.default.contents(atPath: "\(folder)/data/postmaster.pid").map { String(decoding: $0, as: UTF8.self).contains("ready") } ?? false) {
+            guard bench_now() - began < 60_000_000_000, kill(pid, 0) == 0 else {
+                _ = bench_stop(pid, SIGQUIT, 1_000)
+                throw BenchError("postgres did not start\n\(tail(of: log))")
+            }
+            usleep(20_000)
+        }
+    }
+
+    var url: String { "postgres:///postgres?host=\(folder)&user=hub" }
+
+    /// CPU of the server and of all its processes that live, in nanoseconds.
+    var cpu: UInt64 {
+        let children = FileManager.default.contents(atPath: "/proc/\(pid)/task/\(pid)/children").map { String(decoding: $0, as: UTF8.self) } ?? ""
+        return children.split(separator: " ").compactMap { pid_t($0.filter(\.isNumber)) }.reduce(bench_process_cpu(pid)) { $0 + bench_process_cpu($1) }
+    }
+
+    func stop() { _ = bench_stop(pid, SIGINT, 20_000) }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Glibc
+import PostgresStand
+
+/// Two replicas of the real hub over one PostgreSQL database, behind the real HAProxy with the configuration that we ship.
+actor ReplicaYard {
+    nonisolated let url: String
+    private let database: String
+    private let stand: Stand
+    private var replicas: [Child?] = [nil, nil]
+    private var ports: [UInt16] = [0, 0]
+    private var balancer: Child?
+    private let listener: Int32
+
+    private static let haproxy = "/usr/sbin/haproxy"
+
+    /// What keeps this from working here, in a word; `nil`: nothing.
+    static var obstacle: String? {
+        if !PostgresServer.isInstalled { return "postgresql is not installed" }
+        return FileManager.default.isExecutableFile(atPath: haproxy) ? nil : "haproxy is not installed"
+    }
+
+    /// - Parameter body: Runs with both replicas and the balancer ready, and an agent that goes through it.
+    static func with(_ stand: Stand, _ body: (ReplicaYard) async throws -> Void) async throws {
+        let yard = try ReplicaYard(stand)
+        do {
+            for index in 0..<2 { try await yard.start(index) }
+            try await yard.startBalancer()
+            let token = try await yard.command(["token", "add", Stand.device]).trimmingCharacters(in: .whitespacesAndNewlines)
+            try Stand.write(token + "\n", to: "\(stand.folder)/token")
+            await stand.placeBetween(yard.url)
+            try await stand.startAgent()
+            try await body(yard)
+        } catch {
+            let logs = yard.logs()
+            await yard.takeDown()
+            throw StandError("\(error)\n\(logs)")
+        }
+        await yard.takeDown()
+    }
+
+    private init(_ stand: Stand) throws {
+        self.stand = stand
+        database = try PostgresServer.shared.get().newURL()
+        try FileManager.default.createDirectory(atPath: "\(stand.folder)/files", withIntermediateDirectories: false)
+        // The balancer inherits a socket that is bound already: no other program can take its port in between.
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let bound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, size) == 0 && listen(listener, 128) == 0 && getsockname(listener, $0, &size) == 0
+            }
+        }
+        guard bound else { throw StandError("listen for the balancer: \(String(cString: strerror(errno)))") }
+        self.listener = listener
+        url = "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))"
+    }
+
+    // MARK: Replicas
+
+    /// Starts a replica, or starts it again on the port that the balancer knows. A tenth of its answers is lost after the commit.
+    func start(_ index: Int) async throws {
+        let pipe = try LinePipe()
+        let child = try Child(
+            [
+                Programs.agenthub, "serve", "--database", database, "--data", "\(stand.folder)/files", "--listen",
+                "127.0.0.1:\(ports[index])", "--entities", "\(stand.folder)/entities.yaml",
+            ], environment: ["AGENTHUB_FAULTS": "drop=0.1,seed=\(index + 1)"], log: "\(stand.folder)/replica-\(index).log",
+            output: pipe.writingEnd)
+        guard let line = await pipe.line(), let port = line.components(separatedBy: ":").last.flatMap({ UInt16($0.trimmingCharacters(in: .whitespaces)) })
+        else {
+            await child.stop(SIGKILL)
+            throw StandError("replica \(index) did not say where it listens")
+        }
+        ports[index] = port
+        replicas[index] = child
+    }
+
+    func kill(_ index: Int) async {
+        await replicas[index]?.stop(SIGKILL)
+        replicas[index] = nil
+    }
+
+    private func startBalancer() throws {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("deploy/balancer/haproxy.cfg").path
+        balancer = try Child(
+            [Self.haproxy, "-db", "-f", file],
+            environment: ["HUB_LISTEN": "fd@\(listener)", "HUB_A": "127.0.0.1:\(ports[0])", "HUB_B": "127.0.0.1:\(ports[1])"],
+            log: "\(stand.folder)/balancer.log")
+    }
+
+    // MARK: Asking
+
+    func command(_ arguments: [String]) async throws -> String {
+        let output = try await Child.run([Programs.agenthub] + arguments + ["--database", database], in: stand.folder)
+        guard output.status == 0 else { throw StandError("agenthub \(arguments.joined(separator: " ")): \(output.status) \(output.talk)") }
+        return output.text
+    }
+
+    private func takeDown() async {
+        for index in 0..<2 { await kill(index) }
+        await balancer?.stop(SIGKILL)
+        close(listener)
+    }
+
+    private nonisolated func logs() -> String {
+        ["replica-0", "replica-1", "balancer"].map { name in
+            let text = (try? String(contentsOfFile: "\(stand.folder)/\(name).log", encoding: .utf8)) ?? ""
+            return "\(name):\n" + text.split(separator: "\n").suffix(15).map { "  " + $0.prefix(300) }.joined(separator: "\n")
+        }.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+import HubPostgres
+import HubServer
+import PostgresStand
+import SyncCore
+import Synchronization
+
+/// Hubs over one database of a server, each with a connection of its own.
+struct ReplicaBench {
+    let server: PostgresServer
+    let url: String
+    var schema: String { PostgresServer.schema(of: url) }
+
+    init(_ server: PostgresServer? = nil) throws {
+        self.server = try server ?? PostgresServer.shared.get()
+        url = try self.server.newURL()
+    }
+
+    func hub(
+        seed: UInt64 = 1, tokens: TokenBook? = nil, _ change: (inout PostgresPlace) -> Void = { _ in }
+    ) throws -> HubBench {
+        var place = try PostgresPlace(url)
+        change(&place)
+        return try HubBench(tokens: tokens, seed: seed, place: .shared(place))
+    }
+}
+
+/// Work on a thread of its own, which may block.
+final class Worker<Value: Sendable>: Sendable {
+    private let result = Mutex<Result<Value, any Error>?>(nil)
+    private let done = DispatchSemaphore(value: 0)
+
+    init(_ body: @escaping @Sendable () throws -> Value) {
+        let thread = Thread { [self] in
+            let value = Result { try body() }
+            result.withLock { $0 = value }
+            done.signal()
+        }
+        thread.stackSize = 4 << 20
+        thread.start()
+    }
+
+    /// Waits for its end.
+    func join() throws -> Value {
+        done.wait()
+        done.signal()
+        guard let result = result.withLock({ $0 }) else { throw PostgresServer.Failure(description: "it ended without a result") }
+        return try result.get()
+    }
+}
+
+extension PushResult.Verdict {
+    var version: Int64? {
+        if case .accepted(let version, _, _, _) = self { version } else { nil }
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import HubPostgres
+import HubServer
+import PostgresStand
+import SyncCore
+import Testing
+
+/// A server that goes away, hangs, or says no.
+@Suite("Failures of the database server", .needsPostgres)
+struct ServerFailureTests {
+    private static let endOthers = """
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'agenthub'
+        """
+
+    @Test("A connection that was cut between two requests is made anew, and nobody notices")
+    func idleConnection() throws {
+        let bench = try ReplicaBench()
+        let hub = try bench.hub()
+        _ = try hub.verdict(Sent("k-1", .create))
+        try bench.server.query(Self.endOthers)
+        #expect(try hub.verdict(Sent("k-2", seq: 2, .create, id: "a-2")).word == "accepted")
+        try bench.server.query(Self.endOthers)
+        #expect(try hub.follow("audits").pages.flatMap(\.records).count == 2)
+    }
+
+    @Test("A connection that is cut before the commit takes everything with it, and the repeated push goes through once")
+    func cutBeforeCommit() throws {
+        let bench = try ReplicaBench()
+        let hub = try bench.hub()
+        hub.hub.beforeCommit = {
+            _ = try? bench.server.query(Self.endOthers)  // The expectation below fails then.
+            return true
+        }
+        let push = [Sent("k-1", .create), Sent("k-2", seq: 2, .create, id: "a-2")]
+        let answer = hub.push(push)
+        #expect(answer.status == 503 && answer.headers["Retry-After"] == "5")
+        hub.hub.beforeCommit = nil
+        #expect(try bench.hub().hub.head == 0)
+        #expect(try hub.verdicts(push).map(\.verdict.word) == ["accepted", "accepted"])
+        #expect(try hub.hub.stats().counters.applied == 2)
+    }
+
+    @Test("A replica that stops in the middle of a push loses its turn: the others go on, and it repeats")
+    func hangs() throws {
+        let bench = try ReplicaBench()
+        _ = try bench.hub()
+        let (reached, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let hanging = Worker {
+            defer { reached.signal() }
+            let hub = try bench.hub { $0.patience.idleMilliseconds = 300 }
+            hub.hub.beforeCommit = {
+                reached.signal()
+                goOn.wait()
+                return true
+            }
+            let first = hub.push([Sent("k", .create, id: "hanging")]).status
+            hub.hub.beforeCommit = nil
+            return (first, try hub.verdict(Sent("k", .create, id: "hanging")).word)
+        }
+        reached.wait()
+        let outcome = Result { try bench.hub().verdict(Sent("k", .create, id: "other"), device: .two).version }
+        goOn.signal()
+        #expect(try outcome.get() == 1, "the server has ended the transaction that did nothing")
+        let (first, second) = try hanging.join()
+        #expect(first == 503 && second == "accepted")
+    }
+
+    @Test("A server that is stopped and started, or crashes, costs answers and nothing else")
+    func restarts() throws {
+        let server = try PostgresServer()
+        let bench = try ReplicaBench(server)
+        let hub = try bench.hub()
+        _ = try hub.verdict(Sent("k-0", .create, id: "a-0"))
+        for (round, mode) in ["fast", "immediate"].enumerated() {
+            try server.stop(mode: mode)
+            let push = [Sent("k-\(round + 1)", seq: Int64(round + 2), .create, id: "a-\(round + 1)")]
+            #expect(hub.push(push).status == 503)
+            #expect(hub.send("GET", "/readyz").status == 503)
+            #expect(hub.send("GET", "/v1/probe?n=x").status == 204, "the hub is here, whatever its database does")
+            try server.start()
+            // Its attempts have a pause between them, by the clock that the requests bring.
+            hub.now = hub.now.advanced(by: .seconds(10))
+            #expect(try hub.verdicts(push).map(\.verdict.word) == ["accepted"])
+        }
+        #expect(try hub.hub.stats().counters.applied == 3)
+    }
+
+    @Test("Where the server says that two transactions met, the push is done again, and takes effect once")
+    func serializationFailures() throws {
+        let bench = try ReplicaBench()
+        let hub = try bench.hub()
+        // Sequences are not taken back with a transaction: the first two inserts fail, whoever tries.
+        try bench.server.query(
+            """
+            CREATE SEQUENCE tries; CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+              IF nextval('tries') <= 2 THEN RAISE EXCEPTION 'met' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$;
+            CREATE TRIGGER meet BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION meet();
+            """, schema: bench.schema)
+        #expect(try hub.verdict(Sent("k-1", .create)).word == "accepted")
+        #expect(try hub.hub.stats().counters.json == ["applied": 1, "duplicates": 0, "conflicts": 0, "rejected": 0, "retried": 0])
+        #expect(hub.hub.head == 1)
+        try bench.server.query("ALTER SEQUENCE tries MINVALUE -1000 RESTART WITH -1000", schema: bench.schema)
+        let answer = hub.push([Sent("k-2", seq: 2, .create, id: "a-2")])
+        #expect(answer.status == 503 && String(decoding: answer.body, as: UTF8.self).contains("overloaded"))
+        #expect(hub.hub.head == 1)
+    }
+
+    @Test("What the server refuses of one request does not touch the others of its transaction")
+    func isolated() throws {
+        let bench = try ReplicaBench()
+        let hub = try bench.hub()
+        try bench.server.query("ALTER TABLE record ADD CHECK (id <> 'bad')", schema: bench.schema)
+        func request(_ device: DeviceID, _ id: String) -> HubRequest {
+            var headers: HTTPHeaders = [:]
+            HubRequestHeaders(device: device, replica: "r").write(to: &headers)
+            let body: JSON = ["mutations": .array([.object(Sent("k-\(id)", .create, id: id).json)])]
+            return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
+        }
+        let answers = hub.hub.handle([request(.one, "a-1"), request(.two, "bad"), request(.one, "a-2")], at: hub.now)
+        #expect(answers.map(\.status) == [200, 503, 200])
+        #expect(try hub.follow("audits").pages.flatMap(\.records).map(\.id.text) == ["a-1", "a-2"])
+        #expect(try hub.hub.stats().keys == 2)
+    }
+
+    @Test("A server that is not there is said in one line, and a URL that does not read is too, without what it holds", arguments: [
+        ("postgres:///x?host=/nowhere&user=hub", "/nowhere"), ("mysql://x", "expected postgres://"),
+        ("postgres://u:secret@[::1/x", "expected postgres://"), ("postgres:///x?sslmode=maybe&host=/nowhere", "sslmode"),
+    ])
+    func notThere(_ url: String, _ word: String) throws {
+        let error = #expect(throws: HubError.self) {
+            try Hub(.shared(try PostgresPlace(url)), settings: Hub.Settings(), random: SeededRandom(seed: 1))
+        }
+        #expect(error?.description.contains(word) == true && error?.description.contains("secret") == false, "\(error?.description ?? "")")
+    }
+}

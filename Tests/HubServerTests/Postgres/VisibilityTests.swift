@@ -1,0 +1,95 @@
+import Foundation
+import HubPostgres
+import HubServer
+import PostgresStand
+import SyncCore
+import Testing
+
+/// Commit numbers over several replicas: their order is the order in which readers can see them (PROTOCOL A3).
+@Suite("Order of visibility", .needsPostgres)
+struct VisibilityTests {
+    /// Two replicas write at the same time; the first stops just before its commit, and goes on when `body` is through.
+    ///
+    /// - Returns: The versions that the slow one and the quick one were told.
+    private func race(_ bench: ReplicaBench, locking: Bool, meanwhile body: () throws -> Void) throws -> [Int64?] {
+        let (reached, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let slow = Worker {
+            defer { reached.signal() }
+            let hub = try bench.hub { $0.locksHub = locking }
+            hub.hub.beforeCommit = {
+                reached.signal()
+                goOn.wait()
+                return true
+            }
+            return try hub.verdict(Sent("k", .create, id: "slow")).version
+        }
+        reached.wait()
+        let quick = Worker { try bench.hub { $0.locksHub = locking }.verdict(Sent("k", .create, id: "quick"), device: .two).version }
+        // The second one waits for the first now, whatever for.
+        try bench.server.waitForWaiters(1)
+        let outcome = Result { try body() }
+        goOn.signal()
+        let versions = [try slow.join(), try quick.join()]
+        try outcome.get()
+        return versions
+    }
+
+    @Test("A slow transaction holds up the writers behind it and no reader; what a reader has passed stays passed")
+    func slowTransaction() throws {
+        let bench = try ReplicaBench()
+        let reader = try bench.hub()
+        var cursor: String?
+        let versions = try race(bench, locking: true) {
+            let seen = try reader.follow("audits")
+            #expect(seen.pages.flatMap(\.records).isEmpty && reader.hub.head == 0)
+            cursor = seen.cursor
+        }
+        #expect(versions == [1, 2])
+        let records = try reader.follow("audits", from: cursor).pages.flatMap(\.records)
+        #expect(records.map(\.id.text) == ["slow", "quick"] && records.map(\.record.version) == [1, 2])
+    }
+
+    @Test("Without the lock two replicas give out one number: the tests here would notice")
+    func withoutLock() throws {
+        let bench = try ReplicaBench()
+        _ = try bench.hub()
+        #expect(try race(bench, locking: false) {} == [1, 1])
+    }
+
+    @Test("Of many writers on several replicas, some of them slow, a reader gets every number, once and in order")
+    func manyWriters() throws {
+        let bench = try ReplicaBench()
+        let reader = try bench.hub()
+        let (writers, pushes, size) = (5, 12, 3)
+        let running = (0..<writers).map { index in
+            Worker {
+                let hub = try bench.hub()
+                var random = SeededRandom(seed: UInt64(index))
+                // Slow transactions are part of the case; nothing waits for the time to pass.
+                hub.hub.beforeCommit = {
+                    if index % 2 == 0, random.fraction() < 0.3 { usleep(3_000) }
+                    return true
+                }
+                let device = DeviceID(trusted: "gw-\(index)")
+                for push in 0..<pushes {
+                    let mutations = (0..<size).map { place in
+                        Sent("k-\(push)-\(place)", seq: Int64(push * size + place + 1), .create, id: "a-\(index)-\(push)-\(place)")
+                    }
+                    let verdicts = try hub.verdicts(mutations, device: device)
+                    guard verdicts.allSatisfy({ $0.verdict.version != nil }) else { throw HubBench.Unexpected(HubResponse(status: 0)) }
+                }
+            }
+        }
+        var seen: [Int64] = []
+        var cursor: String?
+        func look() throws {
+            let part = try reader.follow("audits", from: cursor, limit: 7)
+            seen += part.pages.flatMap(\.records).map(\.record.version)
+            cursor = part.cursor
+        }
+        while seen.count < writers * pushes * size / 2 { try look() }
+        for writer in running { try writer.join() }
+        try look()
+        #expect(seen == (1...Int64(writers * pushes * size)).map { $0 })
+    }
+}

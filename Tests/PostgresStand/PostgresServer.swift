@@ -1,0 +1,199 @@
+import CPostgres
+import Foundation
+import Glibc
+import Synchronization
+
+/// A PostgreSQL server of our own, in a folder of its own, reached by a Unix socket: nothing of the machine's is touched.
+///
+/// The words of its database are ordered by English rules (ICU), which differ from the order of bytes that the hub promises.
+package final class PostgresServer: Sendable {
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+
+        package init(description: String) {
+            self.description = description
+        }
+    }
+
+    package let folder: String
+    private let programs: String
+    /// The writing end of a pipe that is never written to.
+    private let lifeline: Int32
+    private let count = Atomic<Int>(0)
+
+    /// Newest first: `/usr/lib/postgresql/15/bin`.
+    private static let programs: String? = {
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        return versions.sorted { (Int($0) ?? 0) > (Int($1) ?? 0) }.map { "\(root)/\($0)/bin" }
+            .first { FileManager.default.isExecutableFile(atPath: "\($0)/initdb") }
+    }()
+
+    package static var isInstalled: Bool { programs != nil }
+
+    /// The one that most tests share: each has a schema of its own there.
+    package static let shared = Result { try PostgresServer() }
+
+    package init() throws {
+        guard let programs = Self.programs else { throw Failure(description: "no PostgreSQL server program here") }
+        self.programs = programs
+        // Short: the path of a socket has 107 bytes.
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("pg-\(UUID().uuidString.prefix(8))").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        if geteuid() == 0 { chown(folder, Self.nobody, Self.nobody) }
+        try Self.run(Self.asServer + [
+            "\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
+            "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en-US", "--no-sync", "--no-instructions",
+        ])
+        // What it promises about power cuts is its own affair; what it does when it is killed is not changed by this.
+        let settings = """
+            listen_addresses = ''
+            unix_socket_directories = '\(folder)'
+            fsync = off
+            max_connections = 100
+            deadlock_timeout = 200ms
+            log_min_messages = fatal
+            """
+        let file = FileHandle(forWritingAtPath: "\(folder)/data/postgresql.conf")
+        try file?.seekToEnd()
+        try file?.write(contentsOf: Data(("\n" + settings + "\n").utf8))
+        try file?.close()
+        // However this process ends, the server ends with it: a shell sees the end of its input.
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else { throw Failure(description: "pipe: \(String(cString: strerror(errno)))") }
+        lifeline = ends[1]
+        let words = Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", "immediate", "stop"]
+        let script = "read line; \(words.joined(separator: " ")) >/dev/null 2>&1; rm -rf '\(folder)'"
+        _ = try Self.spawn(["/bin/sh", "-c", script], input: ends[0], output: "/dev/null")
+        close(ends[0])
+        try start()
+    }
+
+    deinit { close(lifeline) }  // The shell does the rest.
+
+    // MARK: Its life
+
+    package func start() throws {
+        try Self.run(Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--log", "\(folder)/log", "--wait", "start"])
+    }
+
+    /// - Parameter mode: `fast` ends connections in good order, `immediate` is what a crash looks like.
+    package func stop(mode: String) throws {
+        try Self.run(Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", mode, "--wait", "stop"])
+    }
+
+    // MARK: Asking
+
+    /// Of a new, empty schema, for one hub or its replicas.
+    package func newURL() throws -> String {
+        let schema = "hub_\(count.add(1, ordering: .relaxed).newValue)"
+        try query("CREATE SCHEMA \(schema)")
+        return url(schema: schema)
+    }
+
+    package func url(schema: String) -> String {
+        "postgres:///postgres?host=\(folder)&user=hub&options=-csearch_path%3D\(schema)"
+    }
+
+    package static func schema(of url: String) -> String { url.components(separatedBy: "%3D").last ?? "" }
+
+    /// Runs statements on a connection of its own.
+    @discardableResult
+    package func query(_ sql: String, schema: String = "public") throws -> [[String?]] {
+        let connection = PQconnectdb(url(schema: schema))
+        defer { PQfinish(connection) }
+        guard PQstatus(connection) == CONNECTION_OK else {
+            throw Failure(description: String(cString: PQerrorMessage(connection)))
+        }
+        let result = PQexec(connection, sql)
+        defer { PQclear(result) }
+        let status = PQresultStatus(result)
+        guard status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK else {
+            throw Failure(description: "\(sql.prefix(80)): \(String(cString: PQresultErrorMessage(result)))")
+        }
+        return (0..<PQntuples(result)).map { row in
+            (0..<PQnfields(result)).map { column in
+                PQgetisnull(result, row, column) == 1 ? nil : String(cString: PQgetvalue(result, row, column))
+            }
+        }
+    }
+
+    /// Asks again and again until the answer is yes, the server pausing in between.
+    package func wait(_ question: String) throws {
+        while try query("SELECT CASE WHEN (\(question)) THEN 1 ELSE 0 END, pg_sleep(0.005)").first?.first != "1" {}
+    }
+
+    /// Waits until so many connections wait for a lock.
+    package func waitForWaiters(_ count: Int) throws {
+        try wait("""
+            SELECT count(*) >= \(count) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'agenthub'
+            """)
+    }
+
+    /// What an operator keeps of a database.
+    package func backUp(schema: String) throws -> String {
+        let copy = "copy_\(count.add(1, ordering: .relaxed).newValue)"
+        try query("CREATE SCHEMA \(copy)")
+        for table in try tables(schema) { try query("CREATE TABLE \(copy).\(table) AS TABLE \(schema).\(table)") }
+        return copy
+    }
+
+    package func restore(_ copy: String, schema: String) throws {
+        let tables = try tables(schema)
+        let all = tables.map { "\(schema).\($0)" }.joined(separator: ", ")
+        let inserts = Self.parentsFirst(tables).map { "INSERT INTO \(schema).\($0) SELECT * FROM \(copy).\($0);" }.joined(separator: " ")
+        try query("BEGIN; TRUNCATE \(all); \(inserts) COMMIT;")
+    }
+
+    private func tables(_ schema: String) throws -> [String] {
+        try query("SELECT table_name FROM information_schema.tables WHERE table_schema = '\(schema)' ORDER BY 1").compactMap(\.[0])
+    }
+
+    private static func parentsFirst(_ tables: [String]) -> [String] {
+        let parents = ["device", "blob"].filter { tables.contains($0) }
+        return parents + tables.filter { !parents.contains($0) }
+    }
+
+    // MARK: Processes
+
+    private static let nobody: uid_t = 65_534
+
+    /// It refuses to run as root.
+    private static var asServer: [String] {
+        geteuid() == 0 ? ["/usr/bin/setpriv", "--reuid=\(nobody)", "--regid=\(nobody)", "--clear-groups"] : ["/usr/bin/env"]
+    }
+
+    private static func run(_ command: [String]) throws {
+        let output = FileManager.default.temporaryDirectory.appendingPathComponent("run-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: output) }
+        let pid = try spawn(command, input: nil, output: output)
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else {
+            let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+            throw Failure(description: "\(command.joined(separator: " ")): wait status \(status)\n\(text)")
+        }
+    }
+
+    /// Foundation's `Process` takes a program for running as long as anybody has a descriptor of its making, and what pg_ctl starts
+    /// would keep it: so this is done by hand.
+    private static func spawn(_ command: [String], input: Int32?, output: String) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
+        posix_spawn_file_actions_addopen(&actions, 1, output, O_CREAT | O_WRONLY | O_APPEND, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        let arguments = command.map { strdup($0) } + [nil]
+        let environment = ProcessInfo.processInfo.environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in arguments + environment { free(text) } }
+        var pid: pid_t = 0
+        let error = posix_spawn(&pid, command[0], &actions, nil, arguments, environment)
+        guard error == 0 else { throw Failure(description: "start \(command[0]): \(String(cString: strerror(error)))") }
+        return pid
+    }
+}
