@@ -14,6 +14,8 @@ package struct Disk {
     /// The file that an inode is at the moment: numbers are used again.
     private var present: [UInt64: Int] = [:]
     private var names: [String: Int] = [:]
+    /// The same as the program sees it, with all that is not durable yet.
+    private var seen: [String: Int] = [:]
     private var folders: Set<String> = [""]
     fileprivate var nameChanges: [NameChange] = []
     /// Where the syncs began that have not returned.
@@ -40,7 +42,8 @@ package struct Disk {
         var kind: IOLog.Kind
         var path: String
         var target = ""
-        var file = 0
+        /// Whose name it is; `nil` for a folder.
+        var file: Int?
         var isStrictlyDurable = false
         var isInJournal = false
     }
@@ -65,20 +68,34 @@ package struct Disk {
             let file = makeFile(record.inode)
             files[file].settled = Array(log.bytes[record.data])
             names[record.path] = file
+            seen[record.path] = file
         case .makeFolder where record.place == 1: folders.insert(record.path)
         case .create:
-            nameChanges.append(NameChange(place: place, kind: .create, path: record.path, file: makeFile(record.inode)))
+            let file = makeFile(record.inode)
+            seen[record.path] = file
+            nameChanges.append(NameChange(place: place, kind: .create, path: record.path, file: file))
         case .write: add(Change(place: place, offset: Int(record.place), data: record.data), to: record.inode)
         case .truncate: add(Change(place: place, offset: Int(record.place), data: nil), to: record.inode)
-        case .rename, .link:
-            nameChanges.append(NameChange(place: place, kind: record.kind, path: record.path, target: log.text(record)))
-        case .remove, .makeFolder: nameChanges.append(NameChange(place: place, kind: record.kind, path: record.path))
+        case .rename, .link: giveName(record.kind, record.path, log.text(record))
+        case .remove, .makeFolder:
+            seen[record.path] = nil
+            nameChanges.append(NameChange(place: place, kind: record.kind, path: record.path))
         case .sync: syncs[record.place] = (place, record.inode, nil)
         case .syncFolder: syncs[record.place] = (place, record.inode, record.path)
         case .synced: if let sync = syncs.removeValue(forKey: record.place) { settle(sync.place, sync.inode, sync.folder) }
         case .unsynced: if let sync = syncs.removeValue(forKey: record.place) { lose(sync.place, sync.inode) }
         case .sent: break
         }
+    }
+
+    /// Between two folders it is two changes, of which each is durable with its own.
+    private mutating func giveName(_ kind: IOLog.Kind, _ path: String, _ target: String) {
+        let file = seen[path]
+        if let file { seen[target] = file }
+        if kind == .rename { seen[path] = nil }
+        let isMove = kind == .rename && Self.parents(of: path)[0] != Self.parents(of: target)[0]
+        nameChanges.append(NameChange(place: place, kind: isMove && file != nil ? .link : kind, path: path, target: target, file: file))
+        if isMove, file != nil { nameChanges.append(NameChange(place: place, kind: .remove, path: path)) }
     }
 
     private mutating func makeFile(_ inode: UInt64) -> Int {
@@ -104,7 +121,7 @@ package struct Disk {
         }
         for index in nameChanges.indices where nameChanges[index].place < begin {
             nameChanges[index].isInJournal = true
-            if let folder, nameChanges[index].folders.allSatisfy({ $0 == folder }) { nameChanges[index].isStrictlyDurable = true }
+            if let folder, nameChanges[index].folder == folder { nameChanges[index].isStrictlyDurable = true }
         }
         let known = nameChanges.prefix { $0.isStrictlyDurable }
         for change in known { Self.apply(change, &names, &folders) }
@@ -239,13 +256,16 @@ package struct Disk {
     private static func apply(_ change: NameChange, _ names: inout [String: Int], _ folders: inout Set<String>) {
         switch change.kind {
         case .create: names[change.path] = change.file
-        case .link: names[change.target] = names[change.path]
+        case .link: names[change.target] = change.file
         case .remove:
             names[change.path] = nil
             folders.remove(change.path)
         case .makeFolder: folders.insert(change.path)
         case .rename:
-            if let file = names.removeValue(forKey: change.path) { names[change.target] = file }
+            if let file = change.file {
+                names[change.path] = nil
+                names[change.target] = file
+            }
             guard folders.remove(change.path) != nil else { return }
             folders.insert(change.target)
             let start = change.path + "/"
@@ -274,8 +294,6 @@ package struct Disk {
 }
 
 extension Disk.NameChange {
-    /// Whose sync makes it durable by itself: of a rename between two folders both.
-    fileprivate var folders: [String] {
-        (target.isEmpty ? [path] : [path, target]).map { Disk.parents(of: $0)[0] }
-    }
+    /// Whose sync makes it durable.
+    fileprivate var folder: String { Disk.parents(of: target.isEmpty ? path : target)[0] }
 }

@@ -1,6 +1,7 @@
 import CSyncLinux
 import Glibc
 package import SyncCore
+import Synchronization
 
 /// Blobs in a folder of the state directory or of the hub's data (``BlobFolder``).
 ///
@@ -8,6 +9,8 @@ package import SyncCore
 /// only then whoever asked is told. A crash before the rename leaves a file in `incoming/` that nobody refers to.
 package final class BlobFiles: BlobFolder {
     private let path: String
+    /// Folders whose names are on the medium for sure, as far as this object has seen to it.
+    private let durableFolders = Mutex<Set<String>>([])
 
     /// Bytes that are read or copied at once.
     fileprivate static let piece = 256 << 10
@@ -19,6 +22,9 @@ package final class BlobFiles: BlobFolder {
         self.path = path
         try Self.makeFolder(path)
         try Self.makeFolder(path + "/incoming")
+        // Whoever made them may have lost the power before they were on the medium.
+        try Self.syncFolder(path)
+        try Self.syncFolder(path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? ".")
     }
 
     // MARK: - Coming in
@@ -122,7 +128,12 @@ package final class BlobFiles: BlobFolder {
 
     fileprivate func makeRoom(for digest: BlobDigest) throws(BlobError) -> String {
         let folder = "\(path)/\(digest.hex.prefix(2))"
-        if try Self.makeFolder(folder) { try Self.syncFolder(path) }
+        try Self.makeFolder(folder)
+        // Also one that is there already: its name may never have been synced.
+        if durableFolders.withLock({ !$0.contains(folder) }) {
+            try Self.syncFolder(path)
+            _ = durableFolders.withLock { $0.insert(folder) }
+        }
         return folder
     }
 
@@ -133,15 +144,13 @@ package final class BlobFiles: BlobFolder {
         return "\(path)/incoming/\(name)"
     }
 
-    @discardableResult
-    private static func makeFolder(_ path: String) throws(BlobError) -> Bool {
-        if mkdir(path, 0o700) == 0 { return true }
+    private static func makeFolder(_ path: String) throws(BlobError) {
+        if mkdir(path, 0o700) == 0 { return }
         guard errno == EEXIST else { throw BlobError.system("make the folder \(path)") }
         var facts = stat()
         guard lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR else {
             throw BlobError(.io, doing: "use the folder \(path)", detail: "it is no folder")
         }
-        return false
     }
 
     fileprivate static func syncFolder(_ path: String) throws(BlobError) {

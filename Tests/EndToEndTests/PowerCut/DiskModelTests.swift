@@ -88,6 +88,24 @@ struct DiskModelTests {
         #expect(state(try script.log(), .nothing, .strict).files.keys.sorted() == ["ab/c"])
     }
 
+    @Test("A move between two folders: the new name is durable with its folder, the old one may stay")
+    func moves() throws {
+        var script = Script()
+        script.add(.makeFolder, place: 1, inode: 3, path: "in")
+        script.add(.makeFolder, place: 1, inode: 4, path: "ab")
+        script.add(.create, inode: 7, path: "in/x")
+        script.add(.write, place: 0, inode: 7, data: "x")
+        script.sync(7)
+        script.add(.rename, path: "in/x", data: "ab/c")
+        #expect(state(try script.log(), .nothing, .strict).files.isEmpty)
+        script.sync(4, folder: "ab")
+        let log = try script.log()
+        #expect(state(log, .nothing, .strict).files.keys.sorted() == ["ab/c"])
+        #expect(text(state(log, .nothing, .strict), "ab/c") == "x")
+        let seen = Set((0..<50 as Range<UInt64>).map { state(log, .subset, .strict, seed: $0).files.keys.sorted() })
+        #expect(seen == [["ab/c"], ["ab/c", "in/x"]])
+    }
+
     @Test("After a sync that failed, a later one that succeeds promises nothing of what the first was about")
     func failedSync() throws {
         var script = Script()
