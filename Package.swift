@@ -21,10 +21,14 @@ let ablations: [SwiftSetting] = Context.environment["ABLATIONS"] == nil
 // specialised make it several times slower, and what it costs is the number of histories that can be looked at.
 let quick: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
+// What libFuzzer needs in every part that it should see into; only `deploy/fuzz` asks for it, with a scratch path of its own.
+let fuzzes = Context.environment["FUZZ"] != nil
+
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -40,6 +44,8 @@ let package = Package(
         .executable(name: "agentbench", targets: ["agentbench"]),
         // Loaded before the C library by the tests of power cuts and failing disks; nothing links it.
         .library(name: "powercut", type: .dynamic, targets: ["powercut"]),
+        // Preloaded by the soak: shifts the wall clock of one program.
+        .library(name: "wallclock", type: .dynamic, targets: ["CWallClock"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -55,6 +61,7 @@ let package = Package(
         .target(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
+        .target(name: "CWallClock", path: "Tests/CWallClock", cSettings: [.define("_GNU_SOURCE")]),
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
@@ -88,6 +95,12 @@ let package = Package(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
         // Tests.
+        // What must hold for each reader of bytes from outside; run by FuzzTests with the corpus, and by `fuzz` with libFuzzer.
+        .target(
+            name: "FuzzKit",
+            dependencies: ["Agent", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioEmbedded],
+            path: "Tests/FuzzKit", swiftSettings: strict),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
@@ -129,6 +142,19 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
+if fuzzes {
+    let flags = ["-sanitize=fuzzer,address"]
+    for target in package.targets where target.type == .regular && target.name.first != "C" {
+        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(flags)]
+    }
+    package.targets += [
+        .target(name: "CFuzz", path: "Tests/CFuzz"),
+        .executableTarget(
+            name: "fuzz", dependencies: ["CFuzz", "FuzzKit"], path: "Tests/fuzz", swiftSettings: strict + [.unsafeFlags(flags)],
+            linkerSettings: [.unsafeFlags(flags)]),
+    ]
+}
+
 if let focus {
     func name(_ dependency: Target.Dependency) -> String? {
         switch dependency {
@@ -144,6 +170,7 @@ if let focus {
     }
     package.targets.removeAll { !wanted.contains($0.name) }
     package.products.removeAll { product in
-        (product as? Product.Executable).map { !wanted.isSuperset(of: $0.targets) } ?? false
+        let targets = (product as? Product.Executable)?.targets ?? (product as? Product.Library)?.targets ?? []
+        return !wanted.isSuperset(of: targets)
     }
 }

@@ -7,6 +7,7 @@ final class StoreLoop {
     private let time: any TimeSource
     private let deliver: StoreWriter.Deliver
     private let incident: @Sendable (StoreWriter.Incident) -> Void
+    private let measured: @Sendable (Duration) -> Void
     private let retryAfter: Duration
     /// `nil` while the database cannot be used.
     private var store: Store?
@@ -30,13 +31,15 @@ final class StoreLoop {
 
     init(
         open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource, retryAfter: Duration,
-        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void
+        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
+        measured: @escaping @Sendable (Duration) -> Void
     ) {
         self.open = open
         self.time = time
         self.retryAfter = retryAfter
         self.deliver = deliver
         self.incident = incident
+        self.measured = measured
     }
 
     /// Opens the database for the first time.
@@ -135,7 +138,9 @@ final class StoreLoop {
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
         do throws(StoreError) {
+            let began = time.now().instant
             try store?.commit()
+            measured(began.duration(to: time.now().instant))
             failures = 0
             // Before anybody hears of it, as the order of the promise is.
             if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {

@@ -37,6 +37,7 @@ package final class StoreWriter: @unchecked Sendable {
     private let incident: @Sendable (Incident) -> Void
     private let open: @Sendable (Moment) throws(StoreError) -> Store
     private let thread = StoreThread([Job]())
+    private let measuredCommits = Mutex(DurationHistogram())
 
     package init(
         time: any TimeSource, retryAfter: Duration = StoreWriter.retryAfter, deliver: @escaping Deliver,
@@ -54,7 +55,7 @@ package final class StoreWriter: @unchecked Sendable {
         let opened = Mutex<Result<StoreOpening, StoreError>?>(nil)
         let answer = StoreThread(false)
         try thread.start { [self] in
-            let loop = StoreLoop(open: open, time: time, retryAfter: retryAfter, deliver: deliver, incident: incident)
+            let loop = makeLoop()
             do throws(StoreError) {
                 let opening = try loop.begin()
                 opened.withLock { $0 = .success(opening) }
@@ -70,10 +71,19 @@ package final class StoreWriter: @unchecked Sendable {
         return try result.get()
     }
 
+    private func makeLoop() -> StoreLoop {
+        StoreLoop(open: open, time: time, retryAfter: retryAfter, deliver: deliver, incident: incident) { [self] duration in
+            measuredCommits.withLock { $0.add(duration) }
+        }
+    }
+
+    /// How long commits took since the start, the wait for the medium included.
+    package var commitTimes: DurationHistogram { measuredCommits.withLock { $0 } }
+
     /// Refuses all work with this error until the database can be opened.
     package func startResting(after error: StoreError) throws(StoreError) {
         try thread.start { [self] in
-            let loop = StoreLoop(open: open, time: time, retryAfter: retryAfter, deliver: deliver, incident: incident)
+            let loop = makeLoop()
             loop.beginResting(after: error)
             loop.run(thread)
         }

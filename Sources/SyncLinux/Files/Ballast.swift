@@ -1,3 +1,4 @@
+import CSyncLinux
 import Glibc
 import Synchronization
 

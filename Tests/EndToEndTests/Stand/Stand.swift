@@ -156,7 +156,8 @@ actor Stand {
     ///   - remembersDeaths: Whether it may know that it was killed before. Most tests kill it on purpose, and five deaths in a
     ///     row are safe mode.
     ///   - watchdog: What it is told of a watchdog.
-    func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil) async throws {
+    ///   - wrapper: What it is started by: a program that becomes it, or that dies with it.
+    func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil, wrapper: [String] = []) async throws {
         if !remembersDeaths { unlink("\(folder)/agent/starts") }
         let tokenFile = "\(folder)/token"
         if !FileManager.default.fileExists(atPath: tokenFile) {
@@ -170,7 +171,7 @@ actor Stand {
         environment["NOTIFY_SOCKET"] = readiness.path
         if let watchdog { environment["WATCHDOG_USEC"] = String(watchdog.nanoseconds / 1_000) }
         let child = try Child(
-            [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: environment, log: "\(folder)/agent.log")
+            wrapper + [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: environment, log: "\(folder)/agent.log")
         agent = child
         self.readiness = readiness
         try await readiness.ready(child)
