@@ -226,14 +226,17 @@ final class StoreLoop {
 
     /// A medium that fails again and again is left alone for a while, and everything is refused meanwhile.
     private func rest(_ error: StoreError) {
+        let before = failure?.code
         store = nil
-        failure = error
+        // What is refused from now on was not even begun: about that there is no doubt.
+        failure = error.code == .unknownOutcome ? StoreError(.ioError, doing: error.doing, detail: error.detail) : error
         guard !DatabaseRescue.helps(against: error) else {
             retryAt = nil
             return incident(.fatal(error))
         }
         retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
-        incident(.unusable(error))
+        // That it is still so is no news.
+        if failure?.code != before { incident(.unusable(error)) }
     }
 
     private func tryAgain() {
@@ -241,10 +244,7 @@ final class StoreLoop {
             let fresh = try openAgain()
             incident(.usableAgain(fresh.opening))
         } catch {
-            let isNews = failure?.code != error.code
-            failure = error
-            retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
-            if isNews || DatabaseRescue.helps(against: error) { rest(error) }
+            rest(error)
         }
     }
 
@@ -274,7 +274,8 @@ final class StoreLoop {
         do throws(StoreError) {
             try store.close(at: time.now())
         } catch {
-            incident(.fatal(error))
+            // What was acknowledged is on the medium; the next start only has to look at more of it.
+            incident(.unusable(error))
         }
         self.store = nil
     }

@@ -74,16 +74,15 @@ final class SmallDisk {
         unlink(path + "/filler")
     }
 
-    /// Takes the last inode, but for so many.
-    func fillInodes(leaving: Int = 0) {
+    /// Takes the last inode.
+    func fillInodes() {
         var number = 0
         while true {
-            let file = open("\(path)/i\(number)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            let file = open("\(path)/i\(number)", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
             if file < 0 { break }
             close(file)
             number += 1
         }
-        for last in 0..<leaving { unlink("\(path)/i\(number - 1 - last)") }
     }
 
     func emptyInodes() {
