@@ -42,6 +42,8 @@ let package = Package(
         .executable(name: "agentctl", targets: ["agentctl"]),
         .executable(name: "agenthub", targets: ["agenthub"]),
         .executable(name: "agentbench", targets: ["agentbench"]),
+        // Loaded before the C library by the tests of power cuts and failing disks; nothing links it.
+        .library(name: "powercut", type: .dynamic, targets: ["powercut"]),
         // Preloaded by the soak: shifts the wall clock of one program.
         .library(name: "wallclock", type: .dynamic, targets: ["CWallClock"]),
     ],
@@ -83,12 +85,12 @@ let package = Package(
 
         // Programs: parse arguments, build, run.
         .executableTarget(
-            name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict),
+            name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
             name: "agenthub", dependencies: ["HubServer", "SyncYAML", "SyncLinux", arguments, logging],
-            swiftSettings: strict),
+            swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
@@ -125,10 +127,17 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
+        // Power cuts and failing disks: what sees the calls of a program, and what a cut can leave of them.
+        .target(
+            name: "powercut", path: "Tests/powercut", cSettings: [.define("_GNU_SOURCE")],
+            linkerSettings: [.linkedLibrary("dl")]),
+        .target(name: "PowerCutKit", dependencies: ["SyncCore"], path: "Tests/PowerCutKit", swiftSettings: strict + quick),
         // Stands in the hub's place in a network namespace that a test has made.
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI", "standin"], swiftSettings: strict),
+            name: "EndToEndTests",
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PowerCutKit", "standin"],
+            swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -68,6 +68,7 @@ package final class Hub {
         self.random = random
         do throws(DatabaseError) {
             store = HubStore(try HubSchema.open(place.database))
+            if settings.ablations.contains(.commitUnsynced) { try store.database.execute("PRAGMA synchronous=NORMAL") }
             state = try Hub.loadOrMake(store, &self.random)
         } catch {
             throw HubError(error)
@@ -276,7 +277,13 @@ package final class Hub {
     private func reopen() {
         guard case .file = place else { return }
         do throws(DatabaseError) {
-            store = HubStore(try HubSchema.open(place.database))
+            let fresh = try HubSchema.open(place.database)
+            // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind
+            // it in the log. From the database file, written and synced anew, it cannot vanish.
+            guard try fresh.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
+                throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
+            }
+            store = HubStore(fresh)
             state = try Hub.loadOrMake(store, &random)
             isDown = false
         } catch {

@@ -140,6 +140,10 @@ struct ServeCommand: ParsableCommand {
         // Agents work by the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
+        #if ABLATIONS
+            // What the test of power cuts breaks on purpose, to show that it notices.
+            if let names = getenv("AGENTHUB_ABLATIONS") { settings.ablations = Ablations(names: String(cString: names)) }
+        #endif
         let hub = try Hub(.file(folder.database), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
         do throws(BlobError) {
             hub.settings.uploads = HubUploads(try BlobFiles(folder.data + "/blobs"))
