@@ -21,10 +21,14 @@ let ablations: [SwiftSetting] = Context.environment["ABLATIONS"] == nil
 // specialised make it several times slower, and what it costs is the number of histories that can be looked at.
 let quick: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
+// What libFuzzer needs in every part that it should see into; only `deploy/fuzz` asks for it, with a scratch path of its own.
+let fuzzes = Context.environment["FUZZ"] != nil
+
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -38,6 +42,10 @@ let package = Package(
         .executable(name: "agentctl", targets: ["agentctl"]),
         .executable(name: "agenthub", targets: ["agenthub"]),
         .executable(name: "agentbench", targets: ["agentbench"]),
+        // Loaded before the C library by the tests of power cuts and failing disks; nothing links it.
+        .library(name: "powercut", type: .dynamic, targets: ["powercut"]),
+        // Preloaded by the soak: shifts the wall clock of one program.
+        .library(name: "wallclock", type: .dynamic, targets: ["CWallClock"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -54,6 +62,7 @@ let package = Package(
         .target(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
+        .target(name: "CWallClock", path: "Tests/CWallClock", cSettings: [.define("_GNU_SOURCE")]),
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
@@ -81,16 +90,22 @@ let package = Package(
 
         // Programs: parse arguments, build, run.
         .executableTarget(
-            name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict),
+            name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
             name: "agenthub", dependencies: ["HubServer", "HubPostgres", "SyncYAML", "SyncLinux", arguments, logging],
-            swiftSettings: strict),
+            swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
         // Tests.
+        // What must hold for each reader of bytes from outside; run by FuzzTests with the corpus, and by `fuzz` with libFuzzer.
+        .target(
+            name: "FuzzKit",
+            dependencies: ["Agent", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioEmbedded],
+            path: "Tests/FuzzKit", swiftSettings: strict),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
@@ -122,13 +137,33 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
+        // Power cuts and failing disks: what sees the calls of a program, and what a cut can leave of them.
+        .target(
+            name: "powercut", path: "Tests/powercut", cSettings: [.define("_GNU_SOURCE")],
+            linkerSettings: [.linkedLibrary("dl")]),
+        .target(name: "PowerCutKit", dependencies: ["SyncCore"], path: "Tests/PowerCutKit", swiftSettings: strict + quick),
         // Stands in the hub's place in a network namespace that a test has made.
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["SyncCore", "SyncLinux", "LocalAPI", "PostgresStand", "standin"], swiftSettings: strict),
+            name: "EndToEndTests",
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "PowerCutKit", "standin"],
+            swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )
+
+if fuzzes {
+    let flags = ["-sanitize=fuzzer,address"]
+    for target in package.targets where target.type == .regular && target.name.first != "C" {
+        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(flags)]
+    }
+    package.targets += [
+        .target(name: "CFuzz", path: "Tests/CFuzz"),
+        .executableTarget(
+            name: "fuzz", dependencies: ["CFuzz", "FuzzKit"], path: "Tests/fuzz", swiftSettings: strict + [.unsafeFlags(flags)],
+            linkerSettings: [.unsafeFlags(flags)]),
+    ]
+}
 
 if let focus {
     func name(_ dependency: Target.Dependency) -> String? {
@@ -145,6 +180,7 @@ if let focus {
     }
     package.targets.removeAll { !wanted.contains($0.name) }
     package.products.removeAll { product in
-        (product as? Product.Executable).map { !wanted.isSuperset(of: $0.targets) } ?? false
+        let targets = (product as? Product.Executable)?.targets ?? (product as? Product.Library)?.targets ?? []
+        return !wanted.isSuperset(of: targets)
     }
 }

@@ -117,12 +117,21 @@ extension Agent {
         _ way: ConfigurationTrial.Name?
     ) {
         count(result.traffic, for: request.kind.purpose, over: uplink)
+        if case .success = result { noteTime(of: request.kind, sent.duration(to: environment.time.now().instant)) }
         noteContact(result)
         noteCertificateDate(result)
         noteHub(result)
         noteWay(way, result)
         noteOffer(result)
         handle(.answered(request.id, result, sent: sent))
+    }
+
+    private func noteTime(of kind: HubCall.Kind, _ duration: Duration) {
+        switch kind {
+        case .pull, .snapshot: observed.pullTimes.add(duration)
+        case .push, .settle: observed.pushTimes.add(duration)
+        case .hello, .known, .verify: break
+        }
     }
 
     private func probe(_ id: UInt64) {
@@ -165,6 +174,7 @@ extension Agent {
         let free = environment.freeBytes()
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free
+            store.options.restoreBallast?(free)
         } completion: { _ in }
     }
 

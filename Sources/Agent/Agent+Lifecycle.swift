@@ -32,9 +32,20 @@ extension Agent {
                 "a commit failed",
                 metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
+        case .unusable(let error):
+            observed.storeIsReadOnly = true
+            log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
+        case .usableAgain(let opening):
+            observed.storeIsReadOnly = false
+            observed.recovery = "the database could not be used for a while"
+            log.notice("the database can be used again")
+            guard case .unusable = mode else { return }
+            endRecovery()
+            note(opening)
+            start()
         case .fatal(let error):
             observed.storeIsReadOnly = true
-            log.critical("the store failed for good", metadata: ["error": "\(error)"])
+            log.critical("the database contradicts itself; the next start makes another one of it", metadata: ["error": "\(error)"])
         }
     }
 

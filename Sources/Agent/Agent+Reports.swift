@@ -63,8 +63,6 @@ extension Agent {
         countLeftover(over: around.connectivity.uplink)
         saveUsage()
         observed.cycles += 1
-        observed.bytesUp += Int64(outcome.bytesUp)
-        observed.bytesDown += Int64(outcome.bytesDown)
         var metadata: Logger.Metadata = [
             "session": "\(outcome.session)", "pushed": "\(outcome.pushed)", "pulled": "\(outcome.pulled)",
             "up_bytes": "\(outcome.bytesUp)", "down_bytes": "\(outcome.bytesDown)", "ms": "\(outcome.duration.milliseconds)",

@@ -323,10 +323,15 @@ int bench_call(
     if (fd < 0) return -1;
     struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    // Lines have a type of their own.
+    int has_lines = strstr(target, "/bulk") != NULL;
+    const char *type = !body       ? ""
+                       : has_lines ? "Content-Type: application/x-ndjson\r\n"
+                                   : "Content-Type: application/json\r\n";
     char head[1024];
     int length = snprintf(
         head, sizeof head, "%s %s HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n",
-        method, target, body ? "Content-Type: application/json\r\n" : "", body ? strlen(body) : 0);
+        method, target, type, body ? strlen(body) : 0);
     answer *answer = calloc(1, sizeof *answer);
     room room = {.bytes = answer_bytes, .size = answer_size};
     int outcome = 0;

@@ -51,6 +51,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case requeueAboveHighest
     /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
     case cursorAtEnd
+    /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
+    case commitUnsynced
 }
 
 package struct Ablations: Sendable, Hashable {
@@ -62,6 +64,11 @@ package struct Ablations: Sendable, Hashable {
         }
 
         package func contains(_ rule: Ablation) -> Bool { switchedOff.contains(rule) }
+
+        /// Of a text such as `answerBeforeCommit,commitUnsynced`; what is no rule is passed over.
+        package init(names: String) {
+            self.init(Set(names.split(separator: ",").compactMap { Ablation(rawValue: String($0)) }))
+        }
     #else
         package init() {}
 

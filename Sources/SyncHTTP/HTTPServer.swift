@@ -95,6 +95,13 @@ package final class HTTPServer: Sendable {
         }
     }
 
+    /// Serves one channel that somebody else has made, without a listener: where bytes are fed by hand.
+    package static func serve(
+        _ channel: any Channel, _ configuration: HTTPServerConfiguration, handler: any HTTPHandler
+    ) throws {
+        try ServerContext(configuration: configuration, handler: handler).accept(channel)
+    }
+
     private init(address: Address, listener: any Channel, file: UnixListener?, context: ServerContext) {
         self.address = address
         self.listener = listener

@@ -332,17 +332,19 @@ extension StoreError {
             detail: system == 0 ? detail : "\(detail) (errno \(system))", result: result)
     }
 
-    /// - Parameter system: `errno` of the failed call. SQLite calls only ENOSPC a full disk; a quota (EDQUOT) or the
-    ///   largest file size (EFBIG) is one just as well.
+    /// - Parameter system: `errno` of the failed call. SQLite calls only ENOSPC of a write a full disk; a quota (EDQUOT), the
+    ///   largest file size (EFBIG) or a log that cannot be made for want of an inode is one just as well. A disk that became
+    ///   read-only (EROFS) shows as an error of a write.
     static func code(of result: Int32, system: Int32) -> Code {
-        switch result & 0xFF {
+        let isNoRoom = system == ENOSPC || system == EDQUOT || system == EFBIG
+        return switch result & 0xFF {
         case SQLITE_FULL: .diskFull
-        case SQLITE_IOERR: system == 28 || system == 122 || system == 27 ? .diskFull : .ioError
+        case SQLITE_IOERR: isNoRoom ? .diskFull : system == EROFS ? .readOnly : .ioError
         case SQLITE_CORRUPT: .corrupt
         case SQLITE_NOTADB: .notADatabase
         case SQLITE_BUSY, SQLITE_LOCKED: .locked
         case SQLITE_READONLY, SQLITE_PERM: .readOnly
-        case SQLITE_CANTOPEN: .cannotOpen
+        case SQLITE_CANTOPEN: isNoRoom ? .diskFull : system == EROFS ? .readOnly : .cannotOpen
         case SQLITE_CONSTRAINT: .constraint
         case SQLITE_NOMEM: .outOfMemory
         case SQLITE_INTERRUPT: .tooSlow

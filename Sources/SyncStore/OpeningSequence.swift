@@ -115,11 +115,12 @@ struct OpeningSequence {
             PRAGMA trusted_schema = OFF;
             PRAGMA secure_delete = OFF;
             """)
+        database.watchWAL()
+        if options.ablations.contains(.commitUnsynced) { return try database.execute("PRAGMA synchronous = NORMAL") }
         let synchronous = try database.pragma("synchronous")
         guard synchronous == "2" else {
             throw StoreError(.notDurable, doing: place, detail: "synchronous is \(synchronous) instead of 2 (FULL)")
         }
-        database.watchWAL()
     }
 
     private func migrate() throws(StoreError) {

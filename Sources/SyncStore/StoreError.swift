@@ -76,6 +76,16 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Of an opening: the medium or another process stands in the way, and the same database may be opened later.
+    package var isPassing: Bool {
+        switch code {
+        case .diskFull, .ioError, .locked, .readOnly, .cannotOpen, .outOfMemory, .tooSlow: true
+        case .refused, .corrupt, .notADatabase, .constraint, .newerSchema, .foreignFile, .notDurable, .lostDatabase,
+            .unknownOutcome, .closed, .stopped, .other:
+            false
+        }
+    }
+
     package var description: String {
         let word =
             switch code {

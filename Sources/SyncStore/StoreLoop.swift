@@ -1,3 +1,4 @@
+import Glibc
 import SyncCore
 
 /// What the store's thread does: takes work, does it in a transaction, commits, tells.
@@ -6,8 +7,15 @@ final class StoreLoop {
     private let time: any TimeSource
     private let deliver: StoreWriter.Deliver
     private let incident: @Sendable (StoreWriter.Incident) -> Void
-    /// `nil` once it failed for good.
+    private let measured: @Sendable (Duration) -> Void
+    private let retryAfter: Duration
+    /// `nil` while the database cannot be used.
     private var store: Store?
+    /// Why it cannot.
+    private var failure: StoreError?
+    /// When it is tried again; `nil`: another one has to be made first, which is not done here.
+    private var retryAt: Int64?
+    /// Commits that failed since the last one that did not.
     private var failures = 0
 
     // The open transaction.
@@ -21,31 +29,42 @@ final class StoreLoop {
     /// The highest `seq` that the shell was told of.
     private var notedSeq: Int64 = 0
 
-    let opening: StoreOpening
-
     init(
-        open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource,
-        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void
-    ) throws(StoreError) {
+        open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource, retryAfter: Duration,
+        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
+        measured: @escaping @Sendable (Duration) -> Void
+    ) {
         self.open = open
         self.time = time
+        self.retryAfter = retryAfter
         self.deliver = deliver
         self.incident = incident
+        self.measured = measured
+    }
+
+    /// Opens the database for the first time.
+    func begin() throws(StoreError) -> StoreOpening {
         let store = try open(time.now())
         self.store = store
-        opening = store.opening
+        return store.opening
+    }
+
+    /// Begins without it: it is tried again until it can be opened, and everything is refused with this meanwhile.
+    func beginResting(after error: StoreError) {
+        failure = error
+        retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
     }
 
     func run(_ thread: StoreThread<[Job]>) {
         while true {
-            let taken = thread.wait(until: deadline) { (box: inout [Job]) -> [Job]? in
+            let taken = thread.wait(until: store == nil ? retryAt : deadline) { (box: inout [Job]) -> [Job]? in
                 if box.isEmpty { return nil }
                 defer { box.removeAll(keepingCapacity: true) }
                 return box
             }
             switch taken {
             case .value(let jobs): work(jobs)
-            case .timeOut: commit()
+            case .timeOut: if store == nil { tryAgain() } else { commit() }
             case .closed:
                 commit()
                 close()
@@ -62,6 +81,11 @@ final class StoreLoop {
                 continue
             }
             let done = job.run(store, time.now())
+            // SQLite has read something that contradicts itself: every answer from now on could be wrong.
+            if let damage = done.damage {
+                giveUp(done, damage)
+                continue
+            }
             rows += job.rows
             bytes += job.bytes
             if store.options.ablations.contains(.answerBeforeCommit) {
@@ -71,7 +95,8 @@ final class StoreLoop {
             }
             if rows >= Limits.groupRows || bytes >= Limits.groupBytes { commit() }
         }
-        if waiting.contains(where: \.needsFlash) || store == nil { return commit() }
+        guard store != nil else { return }
+        if waiting.contains(where: \.needsFlash) { return commit() }
         answerEarly()
     }
 
@@ -101,7 +126,7 @@ final class StoreLoop {
     private var beginFailure: StoreError?
 
     private func refuse(_ job: Job) {
-        let error = beginFailure ?? StoreError(.closed, doing: "use the store", detail: "it failed for good")
+        let error = (store == nil ? failure : beginFailure) ?? StoreError(.closed, doing: "use the store")
         deliver([{ job.refuse(error) }])
     }
 
@@ -113,7 +138,10 @@ final class StoreLoop {
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
         do throws(StoreError) {
+            let began = time.now().instant
             try store?.commit()
+            measured(began.duration(to: time.now().instant))
+            failures = 0
             // Before anybody hears of it, as the order of the promise is.
             if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
                 note(lastSeq)
@@ -124,11 +152,13 @@ final class StoreLoop {
             tell(finished, error)
             // Without room nothing was written, and the store is as it was before; so it is after a refusal by a test.
             if error.code == .unknownOutcome {
-                reopen(after: error, expecting: lastSeq, relaxed: early)
-            } else if early > 0 {
+                return reopen(after: error, expecting: lastSeq, relaxed: early)
+            }
+            if early > 0 {
                 lose(early)
                 incident(.commitFailed(error, survived: false, relaxedLost: early))
             }
+            if error.code == .diskFull, let store { makeRoom(store) }
             return
         }
         if let store { keepSmall(store) }
@@ -142,25 +172,91 @@ final class StoreLoop {
         if store.database.walPages >= Store.checkpointPages { _ = try? store.database.checkpoint(truncating: false) }
     }
 
+    /// A full disk stands in the way of its own cure: to delete takes room as well. So what is kept for this goes first, then
+    /// what is settled, then the log.
+    private func makeRoom(_ store: Store) {
+        guard store.options.releaseBallast?() == true else { return }
+        // As far as it gets: what fails now is tried again by the daily work.
+        for _ in 0..<Self.slicesForRoom {
+            guard (try? store.housekeep(at: time.now())) == true else { return }
+        }
+    }
+
+    /// Slices of housekeeping, of 1,000 rows each.
+    private static let slicesForRoom = 100
+
     /// An fsync that failed may not be tried again: the kernel has dropped the pages and would say that all is well. What
     /// is on the medium is found out by reading it.
     private func reopen(after error: StoreError, expecting lastSeq: Int64, relaxed: Int) {
         failures += 1
         // The connection goes with it: two that write must never be open together.
         store = nil
-        guard failures == 1 else { return incident(.fatal(error)) }
+        guard failures == 1 else { return rest(error) }
         do throws(StoreError) {
-            let fresh = try open(time.now())
-            // What was read back may be in the kernel's cache only, and the next answers would stand behind it in the log.
-            // From the database file, written and synced anew, it cannot vanish.
-            if fresh.database.path != nil { try fresh.database.checkpoint(truncating: true) }
-            store = fresh
+            let fresh = try openAgain()
             let survived = fresh.lastSeq >= lastSeq
             if !survived { lose(relaxed) }
             incident(.commitFailed(error, survived: survived, relaxedLost: survived ? 0 : relaxed))
         } catch {
-            incident(.fatal(error))
+            rest(error)
         }
+    }
+
+    private func openAgain() throws(StoreError) -> Store {
+        let fresh = try open(time.now())
+        // What was read back may be in the kernel's cache only, and the next answers would stand behind it in the log.
+        // From the database file, written and synced anew, it cannot vanish.
+        if fresh.database.path != nil { try rewrite(fresh.database) }
+        store = fresh
+        failure = nil
+        retryAt = nil
+        return fresh
+    }
+
+    private func rewrite(_ database: Database) throws(StoreError) {
+        for _ in 0..<Self.rewrites {
+            if try database.checkpoint(truncating: true) { return }
+            // A read holds it up, and none takes longer than ``StoreReader/timeMax``.
+            poll(nil, 0, 250)
+        }
+        throw StoreError(.locked, doing: "write the log into the database", detail: "somebody reads from it for long")
+    }
+
+    private static let rewrites = 12
+
+    /// A medium that fails again and again is left alone for a while, and everything is refused meanwhile.
+    private func rest(_ error: StoreError) {
+        store = nil
+        failure = error
+        guard !DatabaseRescue.helps(against: error) else {
+            retryAt = nil
+            return incident(.fatal(error))
+        }
+        retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+        incident(.unusable(error))
+    }
+
+    private func tryAgain() {
+        do throws(StoreError) {
+            let fresh = try openAgain()
+            incident(.usableAgain(fresh.opening))
+        } catch {
+            let isNews = failure?.code != error.code
+            failure = error
+            retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+            if isNews || DatabaseRescue.helps(against: error) { rest(error) }
+        }
+    }
+
+    /// Undoes what the open transaction holds, tells whoever waits for it, and lets go of the database.
+    private func giveUp(_ done: Done, _ damage: StoreError) {
+        store?.rollback()
+        isOpen = false
+        deadline = nil
+        let undone = waiting + [done]
+        (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
+        tell(undone, damage)
+        rest(damage)
     }
 
     /// Counts answers that were no promise and were not kept; the count is written with the next commit.

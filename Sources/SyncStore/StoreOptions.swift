@@ -15,6 +15,11 @@ package struct StoreOptions: Sendable {
     /// Called on the store's thread after each commit that gave out numbers, with the highest `seq`: so that the shell can
     /// write down, outside of the database, how far it was acknowledged. Must not block.
     package var noteAcknowledged: (@Sendable (Int64) -> Void)?
+    /// Called on the store's thread when the disk is full: gives back the room that was kept for this moment, and says
+    /// whether there was any.
+    package var releaseBallast: (@Sendable () -> Bool)?
+    /// Called on the store's thread with the free bytes, now and then: makes that room again where there is enough.
+    package var restoreBallast: (@Sendable (_ freeBytes: Int64?) -> Void)?
     package var massDelete = MassDeleteGuard()
     package var fullSync = Store.FullSyncTerms()
     package var ablations: Ablations

@@ -16,24 +16,35 @@ package final class StoreWriter: @unchecked Sendable {
     package enum Incident: Sendable {
         /// A commit failed and its outcome is unknown. The store was opened again; `survived` tells whether the group is in it.
         case commitFailed(StoreError, survived: Bool, relaxedLost: Int)
-        /// It happened again, or the store could not be opened again. Nothing works any more: exit and restart.
+        /// It happened again, or the store could not be opened again. Everything is refused, and the database tried again
+        /// every half minute.
+        case unusable(StoreError)
+        /// It could be opened: all goes on.
+        case usableAgain(StoreOpening)
+        /// Only another database helps, and that is made at a start: exit and restart.
         case fatal(StoreError)
     }
 
     /// Relaxed work is on the medium after this.
     package static let relaxedDelay: Duration = .seconds(1)
 
+    /// A database that could not be used is tried again after this (PROTOCOL C2).
+    package static let retryAfter: Duration = .seconds(30)
+
     private let time: any TimeSource
+    private let retryAfter: Duration
     private let deliver: Deliver
     private let incident: @Sendable (Incident) -> Void
     private let open: @Sendable (Moment) throws(StoreError) -> Store
     private let thread = StoreThread([Job]())
+    private let measuredCommits = Mutex(DurationHistogram())
 
     package init(
-        time: any TimeSource, deliver: @escaping Deliver, incident: @escaping @Sendable (Incident) -> Void,
-        open: @escaping @Sendable (Moment) throws(StoreError) -> Store
+        time: any TimeSource, retryAfter: Duration = StoreWriter.retryAfter, deliver: @escaping Deliver,
+        incident: @escaping @Sendable (Incident) -> Void, open: @escaping @Sendable (Moment) throws(StoreError) -> Store
     ) {
         self.time = time
+        self.retryAfter = retryAfter
         self.deliver = deliver
         self.incident = incident
         self.open = open
@@ -44,9 +55,10 @@ package final class StoreWriter: @unchecked Sendable {
         let opened = Mutex<Result<StoreOpening, StoreError>?>(nil)
         let answer = StoreThread(false)
         try thread.start { [self] in
+            let loop = makeLoop()
             do throws(StoreError) {
-                let loop = try StoreLoop(open: open, time: time, deliver: deliver, incident: incident)
-                opened.withLock { $0 = .success(loop.opening) }
+                let opening = try loop.begin()
+                opened.withLock { $0 = .success(opening) }
                 _ = answer.change { $0 = true }
                 loop.run(thread)
             } catch {
@@ -57,6 +69,24 @@ package final class StoreWriter: @unchecked Sendable {
         _ = answer.wait(until: nil) { $0 ? true : nil }
         guard let result = opened.withLock({ $0 }) else { preconditionFailure("the store thread said nothing") }
         return try result.get()
+    }
+
+    private func makeLoop() -> StoreLoop {
+        StoreLoop(open: open, time: time, retryAfter: retryAfter, deliver: deliver, incident: incident) { [self] duration in
+            measuredCommits.withLock { $0.add(duration) }
+        }
+    }
+
+    /// How long commits took since the start, the wait for the medium included.
+    package var commitTimes: DurationHistogram { measuredCommits.withLock { $0 } }
+
+    /// Refuses all work with this error until the database can be opened.
+    package func startResting(after error: StoreError) throws(StoreError) {
+        try thread.start { [self] in
+            let loop = makeLoop()
+            loop.beginResting(after: error)
+            loop.run(thread)
+        }
     }
 
     /// Refuses all work with this error: the database may be looked at, and nothing else.
@@ -114,14 +144,16 @@ package final class StoreWriter: @unchecked Sendable {
         let job = Job(rows: rows, bytes: bytes) { store, now in
             let result: Result<Value, StoreError>
             var needsFlash = false
+            var damage: StoreError?
             do throws(StoreError) {
                 let (value, flash) = try work(store, now)
                 needsFlash = flash
                 result = .success(value)
             } catch {
                 result = .failure(error)
+                if error.code == .corrupt || error.code == .notADatabase { damage = error }
             }
-            return Done(needsFlash: needsFlash) { failure in
+            return Done(needsFlash: needsFlash, damage: damage) { failure in
                 // What was refused stays refused, whatever became of the others of the group.
                 if let failure, case .success = result { return completion(.failure(failure)) }
                 completion(result)
@@ -152,6 +184,8 @@ struct Job: Sendable {
 
 struct Done: Sendable {
     var needsFlash: Bool
+    /// The database contradicts itself.
+    var damage: StoreError?
     /// Tells whoever asked. With an error nothing of it was kept, or it is not known whether it was.
     var finish: @Sendable (StoreError?) -> Void
 }

@@ -13,5 +13,8 @@ struct AgentBench: ParsableCommand {
         abstract:
             "Measures the agent beside its floor: what the same work costs in plain C and SQLite, in the same run.",
         version: ProductVersion.text,
-        subcommands: [EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, FleetCommand.self])
+        subcommands: [
+            EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, BacklogCommand.self, IdleCommand.self,
+            FlashCommand.self, MirrorCommand.self, SoakCommand.self, CompareCommand.self, FleetCommand.self,
+        ])
 }

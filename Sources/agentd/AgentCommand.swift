@@ -46,6 +46,7 @@ struct AgentCommand: ParsableCommand {
 
     /// Wrong usage exits with 64 and one line, as sysexits(3) and all our programs have it.
     static func main() {
+        StandardDescriptors.fill()
         do {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {
                 throw ValidationError(RepeatedOption.complaint(twice))

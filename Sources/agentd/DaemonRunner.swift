@@ -24,9 +24,13 @@ final class DaemonRunner {
     private let agent: Agent
     private let vault: Vault
     private let identity: IdentityFile
+    /// What was wrong with it.
+    private let identityDamage: String?
     private let clock: ClockMonitor?
     private let crashes: CrashFile
     private let heartbeat: Heartbeat?
+    private let end = EndSignal()
+    private let restart: RestartWish
 
     init(
         _ loaded: LoadedConfiguration, config: String, state: StateDirectory, log: Logger, _ notifier: ReadinessNotifier?
@@ -50,16 +54,45 @@ final class DaemonRunner {
         let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
         let box = AgentBox()
         identity = IdentityFile(stateFolder: state.path)
+        let known = identity.read()
+        if case .damaged(let error) = known {
+            identityDamage = "\(error)"
+            log.error("the identity file is damaged; it is written anew", metadata: ["error": "\(error)"])
+            identity.moveAside()
+        } else {
+            identityDamage = nil
+        }
         var options = StoreOptions(
             device: device, bootID: bootID, rules: configuration.rules, capacity: configuration.storeCapacity, seed: seed,
-            marker: try identity.read())
+            marker: known.marker)
         options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
         options.fullSync.interval = configuration.sync.fullSync
-        let vault = Vault(stateFolder: state.path, options)
+        #if ABLATIONS
+            // What the test of power cuts breaks on purpose, to show that it notices.
+            if let names = getenv("AGENTD_ABLATIONS") { options.ablations = Ablations(names: String(cString: names)) }
+        #endif
+        let vault = Vault(stateFolder: state.path, ballastBytes: Int64(configuration.store.ballastBytes), options)
         self.vault = vault
+        let end = end
+        let restart = RestartWish()
+        self.restart = restart
+        var retryAfter = StoreWriter.retryAfter
+        #if ABLATIONS
+            if let text = getenv("AGENTD_STORE_RETRY_MS"), let count = Int64(String(cString: text)) { retryAfter = .milliseconds(count) }
+        #endif
         writer = StoreWriter(
-            time: clocks, deliver: deliver,
-            incident: { incident in loop.execute { box.agent?.assumeIsolated { $0.note(incident) } } },
+            time: clocks, retryAfter: retryAfter, deliver: deliver,
+            incident: { incident in
+                switch incident {
+                case .usableAgain(let opening): vault.note(opening)
+                case .fatal:
+                    vault.noteDamage()
+                    restart.make()
+                    end.fire()
+                case .commitFailed, .unusable: break
+                }
+                loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
+            },
             open: { now throws(StoreError) in try vault.open(at: now) })
         try vault.start(writer)
         reader = StoreReader(path: vault.path, time: clocks, deliver: deliver)
@@ -143,7 +176,7 @@ final class DaemonRunner {
 
     /// - Returns: The exit status.
     func run(damage: ConfigurationErrors?) -> Int32 {
-        let ended = EndSignal()
+        let ended = end
         let (agent, log, notifier) = (agent, log, notifier)
         let signals: SignalSource
         let server: HTTPServer
@@ -187,6 +220,8 @@ final class DaemonRunner {
         wait { await server.stop(within: .seconds(5)) }
         signals.close()
         close()
+        // Whoever supervises it starts it again.
+        if restart.isMade { return 70 }
         crashes.remove()
         return 0
     }
@@ -200,14 +235,24 @@ final class DaemonRunner {
         case .damaged(let reason):
             opening = try vault.recover(writer, from: reason)
             try keepIdentity(after: opening)
+        case .resting(let error):
+            executor.loop.execute {
+                agent.assumeIsolated { agent in
+                    if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
+                    agent.awaitStore(error)
+                }
+            }
+            return
         case .newer(let error):
             executor.loop.execute { agent.assumeIsolated { $0.refuseWork(error) } }
             return
         }
+        let identityDamage = identityDamage
         executor.loop.execute {
             agent.assumeIsolated { agent in
                 agent.endRecovery()
                 agent.note(opening)
+                if let identityDamage { agent.noteIdentityDamage(identityDamage) }
                 if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
                 agent.start()
             }
@@ -231,7 +276,7 @@ final class DaemonRunner {
 
     /// Where what is written down is not, or no longer, about this database.
     private func keepIdentity(after opening: StoreOpening) throws(StoreError) {
-        guard !vault.hasMarker || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
+        guard !vault.hasMarker || identityDamage != nil || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
         try keepIdentity()
     }
 
@@ -318,6 +363,15 @@ private final class AgentBox: Sendable {
     var agent: Agent? { content.withLock { $0 } }
 
     func put(_ agent: Agent) { content.withLock { $0 = agent } }
+}
+
+/// Of its own accord the agent ends only where a restart helps.
+private final class RestartWish: Sendable {
+    private let wish = Atomic(false)
+
+    var isMade: Bool { wish.load(ordering: .acquiring) }
+
+    func make() { wish.store(true, ordering: .releasing) }
 }
 
 /// Blocks one thread until another says so.

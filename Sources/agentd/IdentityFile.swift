@@ -1,3 +1,4 @@
+import Glibc
 import SyncCore
 import SyncLinux
 import SyncStore
@@ -15,23 +16,44 @@ struct IdentityFile {
         path = stateFolder + "/identity.json"
     }
 
-    /// - Returns: `nil` when there is no such file.
-    /// - Throws: When there is one that cannot be read or understood: then nothing is known, and nobody may guess.
-    func read() throws(LinuxError) -> StoreMarker? {
+    enum Content {
+        /// There is no such file: this folder was never in use.
+        case none
+        case marker(StoreMarker)
+        /// It cannot be read or understood. The folder was in use, and that is all that is known.
+        case damaged(LinuxError)
+
+        /// A database that is missing is missed also where its name is not known any more.
+        var marker: StoreMarker? {
+            switch self {
+            case .none: nil
+            case .marker(let marker): marker
+            case .damaged: StoreMarker(replica: ReplicaID(trusted: "unknown"), acknowledged: 0)
+            }
+        }
+    }
+
+    func read() -> Content {
         let bytes: [UInt8]
         do throws(LinuxError) {
             bytes = try files.read(path, maxBytes: 4_096)
         } catch {
-            if error.code == .missing { return nil }
-            throw error
+            return error.code == .missing ? .none : .damaged(error)
         }
-        // A torn file says no more than a missing one; the write below is atomic, so this is a damaged disk.
+        // The write below is atomic, so what is torn or empty is the work of a damaged disk.
         guard let object = (try? JSONReader.read(bytes))?.object,
             let replica = object["replica"]?.text.flatMap({ ReplicaID($0) })
         else {
-            throw LinuxError(.malformed, doing: "read the identity", path: path, expected: "{\"replica\":…,\"acknowledged\":…}")
+            return .damaged(
+                LinuxError(
+                    .malformed, doing: "read the identity", path: path, expected: "{\"replica\":…,\"acknowledged\":…}"))
         }
-        return StoreMarker(replica: replica, acknowledged: object["acknowledged"]?.int ?? 0)
+        return .marker(StoreMarker(replica: replica, acknowledged: object["acknowledged"]?.int ?? 0))
+    }
+
+    /// Keeps what is damaged for whoever wants to look at it; the name is free then.
+    func moveAside() {
+        rename(path, path + "-damaged")
     }
 
     func write(_ marker: StoreMarker) throws(LinuxError) {

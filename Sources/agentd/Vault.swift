@@ -1,3 +1,4 @@
+import Glibc
 import SyncCore
 import SyncLinux
 import SyncStore
@@ -10,23 +11,34 @@ final class Vault: Sendable {
         case open(StoreOpening)
         /// Another one has to be made of what can be read of it.
         case damaged(StoreError)
-        /// A newer program wrote it; it can only be read.
+        /// A newer program wrote it, which can only be read, or another one, which is left alone.
         case newer(StoreError)
+        /// The disk does not let it be opened; it is tried again.
+        case resting(StoreError)
     }
 
     let path: String
     private let quarantine: String
+    /// Somebody has read from the database what cannot be: it is not opened again.
+    private let damageMark: String
+    private let ballast: Ballast
     private let options: StoreOptions
     private let acknowledged: AcknowledgedFile?
     private let content: Mutex<(marker: StoreMarker?, state: State?)>
 
-    init(stateFolder: String, _ options: StoreOptions) {
+    init(stateFolder: String, ballastBytes: Int64, _ options: StoreOptions) {
         path = stateFolder + "/agent.db"
         quarantine = stateFolder + "/quarantine"
+        damageMark = stateFolder + "/agent.db-damaged"
+        let ballast = Ballast(stateFolder + "/ballast", bytes: ballastBytes)
+        self.ballast = ballast
         let acknowledged = AcknowledgedFile(stateFolder: stateFolder)
         self.acknowledged = acknowledged
         var options = options
         options.noteAcknowledged = { acknowledged?.write($0) }
+        let floor = options.capacity.minFree
+        options.releaseBallast = { ballast.release() }
+        options.restoreBallast = { ballast.restore(freeBytes: $0, above: floor) }
         self.options = options
         var marker = options.marker
         // What was written after each commit knows more than what was written at the last start or end.
@@ -42,6 +54,16 @@ final class Vault: Sendable {
 
     /// Whether this folder has been in use before.
     var hasMarker: Bool { content.withLock { $0.marker != nil } }
+
+    func note(_ opening: StoreOpening) {
+        content.withLock { $0.state = .open(opening) }
+    }
+
+    /// Of the next start: another database is made of what can be read of this one.
+    func noteDamage() {
+        // Where not even this can be written, the check at the next start has to find it.
+        close(Glibc.open(damageMark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
+    }
 
     func note(_ marker: StoreMarker) {
         content.withLock { $0.marker = marker }
@@ -62,18 +84,34 @@ final class Vault: Sendable {
             if try rescue.isUnfinished() {
                 throw StoreError(.corrupt, doing: "open \(path)", detail: "its recovery was cut short")
             }
-            state = .open(try writer.start())
+            if access(damageMark, F_OK) == 0 {
+                throw StoreError(.corrupt, doing: "open \(path)", detail: "it was found damaged while it was used")
+            }
+            state = .open(try startWithRoom(writer))
         } catch {
-            if error.code == .newerSchema {
+            if error.code == .newerSchema || error.code == .foreignFile {
                 try writer.startRefusing(with: error)
                 state = .newer(error)
             } else if DatabaseRescue.helps(against: error) {
                 state = .damaged(error)
+            } else if error.isPassing {
+                try writer.startResting(after: error)
+                state = .resting(error)
             } else {
                 throw error
             }
         }
         content.withLock { $0.state = state }
+    }
+
+    /// A full disk: what was kept for this moment is given back first.
+    private func startWithRoom(_ writer: StoreWriter) throws(StoreError) -> StoreOpening {
+        do throws(StoreError) {
+            return try writer.start()
+        } catch {
+            guard error.code == .diskFull || error.code == .cannotOpen, ballast.release() else { throw error }
+            return try writer.start()
+        }
     }
 
     private var rescue: DatabaseRescue { DatabaseRescue(path: path, quarantine: quarantine, options: present) }
@@ -86,6 +124,7 @@ final class Vault: Sendable {
         }
         var opening = try writer.start()
         opening.rescue = result
+        unlink(damageMark)
         content.withLock { $0.state = .open(opening) }
         return opening
     }

@@ -16,6 +16,7 @@ struct AgentHubCommand: ParsableCommand {
         version: "agenthub 1.0.0", subcommands: [ServeCommand.self, TokenCommand.self, StatsCommand.self, DiagnosticsCommand.self, ExportCommand.self, PublishCommand.self])
 
     static func main() {
+        StandardDescriptors.fill()
         ignoreDeadlySignals()
         do {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {

@@ -273,6 +273,7 @@ final class LoopbackHub: HTTPTransport {
                     return .failure(TransportError(.broken, doing: "read the answer", detail: "connection reset"))
                 }
                 var response = HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
+                (response.traffic.up, response.traffic.down) = (body.count, answer.body.count)
                 if case .changesResults(let change) = state.weather { response.body = Self.changed(response.body, change) }
                 return .success(response)
             }

@@ -50,6 +50,11 @@ struct MetricsTests {
         guard rest.hasPrefix(family.name) else { throw Fault("\(line) stands among \(family.name)") }
         rest = rest.dropFirst(family.name.count)
         var labels: [String: String] = [:]
+        if family.kind == "histogram" {
+            guard let part = ["_bucket", "_sum", "_count"].first(where: { rest.hasPrefix($0) }) else { throw Fault("no part of a histogram: \(line)") }
+            labels["part"] = String(part.dropFirst())
+            rest = rest.dropFirst(part.count)
+        }
         guard !rest.isEmpty else { return (labels, value) }
         guard rest.first == "{", rest.last == "}" else { throw Fault("labels: \(line)") }
         var characters = Array(rest.dropFirst().dropLast())[...]
@@ -77,6 +82,17 @@ struct MetricsTests {
         return (labels, value)
     }
 
+    /// Bounds rise, counts never fall, the last bound is infinity and has all.
+    private static func check(_ family: Family) throws {
+        let buckets = family.samples.filter { $0.labels["part"] == "bucket" }
+        let bounds = buckets.compactMap { $0.labels["le"] }.compactMap { $0 == "+Inf" ? .infinity : Double($0) }
+        #expect(bounds.count == buckets.count && bounds == bounds.sorted() && bounds.last == .infinity, "\(family.name)")
+        #expect(buckets.map(\.value) == buckets.map(\.value).sorted(), "\(family.name)")
+        let count = try #require(family.samples.first { $0.labels == ["part": "count"] })
+        #expect(buckets.last?.value == count.value)
+        #expect(family.samples.contains { $0.labels == ["part": "sum"] && $0.value >= 0 })
+    }
+
     @Test("Every line is of the format, every name follows the conventions, and no series is there twice")
     func conventions() async throws {
         let stand = try await AgentStand.start()
@@ -93,9 +109,13 @@ struct MetricsTests {
             #expect(family.name.hasSuffix("_total") == (family.kind == "counter"), "\(family.name)")
             for unit in ["_ms", "_milliseconds", "_kb", "_mb", "_minutes", "_hours", "_percent"] { #expect(!family.name.contains(unit)) }
             #expect(family.help.hasSuffix("."), "\(family.name)")
-            #expect(!family.samples.isEmpty || family.kind == "counter", "\(family.name) has no sample")
+            #expect(!family.samples.isEmpty || family.kind == "counter" || family.name == "agentd_link_state", "\(family.name) has no sample")
             let series = family.samples.map { $0.labels.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: ",") }
             #expect(Set(series).count == series.count, "\(family.name) has a series twice")
+            if family.kind == "histogram" {
+                try Self.check(family)
+                continue
+            }
             #expect(Set(family.samples.map { $0.labels.keys.sorted() }).count <= 1, "\(family.name) has samples with different labels")
             if family.kind == "counter" { for sample in family.samples { #expect(sample.value >= 0) } }
         }
@@ -106,6 +126,12 @@ struct MetricsTests {
         #expect(value("agentd_finished_total", ["state": "done"]) == 1)
         #expect(value("agentd_reachability", ["state": "online"]) == 1)
         #expect(value("agentd_sync_cycles_total", ["result": "ok"]) == 1)
+        for name in ["agentd_enqueue_seconds", "agentd_fsync_seconds", "agentd_push_seconds", "agentd_pull_page_seconds"] {
+            #expect((value(name, ["part": "count"]) ?? 0) >= 1, "\(name)")
+        }
+        #expect(value("agentd_conflicts_open") == 0)
+        let up = families.first { $0.name == "agentd_bytes_total" }?.samples.filter { $0.labels["class"] == "push" && $0.labels["dir"] == "up" }
+        #expect((up?.first?.value ?? 0) > 0)
         try await stand.stop()
         try promtool(answer.text)
     }

@@ -16,6 +16,8 @@ struct WriterTests {
     /// What the thread said, in order.
     private final class Heard: Sendable {
         private let state = Mutex<(incidents: [String], lost: Int)>(([], 0))
+        /// The database can be used again.
+        let usable = DispatchSemaphore(value: 0)
 
         func add(_ incident: StoreWriter.Incident) {
             state.withLock { state in
@@ -23,6 +25,10 @@ struct WriterTests {
                 case .commitFailed(_, let survived, let lost):
                     state.incidents.append(survived ? "survived" : "gone")
                     state.lost += lost
+                case .unusable: state.incidents.append("unusable")
+                case .usableAgain:
+                    state.incidents.append("usable")
+                    usable.signal()
                 case .fatal: state.incidents.append("fatal")
                 }
             }
@@ -41,7 +47,7 @@ struct WriterTests {
     private func writer(_ folder: TemporaryFolder, _ heard: Heard, _ fault: Fault) throws -> StoreWriter {
         let path = folder.database
         let writer = StoreWriter(
-            time: FixedTime(), deliver: { calls in for call in calls { call() } }, incident: { heard.add($0) },
+            time: FixedTime(), retryAfter: .milliseconds(1), deliver: { calls in for call in calls { call() } }, incident: { heard.add($0) },
             open: { now throws(StoreError) in
                 let options = StoreOptions(device: DeviceID(trusted: "gw-17"), bootID: "boot-1", rules: TestAgent.rules, seed: 1)
                 let store = try Store(Database.open(path: path), options, at: now)
@@ -91,19 +97,41 @@ struct WriterTests {
         #expect(folder.bytes("-wal").isEmpty)
     }
 
-    @Test("It happens once; the second time is the end", arguments: [CommitStage.before])
-    func fatal(_ stage: CommitStage) throws {
+    @Test("A second failure in a row: the database is left alone, everything is refused, and later it goes on by itself")
+    func rests() throws {
         let folder = try TemporaryFolder()
         let (heard, fault) = (Heard(), Fault())
         let writer = try writer(folder, heard, fault)
         for id in ["a", "b"] {
-            fault.stage.withLock { $0 = stage }
+            fault.stage.withLock { $0 = .before }
             #expect(throws: StoreError.self) { try enqueue(writer, id).get() }
         }
-        let late = enqueue(writer, "c")
-        #expect(throws: StoreError.self) { try late.get() }
-        #expect(heard.incidents == ["gone", "fatal"])
+        heard.usable.wait()
+        #expect(try enqueue(writer, "c").get()[0].seq == 1)
+        #expect(heard.incidents == ["gone", "unusable", "usable"])
+        // A commit that succeeds ends the story: the next failure is a first one again.
+        fault.stage.withLock { $0 = .before }
+        #expect(throws: StoreError.self) { try enqueue(writer, "d").get() }
+        #expect(try enqueue(writer, "e").get()[0].seq == 2)
+        #expect(heard.incidents.last == "gone")
         try writer.close()
+    }
+
+    @Test("A read that contradicts itself ends the use of the database, and whoever waited hears that nothing was stored")
+    func contradicts() throws {
+        let folder = try TemporaryFolder()
+        let (heard, fault) = (Heard(), Fault())
+        let writer = try writer(folder, heard, fault)
+        _ = try enqueue(writer, "a").get()
+        let done = DispatchSemaphore(value: 0)
+        writer.run { _, _ throws(StoreError) in
+            throw StoreError(.corrupt, doing: "read")
+        } completion: { (_: Result<Void, StoreError>) in done.signal() }
+        done.wait()
+        #expect(throws: StoreError.self) { try enqueue(writer, "b").get() }
+        #expect(heard.incidents == ["fatal"])
+        try writer.close()
+        #expect(try RawDatabase(folder.database).number("SELECT count(*) FROM payload") == 1)
     }
 
     @Test("Relaxed answers that were lost are told and counted, for good")

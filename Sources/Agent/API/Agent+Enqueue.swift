@@ -26,11 +26,14 @@ extension Agent {
         for mutation in mutations { try check(mutation, for: call) }
         // Before, not only after: the first mutation after a quiet time may meet a disk that others have filled.
         measureSpace()
+        let began = environment.time.now().instant
         store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in
             assumeIsolated { agent in
                 switch result {
                 case .failure(let error): agent.refuse(call, error)
-                case .success(let enqueued): agent.answer(call, enqueued, mutations, isAtomic: isAtomic, wait: wait)
+                case .success(let enqueued):
+                    agent.observed.enqueueTimes.add(began.duration(to: agent.environment.time.now().instant))
+                    agent.answer(call, enqueued, mutations, isAtomic: isAtomic, wait: wait)
                 }
             }
         }

@@ -6,18 +6,18 @@ import SyncStore
 extension Agent {
     func showMetrics(_ call: LocalCall) {
         reader.read { reads, now throws(StoreError) in
-            try reads.facts(at: now)
+            (facts: try reads.facts(at: now), openConflicts: try reads.openConflicts())
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
-                case .success(let facts): call.answer(ControlAnswer.metrics(agent.metrics(facts)))
+                case .success(let view): call.answer(ControlAnswer.metrics(agent.metrics(view.facts, openConflicts: view.openConflicts)))
                 case .failure(let error): agent.refuse(call, error)
                 }
             }
         }
     }
 
-    func metrics(_ facts: StoreFacts) -> String {
+    func metrics(_ facts: StoreFacts, openConflicts: Int64) -> String {
         let now = environment.time.now()
         var page = MetricsPage()
         page.family("agentd_info", .gauge, "The program; always 1.", [(["version": AgentVersion.current], 1)])
@@ -41,14 +41,26 @@ extension Agent {
                 (["result": "failed"], Int64(observed.failedCycles)),
             ])
         page.family(
-            "agentd_hub_bytes_total", .counter, "Bytes exchanged with the hub since the start, heads included.",
-            [(["dir": "up"], observed.bytesUp), (["dir": "down"], observed.bytesDown)])
+            "agentd_bytes_total", .counter, "Bytes on the wire since the start, by link and by what they were for.",
+            observed.bytes.sorted { $0.key < $1.key }.flatMap { series, bytes in
+                [("up", bytes.up), ("down", bytes.down)].map {
+                    (["link": series.link, "class": series.purpose.rawValue, "dir": $0.0], $0.1)
+                }
+            })
+        page.family(
+            "agentd_link_state", .gauge, "1 for a link that could carry the sync.",
+            shownLinks.map { (["link": $0.name, "kind": $0.kind.rawValue, "state": $0.state.rawValue], $0.isUsable ? 1 : 0) })
         page.family(
             "agentd_reachability", .gauge, "1 for the present state.",
             Reachability.allCases.map { (["state": $0.rawValue], $0 == engine.reachability ? 1 : 0) })
         page.family(
             "agentd_refusals_total", .counter, "Requests to the local API that were refused, by code.",
             observed.refusals.sorted { $0.key < $1.key }.map { (["code": $0.key], $0.value) })
+        page.family("agentd_conflicts_open", .gauge, "Conflicts that wait for a decision.", [([:], openConflicts)])
+        page.histogram("agentd_enqueue_seconds", "From a mutation's request to its answer.", observed.enqueueTimes)
+        page.histogram("agentd_fsync_seconds", "Commits of the database, the wait for the medium included.", store.commitTimes)
+        page.histogram("agentd_pull_page_seconds", "Answered requests for a page of changes or of a listing.", observed.pullTimes)
+        page.histogram("agentd_push_seconds", "Answered requests that carried mutations.", observed.pushTimes)
         page.family("agentd_db_bytes", .gauge, "Size of the database, free pages not counted.", [([:], facts.bytes)])
         page.family("agentd_wal_bytes", .gauge, "Size of the write-ahead log.", [([:], facts.walBytes)])
         page.family("agentd_event_streams", .gauge, "Open readers of the event stream.", [([:], Int64(events.count))])
@@ -68,6 +80,24 @@ private struct MetricsPage {
             let labels = sample.labels.sorted { $0.key < $1.key }.map { "\($0.key)=\"\(escaped($0.value))\"" }
             text += name + (labels.isEmpty ? "" : "{" + labels.joined(separator: ",") + "}") + " \(sample.value)\n"
         }
+    }
+
+    /// One series: what took no longer than each bound, the sum, and how many in all.
+    mutating func histogram(_ name: String, _ help: String, _ histogram: DurationHistogram) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) histogram\n"
+        for (bound, count) in zip(DurationHistogram.bounds, histogram.cumulative) {
+            text += "\(name)_bucket{le=\"\(seconds(bound))\"} \(count)\n"
+        }
+        text += "\(name)_bucket{le=\"+Inf\"} \(histogram.count)\n"
+        text += "\(name)_sum \(seconds(histogram.sum))\n\(name)_count \(histogram.count)\n"
+    }
+
+    /// With as many decimals as it takes, and at least one.
+    private func seconds(_ duration: Duration) -> String {
+        let nanoseconds = duration.nanoseconds
+        var fraction = String(String(1_000_000_000 + nanoseconds % 1_000_000_000).dropFirst())
+        while fraction.count > 1, fraction.last == "0" { fraction.removeLast() }
+        return "\(nanoseconds / 1_000_000_000).\(fraction)"
     }
 
     private func escaped(_ text: String) -> String {

@@ -10,6 +10,8 @@ enum ServiceMode: Hashable {
     case recovering
     /// A newer program has written the database: it can be looked at, and nothing else (PROTOCOL C2).
     case readOnly(String)
+    /// The disk does not let it be opened: full, read-only or failing. It is tried again; what can be read of it can be asked.
+    case unusable(Problem)
 
     /// - Throws: `starting` or `read-only`.
     func check(_ route: Route) throws(Problem) {
@@ -24,6 +26,11 @@ enum ServiceMode: Hashable {
             (.readOnly, .plan), (.readOnly, .checklist), (.readOnly, .diagnose):
             return
         case (.readOnly(let reason), _): throw LocalProblem.readOnly.problem(reason)
+        case (.unusable, .mutations), (.unusable, .mutation), (.unusable, .record), (.unusable, .records), (.unusable, .query),
+            (.unusable, .entities), (.unusable, .status), (.unusable, .metrics), (.unusable, .links), (.unusable, .power),
+            (.unusable, .checklist):
+            return
+        case (.unusable(let problem), _): throw problem
         }
     }
 
@@ -32,7 +39,7 @@ enum ServiceMode: Hashable {
         switch self {
         case .serving: nil
         case .recovering: "recovering"
-        case .readOnly: "read-only"
+        case .readOnly, .unusable: "read-only"
         }
     }
 }
@@ -49,12 +56,22 @@ extension Agent {
         mode = .serving
     }
 
+    /// The door is open before the database is; ``note(_:)-(StoreWriter.Incident)`` tells when it is.
+    package func awaitStore(_ error: StoreError) {
+        mode = .unusable(error.localProblem)
+        note(.unusable(error))
+    }
+
     /// Reads and status work, nothing is taken, nothing is sent, and the file stays as it is.
     package func refuseWork(_ error: StoreError) {
-        let reason = "the database was written by a newer agentd (\(error.detail)); install that one again, or a newer one"
+        let isForeign = error.code == .foreignFile
+        let reason =
+            isForeign
+            ? "agent.db is a database of another program (\(error.detail)); move it out of the state folder, then restart agentd"
+            : "the database was written by a newer agentd (\(error.detail)); install that one again, or a newer one"
         mode = .readOnly(reason)
         observed.storeIsReadOnly = true
-        observed.attention["newer_schema"] = reason
+        observed.attention[isForeign ? "foreign_database" : "newer_schema"] = reason
         log.critical("read-only", metadata: ["error": "\(error)"])
     }
 
@@ -92,6 +109,12 @@ extension Agent {
             "cloned_device",
             "\(count) databases use the name \(device) at the hub in turns: a card or an image was copied. Give one of the "
                 + "devices a name and a token of its own")
+    }
+
+    package func noteIdentityDamage(_ reason: String) {
+        raise(
+            "identity_damaged",
+            "identity.json could not be read (\(Printable.text(reason))) and was written anew from the database; look at the disk")
     }
 
     func noteLostTail(_ count: Int64) {

@@ -20,8 +20,11 @@ struct Observations {
     var cycles = 0
     var failedCycles = 0
     var badReplies: Int64 = 0
-    var bytesUp: Int64 = 0
-    var bytesDown: Int64 = 0
+    /// Bytes since the start, as the ledger counts them.
+    var bytes: [TrafficSeries: (up: Int64, down: Int64)] = [:]
+    var enqueueTimes = DurationHistogram()
+    var pullTimes = DurationHistogram()
+    var pushTimes = DurationHistogram()
     var reachableSince: Timestamp?
     var cause: String?
     /// `ok`, or what the last check of the database complained about.
@@ -62,4 +65,14 @@ struct Observations {
     var restartNeeded: [String] = []
     /// Things that a person should look at, by code; the newest sentence of each.
     var attention: [String: String] = [:]
+}
+
+/// What one row of `agentd_bytes_total` is about.
+struct TrafficSeries: Hashable, Comparable {
+    var link: String
+    var purpose: UsagePurpose
+
+    static func < (left: TrafficSeries, right: TrafficSeries) -> Bool {
+        (left.link, left.purpose.rawValue) < (right.link, right.purpose.rawValue)
+    }
 }

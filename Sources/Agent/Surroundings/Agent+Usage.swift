@@ -14,6 +14,9 @@ extension Agent {
             traffic, for: purpose, on: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false,
             anchorDay: budget?.anchorDay ?? 1, at: now, isTrusted: isClockTrusted)
         around.usage.add(row, now: now.instant)
+        let series = TrafficSeries(link: row.link, purpose: purpose)
+        let before = observed.bytes[series] ?? (0, 0)
+        observed.bytes[series] = (before.up + Int64(traffic.wireUp), before.down + Int64(traffic.wireDown))
         if let due = around.usage.dueAt, around.usageWake == nil {
             around.usageWake = executor.schedule(after: delay(until: due)) { [weak self] in
                 self?.assumeIsolated { $0.saveUsage() }

@@ -5,7 +5,7 @@ extension StatusDocument {
     /// One thing that the agent noticed about its database, its hub or its own identity.
     package struct Alarm: Hashable, Sendable {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
-        /// `epoch_changed`; a newer agent may know others.
+        /// `epoch_changed`, `identity_damaged`, `foreign_database`; a newer agent may know others.
         package var code: String
         /// One sentence for people.
         package var detail: String
@@ -20,7 +20,7 @@ extension StatusDocument {
         /// What belongs into the status; other things that were raised show in their own members.
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
-            "epoch_changed",
+            "epoch_changed", "identity_damaged", "foreign_database",
         ]
 
         func write(to writer: inout JSONWriter) {

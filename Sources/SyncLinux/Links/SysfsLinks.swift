@@ -47,7 +47,7 @@ package final class SysfsLinks {
         return found
     }
 
-    static func deviceType(in uevent: [UInt8]) -> String? {
+    package static func deviceType(in uevent: [UInt8]) -> String? {
         for line in uevent.split(separator: UInt8(ascii: "\n")) {
             let text = String(decoding: line, as: UTF8.self)
             if text.hasPrefix("DEVTYPE="), text.utf8.count > 8, text.utf8.count <= 64 { return String(text.dropFirst(8)) }

@@ -4,6 +4,7 @@ struct Figure {
         case microseconds = "µs"
         case perSecond = "/s"
         case bytes = "B"
+        case count = ""
 
         /// For JSON: the word of the unit, as it stands at the end of a name.
         var suffix: String {
@@ -11,6 +12,7 @@ struct Figure {
             case .microseconds: "us"
             case .perSecond: "per_s"
             case .bytes: "bytes"
+            case .count: "count"
             }
         }
     }
@@ -20,6 +22,8 @@ struct Figure {
         case atLeast(Double)
         /// No more than this above the floor, in the figure's unit.
         case aboveFloor(Double)
+        /// No more than this, whatever the floor is.
+        case below(Double)
     }
 
     struct Round {
@@ -60,6 +64,7 @@ struct Figure {
     var isMet: Bool? {
         switch goal {
         case .aboveFloor(let limit): excess <= limit
+        case .below(let limit): agentMedian <= limit
         case .atMost(let limit): ratio <= limit
         case .atLeast(let limit): ratio >= limit
         case nil: nil

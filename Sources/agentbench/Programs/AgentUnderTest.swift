@@ -9,17 +9,18 @@ final class AgentUnderTest {
     static let noHub = "http://127.0.0.1:9"
 
     let socketPath: String
-    private let pid: pid_t
+    let pid: pid_t
     private let log: String
 
     /// Starts the agent and waits until it says that it is ready.
     ///
     /// - Parameter program: `nil`: `agentd` next to this program.
-    /// - Parameter token: The hub's token for the device `bench`.
+    /// - Parameter token: The hub's token for the device.
     /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
+    /// - Parameter settings: More of the configuration, whole lines.
     init(
-        program: String?, in folder: String, hubURL: String, token: String = "none", issuer: String? = nil,
-        producers: Producers
+        program: String?, in folder: String, device: String = "bench", hubURL: String, token: String = "none",
+        issuer: String? = nil, producers: Producers, settings: String = "", environment: [String] = []
     ) throws {
         socketPath = "\(folder)/agent.sock"
         log = "\(folder)/log"
@@ -27,7 +28,8 @@ final class AgentUnderTest {
         let configuration = "\(folder)/agentd.yaml"
         try write(
             AgentUnderTest.configuration(
-                folder: folder, socket: socketPath, hubURL: hubURL, issuer: issuer, producers: producers),
+                folder: folder, socket: socketPath, device: device, hubURL: hubURL, issuer: issuer, producers: producers)
+                + settings,
             to: configuration)
 
         let notify = "\(folder)/notify.sock"
@@ -35,7 +37,7 @@ final class AgentUnderTest {
         try checked("agentd") { bench_notify_open(notify, &readiness, $0) }
         defer { close(readiness) }
         let program = try program ?? neighbour("agentd")
-        pid = try start([program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"], log: log)
+        pid = try start([program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"] + environment, log: log)
         do {
             let child = pid
             try checked("agentd") { bench_notify_wait(readiness, child, 30_000, $0) }
@@ -108,8 +110,13 @@ final class AgentUnderTest {
         _ = bench_stop(pid, SIGTERM, 20_000)
     }
 
+    /// As a crash or the kernel would end it.
+    func kill() {
+        _ = bench_stop(pid, SIGKILL, 0)
+    }
+
     private static func configuration(
-        folder: String, socket: String, hubURL: String, issuer: String?, producers: Producers
+        folder: String, socket: String, device: String, hubURL: String, issuer: String?, producers: Producers
     ) -> String {
         // One app with one rate for all: what is measured is the agent, not its limits.
         let rules = ([geteuid()] + producers.users).map { user in
@@ -118,7 +125,7 @@ final class AgentUnderTest {
         return """
             hub:
               url: \(hubURL)
-              device: bench
+              device: \(device)
               token_file: \(folder)/token\(issuer.map { "\n  ca_file: \($0)" } ?? "")
             socket: { path: \(socket), mode: "0600" }
             access:

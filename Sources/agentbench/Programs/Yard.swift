@@ -29,7 +29,9 @@ final class Yard {
     }
 
     /// - Precondition: This process is in a network namespace of its own (`bench_own_network`).
-    init(agenthub: String?, in folder: String) throws {
+    /// - Parameter isHeard: Whether somebody reads what the hub says of each request; else it says only what is worth a line of
+    ///   its log.
+    init(agenthub: String?, in folder: String, isHeard: Bool = true) throws {
         let program = try agenthub ?? neighbour("agenthub")
         log = "\(folder)/log"
         certificate = "\(folder)/hub.pem"
@@ -43,7 +45,7 @@ final class Yard {
         let script = """
             ip link set lo up && ip addr add \(Yard.address)/32 dev lo && \
             exec "$0" serve --data "$1" --listen \(Yard.address):\(Yard.port) --tls-cert "$1/hub.pem" --tls-key "$1/hub.key" \
-            --verbose 2>&1
+            \(isHeard ? "--verbose 2>&1" : "")
             """
         var descriptor: Int32 = -1
         pid = try start(

@@ -61,6 +61,7 @@ struct Report {
     private static func text(of goal: Figure.Goal, _ unit: Figure.Unit) -> String {
         switch goal {
         case .aboveFloor(let limit): "<= floor + \(limit.short) \(unit.rawValue)"
+        case .below(let limit): "<= \(limit.short) \(unit.rawValue)"
         case .atMost(let limit): "<= \(limit.fixed(1))"
         case .atLeast(let limit): ">= \(limit.fixed(1))"
         }
@@ -94,6 +95,7 @@ struct Report {
         ]
         switch figure.goal {
         case .atMost(let limit): object["at_most"] = number(limit)
+        case .below(let limit): object["below"] = number(limit)
         case .atLeast(let limit): object["at_least"] = number(limit)
         case .aboveFloor(let limit):
             object["above_floor"] = number(figure.excess)

@@ -130,6 +130,10 @@ struct ServeCommand: ParsableCommand {
         // Agents work by the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
+        #if ABLATIONS
+            // What the test of power cuts breaks on purpose, to show that it notices.
+            if let names = getenv("AGENTHUB_ABLATIONS") { settings.ablations = Ablations(names: String(cString: names)) }
+        #endif
         let place = try folder.place()
         if place?.hasPassword == true {
             log.warning("the database's password is in the list of processes", metadata: ["hint": "put it into a file: passfile=…"])

@@ -5,7 +5,10 @@ enum Programs {
     static let agentd = path("agentd")
     static let agentctl = path("agentctl")
     static let agenthub = path("agenthub")
+    static let agentbench = path("agentbench")
     static let standin = path("standin")
+    /// What sees the calls of a program, and lets them fail; `Tests/powercut`.
+    static let interposer = path("libpowercut.so")
 
     private static func path(_ name: String) -> String {
         let folder = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""

@@ -19,6 +19,11 @@ actor Stand {
     private var hubURLForAgent: String?
     /// Where the agent brings its files, if not to the hub.
     var uploadURL: String?
+    /// Laid over the environment of the agent, and of the hub, from its next start on.
+    private var agentEnvironment: [String: String] = [:]
+    private var hubEnvironment: [String: String] = [:]
+    /// Keys of the section `store` besides the path.
+    private var storeSettings = ""
     private var waitingForAgent: [CheckedContinuation<Void, Never>] = []
 
     static let device = "stand"
@@ -30,12 +35,12 @@ actor Stand {
     /// Runs `body` with hub and agent ready, then takes everything down. When `body` throws, the ends of both logs go
     /// with the error.
     static func with(
-        entities: String = standardEntities, hubEntities: String? = nil, agent startsAgent: Bool = true,
-        _ body: (Stand) async throws -> Void
+        entities: String = standardEntities, hubEntities: String? = nil, hub startsHub: Bool = true,
+        agent startsAgent: Bool = true, _ body: (Stand) async throws -> Void
     ) async throws {
         let stand = try Stand(entities: entities, hubEntities: hubEntities ?? entities)
         do {
-            try await stand.startHub()
+            if startsHub { try await stand.startHub() }
             if startsAgent { try await stand.startAgent() }
             try await body(stand)
         } catch {
@@ -63,6 +68,14 @@ actor Stand {
     var agentProcess: pid_t? { agent?.pid }
     var hubProcess: pid_t? { hub?.pid }
 
+    func setEnvironment(agent: [String: String], hub: [String: String] = [:]) {
+        (agentEnvironment, hubEnvironment) = (agent, hub)
+    }
+
+    func setStore(_ settings: String) {
+        storeSettings = ", " + settings
+    }
+
     // MARK: The hub
 
     /// Starts it on a free port, or again on the one it had, and waits for the line with its address.
@@ -72,7 +85,7 @@ actor Stand {
             [
                 Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "127.0.0.1:\(port)",
                 "--entities", "\(folder)/entities.yaml",
-            ], log: "\(folder)/hub.log", output: pipe.writingEnd)
+            ], environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
         guard let line = await pipe.line(), let said = Stand.port(in: line) else {
             await child.stop(SIGKILL)
             throw StandError("the hub did not say where it listens")
@@ -143,7 +156,8 @@ actor Stand {
     ///   - remembersDeaths: Whether it may know that it was killed before. Most tests kill it on purpose, and five deaths in a
     ///     row are safe mode.
     ///   - watchdog: What it is told of a watchdog.
-    func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil) async throws {
+    ///   - wrapper: What it is started by: a program that becomes it, or that dies with it.
+    func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil, wrapper: [String] = []) async throws {
         if !remembersDeaths { unlink("\(folder)/agent/starts") }
         let tokenFile = "\(folder)/token"
         if !FileManager.default.fileExists(atPath: tokenFile) {
@@ -153,10 +167,11 @@ actor Stand {
         // The old one takes its path with it, which the new one needs.
         self.readiness = nil
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
-        var environment = ["NOTIFY_SOCKET": readiness.path]
+        var environment = agentEnvironment
+        environment["NOTIFY_SOCKET"] = readiness.path
         if let watchdog { environment["WATCHDOG_USEC"] = String(watchdog.nanoseconds / 1_000) }
         let child = try Child(
-            [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: environment, log: "\(folder)/agent.log")
+            wrapper + [Programs.agentd, "--config", "\(folder)/agentd.yaml"], environment: environment, log: "\(folder)/agent.log")
         agent = child
         self.readiness = readiness
         try await readiness.ready(child)
@@ -223,7 +238,7 @@ actor Stand {
         socket: { path: "\(socketPath)", mode: "0600" }
         access:
           - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
-        store: { path: "\(folder)/agent" }
+        store: { path: "\(folder)/agent"\(storeSettings) }
         entities:
         \(entities)
         sync: { debounce: 0s, max_backoff: 1s }

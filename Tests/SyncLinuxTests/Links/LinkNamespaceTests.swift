@@ -124,4 +124,34 @@ struct LinkNamespaceTests {
             #expect(try space.counts().overruns >= 1)
         }
     }
+
+    @Test(
+        "What another process sends in the kernel's name is dropped and counted",
+        .enabled(if: NetworkNamespace.hasPython, "python3 is missing"))
+    func spoofed() async throws {
+        try await withTemporaryDirectory { folder in
+            let space = try NetworkNamespace(in: folder)
+            try space.wait(for: "the first table") { _ in true }
+            // RTM_NEWLINK for an interface that there is not, to each netlink socket of the spy but our own.
+            let script = """
+                import socket, struct
+                name = b"fake0\\0\\0\\0"
+                body = struct.pack("=BxHiII", 0, 1, 77, 0x11043, 0) + struct.pack("=HH", 4 + len(name), 3) + name
+                message = struct.pack("=IHHII", 16 + len(body), 16, 0, 0, 0) + body
+                own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+                own.bind((0, 0))
+                ports = [line.split()[2] for line in open("/proc/net/netlink").readlines()[1:] if line.split()[1] == "0"]
+                for port in ports:
+                    if int(port) not in (0, own.getsockname()[0]):
+                        try: own.sendto(message, (int(port), 0))
+                        except OSError: pass
+                """
+            try script.write(toFile: folder + "/spoof.py", atomically: false, encoding: .utf8)
+            space.run("python3 '\(folder)/spoof.py'")
+            space.run("ip link add real0 type bridge")
+            let table = try space.wait(for: "a link that there is") { $0.state(of: "real0") != nil }
+            #expect(table.state(of: "fake0") == nil)
+            #expect(try space.counts().dropped >= 1)
+        }
+    }
 }

@@ -171,6 +171,18 @@ struct NetlinkMessageTests {
         #expect(try #require(RouteMessage(one(unreachable))).leadsSomewhere == false)
     }
 
+    @Test("Five hundred interfaces are read, each with its own name; none is none")
+    func manyInterfaces() {
+        let datagram = (1...500).flatMap { index in
+            Recorded.message(
+                16, [0, 0] + Recorded.native(UInt16(1)) + Recorded.native(Int32(index)) + Recorded.native(UInt32(1)) + Recorded.native(UInt32(0))
+                    + Recorded.attribute(3, Recorded.text("veth\(index)")))
+        }
+        let found = NetlinkMessage.all(in: datagram[...])
+        #expect(found.isWhole && found.messages.compactMap { LinkMessage($0)?.facts.name } == (1...500).map { "veth\($0)" })
+        #expect(NetlinkMessage.all(in: []).messages.isEmpty)
+    }
+
     @Test("Several messages in one datagram are read in order; a cut one ends the reading")
     func several() {
         let datagram = Recorded.link + Recorded.address + Recorded.defaultRoute

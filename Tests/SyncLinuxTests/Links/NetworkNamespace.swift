@@ -35,6 +35,8 @@ final class NetworkNamespace: @unchecked Sendable {
         return flags == nil ? "neither root nor unprivileged user namespaces work here" : nil
     }()
 
+    static let hasPython = which("python3") != nil
+
     private static let flags: String? = ["-Urnm", "-nm"].first { run(["unshare", $0, "ip", "link"]) == 0 }
 
     private let shell = Process()

@@ -1,0 +1,54 @@
+package import SyncCore
+
+/// An answer that is there in one piece, read by the same rules as one that arrives (``AnswerReader``): the lines of its
+/// heads, then its body.
+package enum WholeAnswer {
+    package struct Limits: Sendable {
+        package var headBytes: Int
+        package var headFields: Int
+        package var bodyBytes: Int
+        package var inflateRatio: Int
+
+        package init(headBytes: Int, headFields: Int, bodyBytes: Int, inflateRatio: Int) {
+            self.headBytes = headBytes
+            self.headFields = headFields
+            self.bodyBytes = bodyBytes
+            self.inflateRatio = inflateRatio
+        }
+    }
+
+    /// - Returns: `nil` for what is no whole, valid answer within the limits.
+    package static func read(_ bytes: [UInt8], limits: Limits) -> HTTPResponse? {
+        var reader = AnswerReader(
+            limits: AnswerReader.Limits(
+                headBytes: limits.headBytes, headFields: limits.headFields, bodyBytes: limits.bodyBytes,
+                inflateRatio: limits.inflateRatio),
+            acceptsGzip: true, isHead: false, sink: .whole)
+        do throws(Refusal) {
+            var rest = bytes[...]
+            while !reader.isHeadWhole {
+                guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
+                try feed(rest[...end]) { bytes throws(Refusal) in try reader.take(line: bytes) }
+                rest = rest[(end + 1)...]
+            }
+            try feed(rest) { bytes throws(Refusal) in try reader.take(body: bytes) }
+            try reader.finish()
+        } catch {
+            return nil
+        }
+        return HTTPResponse(status: reader.status, headers: reader.headers, body: reader.body)
+    }
+
+    private static func feed(
+        _ bytes: ArraySlice<UInt8>, _ take: (UnsafeRawBufferPointer) throws(Refusal) -> Void
+    ) throws(Refusal) {
+        let result: Result<Void, Refusal> = bytes.withUnsafeBytes { buffer in
+            do throws(Refusal) {
+                return .success(try take(buffer))
+            } catch {
+                return .failure(error)
+            }
+        }
+        try result.get()
+    }
+}

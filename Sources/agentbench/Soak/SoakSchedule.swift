@@ -1,0 +1,66 @@
+/// What happens in a soak, and when: decided beforehand from a seed, so that a run can be had again.
+///
+/// In the first half everything happens, deaths of the agent too. In the second half one process lives on: only there can it
+/// be seen whether it grows. Links, clock and bursts go on until the end; then all is healed and what waits must drain.
+struct SoakSchedule {
+    enum Event: Equatable {
+        case linkDown, linkUp
+        /// Seconds that are added to the true time.
+        case clock(Int)
+        /// So many changes at once, on top of the steady ones.
+        case burst(Int)
+        case kill, restart
+    }
+
+    /// Seconds from the start, in order.
+    let events: [(second: Int, event: Event)]
+    let seconds: Int
+
+    /// From here on one process lives, and growth counts.
+    var half: Int { seconds / 2 }
+
+    init(seconds: Int, seed: UInt64) {
+        self.seconds = seconds
+        var random = SeededGenerator(state: seed)
+        var events: [(Int, Event)] = []
+        // A short run has all of it too, only closer together.
+        func span(_ from: Int, _ to: Int) -> ClosedRange<Int> {
+            let share = min(1, Double(seconds) / 120), first = max(1, Int(Double(from) * share))
+            return first...max(first + 1, Int(Double(to) * share))
+        }
+        func every(_ span: ClosedRange<Int>, until end: Int, _ make: (Int, inout SeededGenerator) -> [(Int, Event)]) {
+            var second = Int.random(in: 2...max(2, span.upperBound), using: &random)
+            while second < end {
+                events += make(second, &random)
+                second += Int.random(in: span, using: &random)
+            }
+        }
+        // Some seconds of peace at the end.
+        let quiet = max(1, seconds - 4)
+        every(span(20, 45), until: quiet) { second, random in
+            [(second, .linkDown), (min(quiet, second + Int.random(in: span(4, 15), using: &random)), .linkUp)]
+        }
+        every(span(45, 90), until: quiet) { second, random in
+            let jumps = [3_600, -3_600, 86_400, -86_400 * 3_650, 86_400 * 3_650]
+            let jump = jumps[Int.random(in: 0..<jumps.count, using: &random)]
+            return [(second, .clock(jump)), (min(quiet, second + Int.random(in: span(10, 30), using: &random)), .clock(0))]
+        }
+        every(span(10, 20), until: quiet) { second, random in [(second, .burst(Int.random(in: 200...2_000, using: &random)))] }
+        every(span(20, 40), until: seconds / 2) { second, random in [(second, Bool.random(using: &random) ? .kill : .restart)] }
+        self.events = events.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }
+            .map { (second: $0.element.0, event: $0.element.1) }
+    }
+}
+
+/// SplitMix64: the same numbers for the same seed, everywhere.
+struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

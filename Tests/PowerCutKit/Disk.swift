@@ -1,0 +1,281 @@
+import SyncCore
+
+/// What a medium must hold and may hold at one place of a log.
+///
+/// Every change of content or names is kept in its order, with the mark whether a sync has covered it. A state that a cut can
+/// leave is all that was covered, and of the rest what a ``CutPolicy`` picks. What is covered up to the first change that is
+/// not is folded together, so that a long log costs no more than a short one.
+package struct Disk {
+    private let log: IOLog
+    /// How much of the log has happened.
+    package private(set) var place = 0
+
+    private var files: [File] = []
+    /// The file that an inode is at the moment: numbers are used again.
+    private var present: [UInt64: Int] = [:]
+    private var names: [String: Int] = [:]
+    private var folders: Set<String> = [""]
+    fileprivate var nameChanges: [NameChange] = []
+    /// Where the syncs began that have not returned.
+    private var syncs: [UInt64: (place: Int, inode: UInt64, folder: String?)] = [:]
+
+    private struct File {
+        var settled: [UInt8] = []
+        var changes: [Change] = []
+    }
+
+    /// Of content: a write, or a cut to a length.
+    private struct Change {
+        var place: Int
+        var offset: Int
+        /// `nil` for a cut.
+        var data: Range<Int>?
+        var isDurable = false
+        /// A sync that covered it has failed: the kernel has let go of it, and the next sync says nothing about it.
+        var isLost = false
+    }
+
+    fileprivate struct NameChange {
+        var place: Int
+        var kind: IOLog.Kind
+        var path: String
+        var target = ""
+        var file = 0
+        var isStrictlyDurable = false
+        var isInJournal = false
+    }
+
+    package init(_ log: IOLog) {
+        self.log = log
+    }
+
+    // MARK: - Forward
+
+    /// Lets happen what stands before `place` in the log.
+    package mutating func advance(to place: Int) {
+        while self.place < min(place, log.records.count) {
+            take(log.records[self.place])
+            self.place += 1
+        }
+    }
+
+    private mutating func take(_ record: IOLog.Record) {
+        switch record.kind {
+        case .found:
+            let file = makeFile(record.inode)
+            files[file].settled = Array(log.bytes[record.data])
+            names[record.path] = file
+        case .makeFolder where record.place == 1: folders.insert(record.path)
+        case .create:
+            nameChanges.append(NameChange(place: place, kind: .create, path: record.path, file: makeFile(record.inode)))
+        case .write: add(Change(place: place, offset: Int(record.place), data: record.data), to: record.inode)
+        case .truncate: add(Change(place: place, offset: Int(record.place), data: nil), to: record.inode)
+        case .rename, .link:
+            nameChanges.append(NameChange(place: place, kind: record.kind, path: record.path, target: log.text(record)))
+        case .remove, .makeFolder: nameChanges.append(NameChange(place: place, kind: record.kind, path: record.path))
+        case .sync: syncs[record.place] = (place, record.inode, nil)
+        case .syncFolder: syncs[record.place] = (place, record.inode, record.path)
+        case .synced: if let sync = syncs.removeValue(forKey: record.place) { settle(sync.place, sync.inode, sync.folder) }
+        case .unsynced: if let sync = syncs.removeValue(forKey: record.place) { lose(sync.place, sync.inode) }
+        case .sent: break
+        }
+    }
+
+    private mutating func makeFile(_ inode: UInt64) -> Int {
+        files.append(File())
+        present[inode] = files.count - 1
+        return files.count - 1
+    }
+
+    private mutating func add(_ change: Change, to inode: UInt64) {
+        let file = present[inode] ?? makeFile(inode)
+        files[file].changes.append(change)
+    }
+
+    private mutating func settle(_ begin: Int, _ inode: UInt64, _ folder: String?) {
+        if folder == nil, let file = present[inode] {
+            for index in files[file].changes.indices {
+                let change = files[file].changes[index]
+                if change.place < begin, !change.isLost { files[file].changes[index].isDurable = true }
+            }
+            let known = files[file].changes.prefix { $0.isDurable }
+            for change in known { Self.apply(change, log.bytes, to: &files[file].settled) }
+            files[file].changes.removeFirst(known.count)
+        }
+        for index in nameChanges.indices where nameChanges[index].place < begin {
+            nameChanges[index].isInJournal = true
+            if let folder, nameChanges[index].folders.allSatisfy({ $0 == folder }) { nameChanges[index].isStrictlyDurable = true }
+        }
+        let known = nameChanges.prefix { $0.isStrictlyDurable }
+        for change in known { Self.apply(change, &names, &folders) }
+        nameChanges.removeFirst(known.count)
+    }
+
+    private mutating func lose(_ begin: Int, _ inode: UInt64) {
+        guard let file = present[inode] else { return }
+        for index in files[file].changes.indices where files[file].changes[index].place < begin {
+            files[file].changes[index].isLost = true
+        }
+    }
+
+    // MARK: - What a cut leaves
+
+    /// Files by their path, and folders, relative to the folder.
+    package struct State {
+        package var files: [String: [UInt8]] = [:]
+        package var folders: Set<String> = []
+    }
+
+    /// - Precondition: ``advance(to:)`` went to the place of the cut.
+    package func state(after cut: Cut) -> State {
+        precondition(cut.place == place, "the disk is at \(place), the cut at \(cut.place)")
+        var random = SeededRandom(seed: cut.seed)
+        let moment = moment(of: cut, using: &random)
+        var (names, folders) = (names, folders)
+        var isJournalCut = false
+        for change in nameChanges {
+            let isDurable = cut.names == .strict ? change.isStrictlyDurable : change.isInJournal
+            if !isDurable {
+                switch cut.policy {
+                case .nothing: continue
+                case .everything: break
+                case .prefix: if change.place > moment { continue }
+                case .subset, .torn512, .torn4096:
+                    // A journal is cut at one place; elsewhere any change may be missing.
+                    if cut.names == .strict {
+                        if Bool.random(using: &random) { continue }
+                    } else {
+                        if !isJournalCut { isJournalCut = Int.random(in: 0..<4, using: &random) == 0 }
+                        if isJournalCut { continue }
+                    }
+                }
+            }
+            Self.apply(change, &names, &folders)
+        }
+        var state = State()
+        state.folders = folders.filter { folder in !folder.isEmpty && Self.parents(of: folder).allSatisfy(folders.contains) }
+        // In an order of its own, so that a seed always draws the same.
+        for (path, file) in names.sorted(by: { $0.key < $1.key }) where Self.parents(of: path).allSatisfy(folders.contains) {
+            state.files[path] = bytes(of: files[file], cut.policy, moment, using: &random)
+        }
+        return state
+    }
+
+    /// For ``CutPolicy/prefix``: what came after it is lost.
+    private func moment(of cut: Cut, using random: inout SeededRandom) -> Int {
+        guard cut.policy == .prefix else { return cut.place }
+        var open = nameChanges.filter { !$0.isStrictlyDurable }.map(\.place)
+        for file in files { open += file.changes.lazy.filter { !$0.isDurable }.map(\.place) }
+        return open.sorted().randomElement(using: &random) ?? cut.place
+    }
+
+    private func bytes(of file: File, _ policy: CutPolicy, _ moment: Int, using random: inout SeededRandom) -> [UInt8] {
+        var content = file.settled
+        for change in file.changes {
+            if change.isDurable {
+                Self.apply(change, log.bytes, to: &content)
+                continue
+            }
+            switch policy {
+            case .nothing: continue
+            case .everything: Self.apply(change, log.bytes, to: &content)
+            case .prefix: if change.place <= moment { Self.apply(change, log.bytes, to: &content) }
+            case .subset: if Bool.random(using: &random) { Self.apply(change, log.bytes, to: &content) }
+            case .torn512, .torn4096:
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: continue
+                case 1: Self.apply(change, log.bytes, to: &content)
+                default: tear(change, policy.sector ?? 512, &content, using: &random)
+                }
+            }
+        }
+        return content
+    }
+
+    private static func apply(_ change: Change, _ log: [UInt8], to content: inout [UInt8]) {
+        guard let data = change.data else {
+            if change.offset < content.count {
+                content.removeLast(content.count - change.offset)
+            } else {
+                content.append(contentsOf: repeatElement(0, count: change.offset - content.count))
+            }
+            return
+        }
+        put(log[data], at: change.offset, into: &content)
+    }
+
+    private static func put(_ data: ArraySlice<UInt8>, at offset: Int, into content: inout [UInt8]) {
+        let end = offset + data.count
+        if end > content.count { content.append(contentsOf: repeatElement(0, count: end - content.count)) }
+        content.replaceSubrange(offset..<end, with: data)
+    }
+
+    /// Some sectors of a write: the first ones, the last ones, or any.
+    private func tear(_ change: Change, _ sector: Int, _ content: inout [UInt8], using random: inout SeededRandom) {
+        guard let data = change.data else { return }
+        var pieces: [Range<Int>] = []
+        var start = data.lowerBound
+        while start < data.upperBound {
+            let offset = change.offset + start - data.lowerBound
+            let end = min(data.upperBound, start + sector - offset % sector)
+            pieces.append(start..<end)
+            start = end
+        }
+        let edge = Int.random(in: 0...pieces.count, using: &random)
+        let way = Int.random(in: 0..<3, using: &random)
+        for (index, piece) in pieces.enumerated() {
+            let isKept =
+                switch way {
+                case 0: index < edge
+                case 1: index >= edge
+                default: Bool.random(using: &random)
+                }
+            if isKept { Self.put(log.bytes[piece], at: change.offset + piece.lowerBound - data.lowerBound, into: &content) }
+        }
+    }
+
+    // MARK: - Names
+
+    private static func apply(_ change: NameChange, _ names: inout [String: Int], _ folders: inout Set<String>) {
+        switch change.kind {
+        case .create: names[change.path] = change.file
+        case .link: names[change.target] = names[change.path]
+        case .remove:
+            names[change.path] = nil
+            folders.remove(change.path)
+        case .makeFolder: folders.insert(change.path)
+        case .rename:
+            if let file = names.removeValue(forKey: change.path) { names[change.target] = file }
+            guard folders.remove(change.path) != nil else { return }
+            folders.insert(change.target)
+            let start = change.path + "/"
+            for (path, file) in names where path.hasPrefix(start) {
+                names[path] = nil
+                names[change.target + "/" + path.dropFirst(start.count)] = file
+            }
+            for path in folders where path.hasPrefix(start) {
+                folders.remove(path)
+                folders.insert(change.target + "/" + path.dropFirst(start.count))
+            }
+        case .write, .truncate, .sync, .syncFolder, .synced, .unsynced, .sent, .found: break
+        }
+    }
+
+    /// `a/b/c` is in `a/b`, in `a`, in the folder itself.
+    static func parents(of path: String) -> [String] {
+        var parents: [String] = []
+        var rest = Substring(path)
+        while let slash = rest.lastIndex(of: "/") {
+            rest = rest[..<slash]
+            parents.append(String(rest))
+        }
+        return parents + [""]
+    }
+}
+
+extension Disk.NameChange {
+    /// Whose sync makes it durable by itself: of a rename between two folders both.
+    fileprivate var folders: [String] {
+        (target.isEmpty ? [path] : [path, target]).map { Disk.parents(of: $0)[0] }
+    }
+}
