@@ -146,7 +146,7 @@ let package = Package(
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PowerCutKit", "PostgresStand", "standin"],
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "PowerCutKit", "standin"],
             swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

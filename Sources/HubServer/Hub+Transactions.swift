@@ -87,8 +87,10 @@ extension Hub {
             let opened = HubStore(try place.database.open())
             // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind it
             // in the log. From the database file, written and synced anew, it cannot vanish.
-            guard try (opened.database as? SQLiteDatabase)?.number("PRAGMA wal_checkpoint(TRUNCATE)") ?? 0 == 0 else {
-                throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
+            if opened.database is SQLiteDatabase {
+                guard try opened.database.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
+                    throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
+                }
             }
             let row = try Hub.loadOrMake(opened, &random)
             store = opened

@@ -81,7 +81,9 @@ package final class Hub {
         self.random = random
         do throws(DatabaseError) {
             store = HubStore(try place.database.open())
-            if settings.ablations.contains(.commitUnsynced) { try store.database.execute("PRAGMA synchronous=NORMAL") }
+            if settings.ablations.contains(.commitUnsynced), !store.database.isShared {
+                try store.database.execute("PRAGMA synchronous=NORMAL")
+            }
             state = try Hub.loadOrMake(store, &self.random)
         } catch {
             throw HubError(error)

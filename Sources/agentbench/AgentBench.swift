@@ -15,6 +15,6 @@ struct AgentBench: ParsableCommand {
         version: ProductVersion.text,
         subcommands: [
             EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, BacklogCommand.self, IdleCommand.self,
-            FlashCommand.self, MirrorCommand.self, FleetCommand.self, SoakCommand.self, CompareCommand.self,
+            FlashCommand.self, MirrorCommand.self, SoakCommand.self, CompareCommand.self, FleetCommand.self,
         ])
 }
