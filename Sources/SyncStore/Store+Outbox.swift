@@ -3,6 +3,8 @@ import SyncCore
 // The changes of state. All of them go through here, so that row, counters and journal cannot disagree.
 
 extension Store {
+    static let damaged = Problem("damaged", status: 500, detail: "the stored row does not have the checksum it was written with")
+
     /// How long settled mutations are kept when their entity does not say.
     static let retention: Duration = .seconds(7 * 86_400)
 
@@ -53,8 +55,7 @@ extension Store {
     /// Sets a mutation aside because its row is damaged. It is never sent; the rest flows.
     func hold(_ seq: Int64) throws(StoreError) {
         guard var row = try outboxRow(seq), row.state != .held, !row.state.isTerminal else { return }
-        row.problem =
-            Problem("damaged", status: 500, detail: "the stored row does not have the checksum it was written with").stored
+        row.problem = Self.damaged.stored
         try move(row, to: .held)
         if let rid = row.rid { try returnLater(of: rid, after: seq) }
         if let group = row.group { try refreshReadiness(ofGroup: group) }

@@ -167,7 +167,10 @@ extension MutationSnapshot {
     /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key and state of the one that answers
     ///   for it.
     init(_ row: Statement, _ ages: AgeClock?, at now: Moment) {
-        let payload = Payload(row, at: 0)
+        var payload = Payload(row, at: 0)
+        // Rather nothing than something that nobody asked for.
+        let isSound = Payload.isSound(row, at: 0)
+        if !isSound { (payload.data, payload.unset, payload.operations) = (nil, nil, nil) }
         let isNew = row.isNull(Payload.columnCount)
         let outbox =
             isNew
@@ -183,7 +186,7 @@ extension MutationSnapshot {
             baseVersion: payload.baseVersion, createdAt: Timestamp(milliseconds: payload.createdMS), isSent: outbox.isSent,
             firstSentAt: outbox.firstSentMS.map { Timestamp(milliseconds: $0) }, attempts: Int(clamping: outbox.attempts),
             nextAttempt: outbox.nextAge.flatMap { age in ages?.wall(of: age, at: now) },
-            problem: Problem.read(stored: outbox.problem), into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
+            problem: isSound ? Problem.read(stored: outbox.problem) : Store.damaged, into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
             intoState: row.optionalInt(names + 3).flatMap { MutationState(rawValue: Int(clamping: $0)) },
             supersedes: payload.supersedes.map { MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))
     }

@@ -44,6 +44,10 @@ extension EndToEnd {
                 let status = try await stand.client.status().value
                 #expect(status.outbox.count(.done) == 1 && status.agent.uptime < .seconds(3_600))
                 // The same state on a machine that was started a moment ago.
+                let wrapper = try #require(await stand.agentProcess)
+                let children = try String(contentsOfFile: "/proc/\(wrapper)/task/\(wrapper)/children", encoding: .utf8)
+                // The wrapper lets no signal through; it ends with its child.
+                for child in children.split(separator: " ").compactMap({ Int32($0) }) { kill(child, SIGTERM) }
                 await stand.stopAgent()
                 try await stand.startAgent()
                 #expect(try await stand.agentctl("enqueue", "work_orders", "wo-2", "--data", #"{"n":2}"#, "--wait").status == 0)

@@ -16,6 +16,8 @@ struct DamageTests {
         let behind = try agent.update("a", ["v": 2]).key
         let other = try agent.create("b").key
         try RawDatabase(folder.database).rows("UPDATE payload SET \(change) WHERE seq = 1")
+        let shown = try #require(try agent.store.reads.mutations(MutationQuery(), at: agent.now).items.first { $0.seq == 1 })
+        #expect(shown.data == nil && shown.operations == nil && shown.unset == nil && shown.problem?.code == "damaged", "nothing that nobody asked for is shown")
         #expect(try agent.claim().map(\.key) == [other])
         var held = MutationQuery()
         held.states = [.held]

@@ -206,14 +206,15 @@ private final class IncomingFile: IncomingBlob {
     private let hash = FileHash()
     private(set) var offset: Int64 = 0
     private var synced: Int64 = 0
+    private var isHeld = false
 
     init(folder: BlobFiles, path: String, at offset: Int64) throws(BlobError) {
         self.folder = folder
         self.path = path
         descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw BlobError.system("open \(path)") }
-        var facts = stat()
-        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
+        let facts = try lock()
+        guard facts.st_mode & S_IFMT == S_IFREG else {
             throw BlobError(.io, doing: "open \(path)", detail: "it is no regular file")
         }
         guard Int64(facts.st_size) >= offset else {
@@ -227,7 +228,36 @@ private final class IncomingFile: IncomingBlob {
 
     deinit { close(descriptor) }
 
+    /// Keeps other processes out until ``release()``: two replicas of a hub must not write to one file, and none may write to
+    /// it once it has its final name.
+    private func hold() throws(BlobError) {
+        if isHeld { return }
+        let facts = try lock()
+        guard Int64(facts.st_size) == offset else {
+            release()
+            throw BlobError(.io, doing: "go on with \(path)", detail: "somebody else has gone on with it: it has \(facts.st_size) bytes, not \(offset)")
+        }
+    }
+
+    private func lock() throws(BlobError) -> stat {
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw BlobError.system("lock \(path)") }
+        isHeld = true
+        var facts = stat()
+        var named = stat()
+        guard fstat(descriptor, &facts) == 0, lstat(path, &named) == 0, facts.st_ino == named.st_ino, facts.st_dev == named.st_dev else {
+            release()
+            throw BlobError(.io, doing: "go on with \(path)", detail: "somebody else has finished or removed it")
+        }
+        return facts
+    }
+
+    private func release() {
+        flock(descriptor, LOCK_UN)
+        isHeld = false
+    }
+
     func append(_ bytes: [UInt8]) throws(BlobError) {
+        try hold()
         let failure: BlobError? = bytes.withUnsafeBytes { buffer in
             do throws(BlobError) {
                 try write(buffer)
@@ -240,6 +270,7 @@ private final class IncomingFile: IncomingBlob {
     }
 
     func copy(_ source: BlobSource, atMost limit: Int64) throws(BlobError) {
+        try hold()
         let doing = "copy the file that was handed over"
         var before = stat()
         guard fstat(source.descriptor, &before) == 0 else { throw BlobError.system(doing) }
@@ -282,6 +313,11 @@ private final class IncomingFile: IncomingBlob {
     }
 
     func sync() throws(BlobError) {
+        try flush()
+        if isHeld { release() }
+    }
+
+    private func flush() throws(BlobError) {
         guard synced != offset else { return }
         guard fdatasync(descriptor) == 0 else { throw BlobError.system("sync \(path)") }
         synced = offset
@@ -290,6 +326,7 @@ private final class IncomingFile: IncomingBlob {
     func digest() -> BlobDigest { hash.blobDigest }
 
     func keep(as digest: BlobDigest) throws(BlobError) {
+        try hold()
         guard fsync(descriptor) == 0 else { throw BlobError.system("sync \(path)") }
         let target = try folder.makeRoom(for: digest)
         // The same digest is the same content: one that lies there already is replaced by its like, damaged or not.
@@ -309,7 +346,7 @@ private final class IncomingFile: IncomingBlob {
             offset += Int64(count)
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        if offset - synced >= BlobFiles.syncEvery { try sync() }
+        if offset - synced >= BlobFiles.syncEvery { try flush() }
     }
 
     /// Takes the bytes that are here already into the digest.

@@ -149,8 +149,8 @@ private final class FileHolder {
     }
 
     func release() {
-        try? input.fileHandleForWriting.close()
-        child.waitUntilExit()
+        // Programs that were started since hold the other end of its input too, so it would not see the end of that.
+        kill(child.processIdentifier, SIGKILL)
     }
 }
 

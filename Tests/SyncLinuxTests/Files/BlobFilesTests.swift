@@ -50,6 +50,25 @@ struct BlobFilesTests {
         #expect(again.offset == 1_000)
     }
 
+    @Test("Two processes never write to one file, and none to one that has its final name")
+    func fenced() throws {
+        let others = try BlobFiles(folder.path + "/blobs")
+        let first = try files.open(incoming: "a", at: 0)
+        try first.append([1, 2, 3])
+        #expect { try others.open(incoming: "a", at: 0) } throws: { "\($0)".contains("lock") }
+        try first.sync()
+        let second = try others.open(incoming: "a", at: 3)
+        #expect { try first.append([4]) } throws: { "\($0)".contains("lock") }
+        try second.append([4, 5])
+        try second.sync()
+        #expect { try first.append([4]) } throws: { "\($0)".contains("gone on") }
+        let digest = second.digest()
+        try second.keep(as: digest)
+        let late = try #require(try? files.read(digest))
+        #expect { try first.append([9]) } throws: { $0 is BlobError }
+        #expect(try late.read(at: 0, count: 10) == [1, 2, 3, 4, 5])
+    }
+
     @Test("Fewer bytes than were said are damage, not a shorter file")
     func damaged() throws {
         do {
