@@ -178,6 +178,11 @@ extension Agent {
         } completion: { _ in }
     }
 
+    func measureSpaceAnew() {
+        observed.spaceMeasuredAt = nil
+        measureSpace()
+    }
+
     /// Tells the engine about new work, once for all the enqueues that one commit brought.
     func noteEnqueued(_ priority: Priority) {
         if let noted = observed.enqueued {

@@ -68,8 +68,8 @@ enum Refusal {
         .refused(Problem("queue-full", status: 507, detail: detail, retryAfter: 60))
     }
 
-    static func diskFull(free: Int64) -> StoreError {
-        .refused(Problem("disk-full", status: 507, detail: "the file system has \(free) bytes free", retryAfter: 60))
+    static func diskFull(free: Int64, kept: Int64) -> StoreError {
+        .refused(Problem("disk-full", status: 507, detail: "the file system has \(free) bytes free, and \(kept) must stay free (store.min_free)", retryAfter: 60))
     }
 
     /// The mirror's copy cannot be trusted, so nothing can be decided against it.

@@ -54,7 +54,7 @@ extension Store {
 
     /// Whether a file of that size may come. Asked before its first byte is taken, and again when all are there.
     package func checkRoom(forBlob size: Int64, _ capacity: BlobCapacity) throws(StoreError) {
-        if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes) }
+        if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes, kept: self.capacity.minFree) }
         let counts = try reads.blobCounts()
         if counts.keptBytes.saturatingAdd(size) > capacity.bytes {
             throw Refusal.queueFull("\(counts.keptBytes) bytes of files are kept, the limit is \(capacity.bytes)")

@@ -10,7 +10,7 @@ extension Store {
         // The last tenth of everything is kept for critical mutations.
         func share(_ whole: Int64) -> Int64 { isCritical ? whole : whole - whole / 10 }
         let free = isCritical ? capacity.minFree : capacity.minFree + capacity.minFree / 10
-        if let freeBytes, freeBytes < free { throw Refusal.diskFull(free: freeBytes) }
+        if let freeBytes, freeBytes < free { throw Refusal.diskFull(free: freeBytes, kept: free) }
 
         var excess = ledger.open + 1 - share(Int64(capacity.mutations))
         var reason = "\(ledger.open) mutations are open"

@@ -86,6 +86,8 @@ extension Agent {
         if problem.status >= 500 {
             log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
         }
+        // What was measured last is no longer so.
+        if error.code == .diskFull { measureSpaceAnew() }
         call.refuse(problem)
     }
 
