@@ -104,6 +104,7 @@ extension Agent {
     }
 
     private func send(_ request: HubCall) {
+        if let question = request.rest, let backend { return ask(backend, question, request) }
         let sent = environment.time.now().instant
         let (hub, replica, uplink, way) = (hub, engine.replica, around.connectivity.uplink, observed.way)
         call = Task(executorPreference: executor) { [weak self] in
@@ -135,10 +136,10 @@ extension Agent {
     }
 
     private func probe(_ id: UInt64) {
-        let hub = hub
+        let (hub, backend) = (hub, backend)
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
         call = Task(executorPreference: executor) { [weak self] in
-            let result = await hub.probe(nonce: nonce)
+            let result = if let backend { await backend.probe() } else { await hub.probe(nonce: nonce) }
             await self?.probed(id, isGood: result.isGood, result.traffic)
         }
     }

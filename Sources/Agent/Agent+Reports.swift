@@ -88,7 +88,8 @@ extension Agent {
         }
         answerCycleWaiters(outcome)
         fetchConfigIfOffered()
-        if outcome.error == nil {
+        // An existing backend gives no tokens and takes no diagnostics.
+        if outcome.error == nil, backend == nil {
             refreshTokenIfDue()
             sendDiagnosticsIfDue()
         }

@@ -17,6 +17,8 @@ package actor Agent {
     let store: StoreWriter
     let reader: StoreReader
     let hub: HubClient
+    /// An existing backend in the hub's place; it carries everything that the engine asks then.
+    let backend: RestClient?
     let device: DeviceID
     let startedAt: Instant
     var log: Logger
@@ -80,6 +82,10 @@ package actor Agent {
         hub = HubClient(
             settings: configuration.hubSettings(device: parts.device), transport: environment.transport,
             compressor: environment.compressor, time: environment.time, token: environment.token, keeper: environment.tokenKeeper)
+        backend = configuration.restSettings.map { settings in
+            RestClient(
+                settings: settings, transport: environment.transport, time: environment.time, secret: environment.secret)
+        }
         var random = SeededRandom(seed: environment.seed)
         // The real one comes with the store's first answer.
         let replica = ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))

@@ -17,8 +17,22 @@ extension AgentConfiguration {
         settings.agent = AgentVersion.current
         settings.platform = AgentVersion.platform
         settings.criticalEntities = Set(rules.entities.filter { $0.value.priority == .critical }.keys)
+        settings.isRest = rest != nil && adapter == .rest
         settings.entities = rules.entities.filter { $0.value.kind != .event }.keys.sorted()
         return settings
+    }
+
+    /// `nil`: the server is a hub.
+    package var restMapping: RestMapping? { adapter == .rest ? rest : nil }
+
+    var restSettings: RestClient.Settings? {
+        restMapping.map { mapping in
+            RestClient.Settings(
+                mapping: mapping,
+                tls: TLSIdentity(
+                    caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile,
+                    publicKeyPin: hub.pin), userAgent: "agentd/\(AgentVersion.current)")
+        }
     }
 
     package func hubSettings(device: DeviceID) -> HubClient.Settings {

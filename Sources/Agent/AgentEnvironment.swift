@@ -15,6 +15,8 @@ package struct AgentEnvironment: Sendable {
     package var bootID: String
     package var seed: UInt64
     package var token: HubClient.TokenReader
+    /// Reads a secret for the headers of an existing backend: from that path, or the systemd credential of that name.
+    package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "nobody can") }
     /// Free bytes of the file system of the state folder; `nil` when it cannot be asked.
     package var freeBytes: @Sendable () -> Int64?
     package var accounts: Accounts

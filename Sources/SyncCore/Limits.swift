@@ -23,6 +23,8 @@ package enum Limits {
     /// Largest answer of the hub that the agent reads, after inflating.
     package static let hubResponseBytes = 16 << 20
     package static let inflateRatio = 1000
+    /// Requests under way at an existing backend, about records that have nothing to do with each other.
+    package static let restParallel = 2
     package static let pullRecords = 500
     package static let pullRecordsMax = 1000
     package static let pullBytes = 1 << 20

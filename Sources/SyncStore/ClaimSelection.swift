@@ -14,6 +14,9 @@ struct ClaimSelection {
     let age: Int64
     /// Where nothing is tied, nothing is looked up.
     let isTiedAnywhere: Bool
+    /// Each mutation becomes a request of its own, and they go at the same time: none that waits for another one of them, and
+    /// of an atomic list one after the other. An existing backend knows no such lists.
+    var isOneByOne = false
     private(set) var taken: [ClaimRow] = []
     private(set) var damaged: [Int64] = []
     /// Their time to live is over.
@@ -82,11 +85,11 @@ struct ClaimSelection {
     }
 
     /// The first whole units of rows that are in order.
-    static func leading(of rows: [ClaimRow], within limits: BatchLimits) -> [ClaimRow] {
+    static func leading(of rows: [ClaimRow], within limits: BatchLimits, isOneByOne: Bool = false) -> [ClaimRow] {
         var chosen = ClaimSelection(limits: limits, ranks: EntityRanks(RuleBook()))
         var rest = rows[...]
         while let first = rest.first {
-            let unit = rest.prefix { $0.unit == first.unit }
+            let unit = isOneByOne ? rest.prefix(1) : rest.prefix { $0.unit == first.unit }
             let isAlone = unit.contains { $0.outbox.isAlone }
             rest = rest.dropFirst(unit.count)
             if chosen.isTooLarge(Array(unit)) { continue }
@@ -119,7 +122,7 @@ struct ClaimSelection {
 
     /// A mutation alone, or with all waiting members of its atomic list.
     private func unit(of row: ClaimRow, in store: Store) throws(StoreError) -> [ClaimRow] {
-        guard let group = row.outbox.group else { return [row] }
+        guard let group = row.outbox.group, !isOneByOne else { return [row] }
         return try store.database.all(
             """
             SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
@@ -144,6 +147,7 @@ struct ClaimSelection {
             places[row.outbox.seq] = place
             bytes += row.payload.contentBytes
         }
+        if isOneByOne { return }
         for row in unit {
             if let rid = row.outbox.rid { try addFollower(of: rid, after: row.outbox.seq, in: store) }
             if isTiedAnywhere { for seq in try store.tied(to: row.outbox.seq) { try addTied(seq, in: store) } }

@@ -20,6 +20,8 @@ struct Ledger {
         case relaxedLost, tailLost
         /// Rows of `tie` and of `unmet`: where there are none, nobody looks for them.
         case ties, unmet
+        /// The last version that was given to a document of an existing backend, which has none of our kind.
+        case restVersion
 
         /// Before it was ever written.
         var initial: Int64 {
@@ -45,6 +47,7 @@ struct Ledger {
             case .tailLost: "tail_lost"
             case .ties: "ties"
             case .unmet: "unmet"
+            case .restVersion: "rest_version"
             }
         }
     }

@@ -19,6 +19,7 @@ extension Store {
     func claimNext(_ limits: BatchLimits) throws(StoreError) -> Batch? {
         try wakeDue()
         var selection = ClaimSelection(limits: limits, ranks: ranks, age: age, isTiedAnywhere: ledger[.ties] > 0)
+        selection.isOneByOne = rest != nil
         try selection.run(in: self)
         for seq in selection.damaged { try hold(seq) }
         if !selection.expired.isEmpty {
@@ -47,7 +48,9 @@ extension Store {
         for row in taken { ledger.move(from: row.outbox.ledgerGroup, to: .inFlight) }
         ledger[.maxSentSeq] = max(ledger[.maxSentSeq], seqs.max() ?? 0)
         journal.add(.mutation(.inFlight), seqs)
-        return try batch(taken)
+        var batch = try batch(taken)
+        try prepareForBackend(&batch, taken, isClaim: true)
+        return batch
     }
 
     /// The mutations whose outcome is unknown, in the order they were claimed, unchanged.
@@ -71,8 +74,14 @@ extension Store {
             }
             let damaged = rows.filter { !$0.isSound }
             if damaged.isEmpty {
-                let chosen = ClaimSelection.leading(of: rows, within: limits)
-                return chosen.isEmpty ? nil : try batch(chosen)
+                let chosen = ClaimSelection.leading(of: rows, within: limits, isOneByOne: rest != nil)
+                guard !chosen.isEmpty else { return nil }
+                guard rest != nil else { return try batch(chosen) }
+                return try transact(at: now) { () throws(StoreError) in
+                    var batch = try batch(chosen)
+                    try prepareForBackend(&batch, chosen, isClaim: false)
+                    return batch
+                }
             }
             try transact(at: now) { () throws(StoreError) in
                 try prepareForChange()

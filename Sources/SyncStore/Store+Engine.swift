@@ -17,6 +17,9 @@ extension Store {
         case .applyResults(let results, let next):
             let applied = try applyResults(results, next: next, at: now)
             return .resultsApplied(applied.summary, next: applied.next)
+        case .applyRest(let results, let next):
+            let applied = try applyRest(results, next: next, at: now)
+            return .resultsApplied(applied.summary, next: applied.next)
         case .loadStreams: return .streams(try loadStreams(at: now))
         case .applyPull(let response): return .pullApplied(try applyPull(response, at: now))
         case .restartStreams(let entities): try restartStreams(entities, at: now)
@@ -66,6 +69,7 @@ extension Store {
         }
         ledger[.maxSentSeq] = max(ledger[.maxSentSeq], waiting.max() ?? 0)
         journal.add(.mutation(.inFlight), waiting)
+        try noteLostAttempts()
     }
 
     /// This one was sent alone and the server failed over it. It goes back to waiting, frozen as it is, and from now on only

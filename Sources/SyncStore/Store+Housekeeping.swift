@@ -50,6 +50,7 @@ extension Store {
             if try pruneSettled(limit: Self.sliceRows, dueOnly: !isSpaceShort()) == Self.sliceRows { more = true }
             if try trimJournal() == Self.sliceRows { more = true }
             if try forget() == Self.sliceRows { more = true }
+            if rest != nil { try pruneRest() }
             if try isVacuumDue() { more = true }
             return more
         }

@@ -14,7 +14,9 @@ extension Store {
             position.fullSync = Self.fullSync(fullSync, last: row.optionalInt(1), device: options.device, age: age)
             found[entity] = position
         }
-        let known = Set(rules.entities.keys).union(names.entities.keys).filter { (rules[$0]?.kind ?? .event) != .event }
+        let known = Set(rules.entities.keys).union(names.entities.keys).filter { entity in
+            (rules[entity]?.kind ?? .event) != .event && isListed(entity)
+        }
         return rules.seedOrder(of: known).map { found[$0] ?? StreamPosition(entity: $0, cursor: nil) }
     }
 
@@ -33,7 +35,8 @@ extension Store {
             summary = PullSummary()
             try prepareForChange()
             for page in response.pages where isPulled(page.entity) {
-                try apply(page, head: response.head, &summary)
+                try beginWholeList(of: page.entity)
+                try apply(try localised(page), head: rest == nil ? response.head : ledger[.restVersion], &summary)
             }
         }
         return summary
@@ -53,10 +56,15 @@ extension Store {
     func restartStream(_ eid: Int64) throws(StoreError) {
         try database.run(
             """
-            INSERT INTO stream (eid, gen, listing, snapshot) VALUES (?, 1, 1, 1)
-            ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = 1,
+            INSERT INTO stream (eid, gen, listing, snapshot) VALUES (?1, 1, 1, ?2)
+            ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = ?2,
                 snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0
-            """, .int(eid))
+            """, .int(eid), .bool(rest == nil))
+    }
+
+    /// An existing backend may have no list of an entity.
+    private func isListed(_ entity: EntityName) -> Bool {
+        rest.map { $0.entities[entity]?.list != nil } ?? true
     }
 
     private func isPulled(_ entity: EntityName) -> Bool {
@@ -215,7 +223,7 @@ extension Store {
     private func noteSeeded() throws(StoreError) {
         let meta = MetaTable(database)
         guard try meta.text("seeded") == nil else { return }
-        for stream in rules.entities where stream.value.kind != .event {
+        for stream in rules.entities where stream.value.kind != .event && isListed(stream.key) {
             guard let eid = names.entities[stream.key],
                 try database.number("SELECT last_full_ms FROM stream WHERE eid = ?", .int(eid)) != nil
             else { return }

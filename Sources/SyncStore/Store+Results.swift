@@ -13,18 +13,25 @@ extension Store {
             try prepareForChange()
             var pass = ResultsPass()
             for result in Self.inOrder(results) { try apply(result, &pass) }
-            try settleEvents(pass.doneEvents)
-            for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
-            try finish(pass.records)
-            for group in pass.groups { try refreshReadiness(ofGroup: group) }
-            // What waited for these may go in the very next batch.
-            try settleTies()
-            try closeAnswered()
-            var batch: Batch?
-            if let next { batch = try claimNext(next) }
-            pass.summary.retryAt = try retryAt(now)
-            return (pass.summary, batch)
+            return try finish(&pass, next: next, at: now)
         }
+    }
+
+    /// Writes what the verdicts have changed.
+    func finish(
+        _ pass: inout ResultsPass, next: BatchLimits?, at now: Moment
+    ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
+        try settleEvents(pass.doneEvents)
+        for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
+        try finish(pass.records)
+        for group in pass.groups { try refreshReadiness(ofGroup: group) }
+        // What waited for these may go in the very next batch.
+        try settleTies()
+        try closeAnswered()
+        var batch: Batch?
+        if let next { batch = try claimNext(next) }
+        pass.summary.retryAt = try retryAt(now)
+        return (pass.summary, batch)
     }
 
     /// In the order in which the mutations were made, whatever order the answer has: members of an atomic list share one
@@ -34,12 +41,7 @@ extension Store {
     }
 
     private func apply(_ result: PushResult, _ pass: inout ResultsPass) throws(StoreError) {
-        guard let row = try inFlightRow(result.key) else {
-            pass.summary.unknown += 1
-            return
-        }
-        if let rid = row.rid { try touch(rid, &pass.records) }
-        if let group = row.group { pass.groups.insert(group) }
+        guard let row = try begin(result.key, &pass) else { return }
         switch result.verdict {
         case .accepted(let version, let serverID, let record, _):
             try accept(row, version: version, serverID: serverID, record: record, &pass)
@@ -65,6 +67,17 @@ extension Store {
         }
     }
 
+    /// The mutation that a verdict is about; `nil`, and counted, when it is not in flight.
+    func begin(_ key: MutationKey, _ pass: inout ResultsPass) throws(StoreError) -> OutboxRow? {
+        guard let row = try inFlightRow(key) else {
+            pass.summary.unknown += 1
+            return nil
+        }
+        if let rid = row.rid { try touch(rid, &pass.records) }
+        if let group = row.group { pass.groups.insert(group) }
+        return row
+    }
+
     private func inFlightRow(_ key: MutationKey) throws(StoreError) -> OutboxRow? {
         guard let seq = UUIDv7.carried(in: key.text) else { return nil }
         return try database.first(
@@ -76,7 +89,7 @@ extension Store {
 
     // MARK: - Verdicts
 
-    private func accept(
+    func accept(
         _ row: OutboxRow, version: Int64, serverID: String?, record: HubRecord?, _ pass: inout ResultsPass
     ) throws(StoreError) {
         guard let rid = row.rid, var touched = pass.records[rid] else { return try done(row, &pass) }
@@ -211,7 +224,7 @@ extension Store {
         try openConflict(row, kind, sides, remoteVersion: remote.version)
     }
 
-    private func reject(
+    func reject(
         _ row: OutboxRow, _ problem: Problem, current: HubState?, _ pass: inout ResultsPass
     ) throws(StoreError) {
         let isKept = options.ablations.contains(.rollbackSkipped)
@@ -234,7 +247,7 @@ extension Store {
         try rejectFollowers(of: row, &pass)
     }
 
-    private func sendBack(
+    func sendBack(
         _ row: OutboxRow, _ problem: Problem?, after: Duration?, _ pass: inout ResultsPass
     ) throws(StoreError) {
         var row = row

@@ -20,6 +20,8 @@ package final class Store {
     package var freeBytes: Int64?
     /// Mutations wait for the files that they show (`blobs.gate: before`).
     package var gatesBlobs = false
+    /// How the requests of an existing backend look (PROTOCOL A13); `nil`: the server is a hub.
+    package var rest: RestMapping?
     /// When everything is compared with the hub; may change at any time.
     package var fullSync: FullSyncTerms
     /// Whether the wall clock is known to be right (`synced`) or not. Counts as long as there is no anchor.
@@ -58,6 +60,7 @@ package final class Store {
         ranks = EntityRanks(options.rules)
         self.capacity = options.capacity
         self.fullSync = options.fullSync
+        self.rest = options.rest
         let start = try OpeningSequence(database: database, options: options, now: now).run()
         self.replica = start.replica
         self.ages = start.ages

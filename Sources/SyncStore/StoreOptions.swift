@@ -23,6 +23,8 @@ package struct StoreOptions: Sendable {
     package var massDelete = MassDeleteGuard()
     package var fullSync = Store.FullSyncTerms()
     package var ablations: Ablations
+    /// The server is an existing backend (PROTOCOL A13); `nil`: it is a hub.
+    package var rest: RestMapping?
     /// Whether the wall clock is known to be right.
     package var clockTrust: ClockTrust = .synced
 

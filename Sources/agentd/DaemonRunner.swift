@@ -67,6 +67,7 @@ final class DaemonRunner {
             marker: known.marker)
         options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
         options.fullSync.interval = configuration.sync.fullSync
+        options.rest = configuration.restMapping
         #if ABLATIONS
             // What the test of power cuts breaks on purpose, to show that it notices.
             if let names = getenv("AGENTD_ABLATIONS") { options.ablations = Ablations(names: String(cString: names)) }
@@ -117,6 +118,7 @@ final class DaemonRunner {
             log.error("no files are taken", metadata: ["error": "\(error)"])
         }
         environment.hash = { FileHash() }
+        environment.secret = { file in try HubCredentials.secret(file) }
         let transport = transport
         crashes = CrashFile(stateFolder: state.path)
         let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)

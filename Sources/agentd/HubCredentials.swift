@@ -16,6 +16,15 @@ struct HubCredentials: Sendable {
         isOptional = hub.clientCertificateFile != nil && hub.tokenFile == nil
     }
 
+    /// For a header of an existing backend: the file of that path, or the systemd credential of that name.
+    static func secret(_ file: String) throws(LinuxError) -> String {
+        if file.hasPrefix("/") { return try SecretFiles.ofThisProcess().readToken(file) }
+        guard let folder = getenv("CREDENTIALS_DIRECTORY").map({ String(cString: $0) }) else {
+            throw LinuxError(.missing, doing: "read the credential \(file)", expected: "LoadCredential=\(file):PATH in the unit, or an absolute path")
+        }
+        return try SecretFiles.ofThisProcess().readToken(folder + "/" + file)
+    }
+
     /// A token that the service manager handed over is named nowhere else.
     func completing(_ questions: DoctorQuestions) -> DoctorQuestions {
         var questions = questions

@@ -216,7 +216,19 @@ struct ConfigurationLoaderTests {
         expected.log.level = .trace
         expected.log.format = .json
         expected.locked = ["sync.pull_interval"]
+        let rest = try #require(configuration.rest)
+        expected.rest = rest
         #expect(configuration == expected)
+        #expect(rest.baseURL == "https://api.example.org" && rest.probe == "/healthz" && rest.verifyAfter == .seconds(60))
+        #expect(rest.headers == ["X-Api-Key": .init(file: "api_key", prefix: "Key "), "Accept-Language": .init(text: "de")])
+        #expect(rest.idempotency == .init(header: "X-Request-Id", isQuoted: true, window: .seconds(7 * 86_400)))
+        #expect(rest.notApplied == [503, 507])
+        let mapped = try #require(rest.entities[EntityName(trusted: "audits")])
+        #expect(mapped.create?.method == .put && mapped.create?.ok == [201] && mapped.create?.id == .header("Location"))
+        #expect(mapped.update?.ifMatch == true && mapped.update?.body == .document && mapped.delete?.method == .post)
+        #expect(mapped.list?.limit == 1_000 && mapped.list?.overlap == .seconds(1) && mapped.list?.cursorFrom?.text == "$.data[*].at:max")
+        #expect(mapped.id.text == "$.uuid" && mapped.clientID == "ref" && mapped.fields == ["notes": "remarks"] && mapped.readOnly == ["at"])
+        #expect(mapped.lookup?.path.text == "/audits?ref={id}" && mapped.read?.document.text == "$.data" && mapped.idempotency == RestEntity.OwnIdempotency.none)
         // Nothing of the file is without effect: each key was read from it, none is a default.
         #expect(
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [

@@ -25,16 +25,80 @@ enum ConfigurationMistakes {
     private static let duration = ", such as 500ms, 30s, 5m, 24h or 7d"
     private static let size = ", such as 64KB, 5MB or 10KiB"
 
-    private static let keys: [(String, String)] = hub + limits + access + links + relations
+    private static let keys: [(String, String)] = hub + rest + limits + access + links + relations
+
+    private static let rest: [(String, String)] = [
+        ("rest: { entities: {} }", "2:7: rest.base_url: is missing, expected https://HOST or https://HOST:PORT"),
+        (
+            "rest: { base_url: \"http://api.example.org\", entities: {} }",
+            "2:19: rest.base_url: \"http://api.example.org\" is not accepted, expected https://, because http:// is only for a loopback address"
+        ),
+        (
+            "rest: { base_url: \"https://api.example.org/v2\", entities: {} }",
+            "2:19: rest.base_url: \"https://api.example.org/v2\" is not accepted, expected https://HOST or https://HOST:PORT; a path is part of the paths below"
+        ),
+        (
+            inRest("headers: { \"X Y\": a }"),
+            "4:14: rest.headers.\"X Y\": \"X Y\" is not accepted, expected the name of a header, such as X-Api-Key"
+        ),
+        (inRest("headers: { Authorization: Bearer x }"), "4:29: rest.headers.Authorization: holds a secret, expected { file: PATH }"),
+        (inRest("headers: { Host: x }"), "4:20: rest.headers.Host: is set by the agent itself"),
+        (inRest("idempotency: { window: 1s }"), "4:26: rest.idempotency.window: 1s is not accepted, expected a duration from 60s to 400d" + duration),
+        (inRest("verify_after: 2h"), "4:17: rest.verify_after: 2h is not accepted, expected a duration from 0s to 1h" + duration),
+        (inRest("not_applied: [404]"), "4:17: rest.not_applied[0]: 404 is not accepted, expected a whole number from 500 to 599"),
+        (inRest("probe: healthz"), "4:10: rest.probe: healthz is not accepted, expected a path such as /healthz"),
+        (
+            inAudits("create: { path: \"/audits/{server_id}\" }"),
+            "6:23: rest.entities.audits.create.path: \"/audits/{server_id}\" is not accepted, expected a path with places such as /audits/{id}, without {server_id}, {cursor}, {limit}, {next}"
+        ),
+        (
+            inAudits("create: { path: /audits, method: GET }"),
+            "6:40: rest.entities.audits.create.method: GET is not accepted, expected POST or PUT"
+        ),
+        (
+            inAudits("create: { path: /audits, id: id }"),
+            "6:36: rest.entities.audits.create.id: id is not accepted, expected header:NAME, or a path such as $.id"
+        ),
+        (inAudits("create: { path: /audits, ok: [] }"), "6:36: rest.entities.audits.create.ok: is empty, expected at least one status"),
+        (
+            inAudits("update: { path: /a, if_match: true }"),
+            "6:37: rest.entities.audits.update.if_match: needs a read, which asks for the version that is to match, expected read"
+        ),
+        (
+            inAudits("lookup: { path: \"/a?r={id}\" }"),
+            "6:15: rest.entities.audits.lookup: cannot tell our record from others, expected client_id, the backend's field for our id"
+        ),
+        (
+            inAudits("list: { path: \"/a?s={cursor}\", items: $ }"),
+            "6:21: rest.entities.audits.list.path: asks from {cursor} on, and nothing says where that is, expected cursor_from, such as $.items[*].updated_at:max"
+        ),
+        (
+            inAudits("list: { path: /a, items: \"$.i[*].x\" }"),
+            "6:32: rest.entities.audits.list.items: \"$.i[*].x\" is not accepted, expected a path such as $, $.data.id or $.items[*].updated_at:max"
+        ),
+        (
+            inAudits("list: { path: /a, items: $, overlap: 0s, cursor_from: $.x }"),
+            "6:44: rest.entities.audits.list.overlap: 0s is not accepted, expected a duration from 1s to 7d" + duration
+        ),
+        (
+            inAudits("fields: { a: x, b: x }"),
+            "6:26: rest.entities.audits.fields.b: is x, as a is, expected another field of the backend"
+        ),
+    ]
+
+    private static func inRest(_ line: String) -> String {
+        "rest:\n  base_url: https://api.example.org\n  \(line)\n  entities: {}"
+    }
+
+    private static func inAudits(_ line: String) -> String {
+        "rest:\n  base_url: https://api.example.org\n  entities:\n    audits:\n      \(line)"
+    }
 
     private static let hub: [(String, String)] = [
         ("hub_: {}", "2:1: hub_: unknown key (did you mean hub?)"),
-        (
-            "adapter: rest",
-            "2:10: adapter: rest is not accepted, expected hub: the adapter rest is not available in this build"
-        ),
-        ("adapter: hubb", "2:10: adapter: hubb is not accepted, expected hub (did you mean hub?)"),
-        ("adapter:", "2:9: adapter: has no value, expected hub, or no such line"),
+        ("adapter: rest", "2:10: rest: is missing, expected how the requests of the backend look, because adapter is rest"),
+        ("adapter: hubb", "2:10: adapter: hubb is not accepted, expected hub or rest (did you mean hub?)"),
+        ("adapter:", "2:9: adapter: has no value, expected hub or rest, or no such line"),
         (
             "socket: { path: agent.sock }",
             "2:17: socket.path: agent.sock is not accepted, expected an absolute path of at most 107 bytes without . and .. in it"
@@ -413,6 +477,26 @@ enum ConfigurationMistakes {
           client_key_file: /etc/agentd/key
           pin: sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
         adapter: hub
+        rest:
+          base_url: https://api.example.org
+          headers: { X-Api-Key: { file: api_key, prefix: "Key " }, Accept-Language: de }
+          idempotency: { header: X-Request-Id, quoted: true, window: 7d }
+          verify_after: 60s
+          not_applied: [503, 507]
+          probe: /healthz
+          entities:
+            audits:
+              create: { method: PUT, path: "/audits/{id}", body: document, content_type: application/vnd.x+json, ok: [201], id: "header:Location", version: $.rev, document: $.data }
+              update: { method: PUT, path: "/audits/{server_id}", body: document, content_type: application/json, ok: [200], if_match: true, version: $.rev, document: $ }
+              delete: { method: POST, path: "/audits/{server_id}/delete", ok: [200], if_match: false }
+              read: { path: "/audits/{server_id}", version: $.rev, document: $.data }
+              list: { path: "/audits?since={cursor}&n={limit}&page={next}", items: $.data, next: $.page, cursor_from: "$.data[*].at:max", overlap: 1s, deleted: $.gone, version: $.rev, limit: 1000 }
+              lookup: { path: "/audits?ref={id}", items: $.data }
+              id: $.uuid
+              client_id: ref
+              fields: { notes: remarks }
+              read_only: [at]
+              idempotency: none
         socket: { path: /tmp/agent.sock, group: inspectors, mode: "0600" }
         access:
           - group: inspectors

@@ -38,7 +38,8 @@ struct ConfigurationSampleTests {
         let root = try #require(YAMLDocument(Array(text.utf8), file: "agentd.yaml").root)
         let known = AgentConfiguration.knownKeys.map(\.name)
         #expect(known.count > 50)
-        #expect(Set(keys(in: root, known: Set(known))) == Set(known))
+        // A header that is no secret is a plain text instead of a mapping.
+        #expect(Set(keys(in: root, known: Set(known))).subtracting(["rest.headers.*"]) == Set(known))
     }
 
     @Test("Each range is told where its key is explained")
@@ -114,7 +115,7 @@ struct ConfigurationSampleTests {
         switch node.content {
         case .mapping(let members):
             return members.flatMap { member in
-                let name = path == "entities" ? "*" : member.key
+                let name = ["entities", "rest.entities", "rest.headers"].contains(path) ? "*" : member.key
                 return keys(in: member.value, known: known, at: path.isEmpty ? name : path + "." + name)
             }
         case .sequence(let nodes): return nodes.flatMap { keys(in: $0, known: known, at: path + "[]") }

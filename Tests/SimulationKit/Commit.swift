@@ -24,7 +24,7 @@ package enum Commit: String, CaseIterable, Sendable {
             switch command {
             case .loadInFlight, .loadStreams, .loadSettled, .digest: .look
             case .claim: .claim
-            case .applyResults: .results
+            case .applyResults, .applyRest: .results
             case .applyPull: .page
             case .restartStreams: .restart
             case .adoptReplica: .replica

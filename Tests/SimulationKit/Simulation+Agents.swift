@@ -212,6 +212,7 @@ extension Simulation {
         case .loadInFlight: "loads what is in flight"
         case .claim: "claims"
         case .applyResults(let results, _): "records \(results.count) results"
+        case .applyRest(let results, _): "records \(results.count) results of a backend"
         case .loadStreams: "loads its streams"
         case .applyPull(let response):
             "applies a pull of \(response.pages.map { "\($0.entity) \($0.records.count)+\($0.deletions.count)" })"

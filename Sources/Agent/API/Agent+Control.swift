@@ -220,6 +220,7 @@ extension Agent {
         log.logLevel = configuration.log.level.loggerLevel
         gate.use(configuration.access)
         hub.use(configuration.hubSettings(device: device))
+        if let settings = configuration.restSettings { backend?.use(settings) }
         handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
@@ -227,6 +228,7 @@ extension Agent {
         if environment.links != nil { resolveHub() }
         review()
         let rules = configuration.rules
+        let rest = configuration.restMapping
         let capacity = configuration.storeCapacity
         let fullSync = configuration.sync.fullSync
         let gatesBlobs = configuration.blobs.gate == .before
@@ -235,6 +237,7 @@ extension Agent {
             store.rules = rules
             store.capacity = capacity
             store.gatesBlobs = gatesBlobs
+            store.rest = rest
             store.fullSync.interval = fullSync
         } completion: { _ in }
     }

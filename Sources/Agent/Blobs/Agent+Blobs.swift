@@ -8,6 +8,9 @@ import SyncStore
 // Files over the local API (PROTOCOL B4): by stream, by descriptor, by path; listed, shown, sent back, tried again, removed.
 extension Agent {
     func addBlob(_ call: LocalCall, _ query: BlobAddQuery) throws(Problem) {
+        if backend != nil, loaded.configuration.blobs.uploadURL == nil {
+            throw LocalProblem.validation.problem("an existing backend takes no files: set blobs.upload_url to a tus server")
+        }
         guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no place for files") }
         guard blobs.isSwept else { throw LocalProblem.starting.problem("the files are being looked through", retryAfter: 1) }
         let request = call.exchange.request

@@ -101,10 +101,17 @@ extension Agent {
     /// An answer proves the way that it came by, if that is still the present one: the hub names its history to nobody but
     /// those whom it knows.
     func noteWay(_ way: ConfigurationTrial.Name?, _ result: Result<HTTPResponse, TransportError>) {
-        guard let keeper = environment.trials, observed.trial.trying != nil, way == observed.way,
-            case .success(let response) = result, (200...299).contains(response.status) || response.status == 304,
-            HubHeaders(reading: response.headers, now: environment.time.now().wall).epoch != nil, observed.trial.reached()
+        guard case .success(let response) = result, (200...299).contains(response.status) || response.status == 304,
+            HubHeaders(reading: response.headers, now: environment.time.now().wall).epoch != nil
         else { return }
+        noteReached(way)
+    }
+
+    /// The server was reached by that way.
+    func noteReached(_ way: ConfigurationTrial.Name?) {
+        guard let keeper = environment.trials, observed.trial.trying != nil, way == observed.way, observed.trial.reached() else {
+            return
+        }
         observed.trialWake?.cancel()
         observed.trialWake = nil
         // First the configuration, then the word that it is proven: a death between them tries it once more.

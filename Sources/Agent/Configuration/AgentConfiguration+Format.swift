@@ -14,7 +14,8 @@ extension AgentConfiguration {
             AgentConfiguration(hub: .notGiven, accounts: accounts),
             [
                 .key("hub", \.hub, Hub.format, isRequired: true),
-                .key("adapter", \.adapter, Adapter.format),
+                .key("adapter", \.adapter, .word),
+                .optional("rest", \.rest, RestMapping.format),
                 .key("socket", \.socket, Socket.format(accounts)),
                 .key("access", \.access, AccessRules.format(accounts)),
                 .key("store", \.store, Store.format),
@@ -31,6 +32,7 @@ extension AgentConfiguration {
             ],
             check: { configuration, root, reading in
                 EntitySettings.checkReferences(configuration.rules, root, &reading)
+                RestMapping.checkEntities(configuration, root, &reading)
                 configuration.access.checkEntities(configuration.rules, root, &reading)
             })
     }
@@ -69,22 +71,6 @@ extension AgentConfiguration.Hub {
                 let place = node.deepest([given.0]).position
                 reading.report(place, below: given.0, problem: "is alone", expected: "\(missing.0) beside it")
             })
-    }
-}
-
-extension AgentConfiguration.Adapter {
-    /// `rest` has a place in the language, so that such a file is told what is wrong instead of being called a typo.
-    fileprivate static var format: Format<Self> {
-        let word = Format<Self>.word
-        return Format(
-            expected: word.expected,
-            read: { node, reading in
-                if case .scalar("rest", _) = node.content {
-                    reading.refuse(node, expected: "hub: the adapter rest is not available in this build")
-                    return nil
-                }
-                return word.read(node, &reading)
-            }, write: word.write)
     }
 }
 

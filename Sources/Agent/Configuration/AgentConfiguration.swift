@@ -8,6 +8,8 @@ package import SyncCore
 package struct AgentConfiguration: Hashable, Sendable {
     package var hub: Hub
     package var adapter: Adapter = .hub
+    /// How the requests of an existing backend look. Invariant: set if ``adapter`` is `rest`; its address is ``Hub/url`` then.
+    package var rest: RestMapping?
     package var socket: Socket
     package var access: AccessRules
     package var store = Store()
@@ -53,7 +55,7 @@ package struct AgentConfiguration: Hashable, Sendable {
 
     /// Which protocol the server speaks.
     package enum Adapter: String, Hashable, Sendable, CaseIterable {
-        case hub
+        case hub, rest
     }
 
     package struct Socket: Hashable, Sendable {

@@ -21,11 +21,13 @@ package struct ConfigurationChange: Hashable, Sendable {
         inForce.hub.device = old.hub.device
         inForce.store.path = old.store.path
         inForce.socket = old.socket
+        // Another server's history, met at a start; until then the old way to it counts.
+        if old.adapter != new.adapter { (inForce.adapter, inForce.rest, inForce.hub) = (old.adapter, old.rest, old.hub) }
     }
 
     /// The database belongs to one device and one folder, and the socket is bound once: changing them under a running
     /// agent would leave apps and hub with another one than they know.
-    private static let fixedKeys = ["hub.device", "store.path", "socket"]
+    private static let fixedKeys = ["hub.device", "store.path", "socket", "adapter"]
 
     private static func differences(_ old: JSON, _ new: JSON, key: String) -> [String] {
         guard case .object(let left) = old, case .object(let right) = new else { return old == new ? [] : [key] }

@@ -55,6 +55,7 @@ struct ConfigurationAttempt {
             if let root = read(file, format) { whole = whole.overlaid(by: root) } else { isComplete = false }
         }
         guard isComplete else { return }
+        whole = Self.withAddressOfBackend(whole)
         if let server {
             // What is locked is a list of texts, or else an error that is found below.
             let locked = whole["locked"].flatMap { $0.json.array }?.compactMap(\.text) ?? []
@@ -73,6 +74,16 @@ struct ConfigurationAttempt {
         guard let value, errors.isEmpty else { return }
         loaded = LoadedConfiguration(
             configuration: value, settings: EffectiveSetting.list(format.write(value), whole), files: files.map(\.name))
+    }
+
+    /// The address of an existing backend stands where the hub's would: everything that watches the way there asks for that.
+    private static func withAddressOfBackend(_ root: YAMLNode) -> YAMLNode {
+        guard case .scalar("rest", _)? = root["adapter"]?.content, let url = root["rest"]?["base_url"], root["hub"]?["url"] == nil
+        else { return root }
+        let hub = YAMLNode(
+            position: url.position, content: .mapping([YAMLMember(key: "url", position: url.position, value: url)]))
+        return root.overlaid(
+            by: YAMLNode(position: url.position, content: .mapping([YAMLMember(key: "hub", position: url.position, value: hub)])))
     }
 
     /// Notes what is wrong with one file by itself.

@@ -49,10 +49,10 @@ extension Agent {
         let now = environment.time.now()
         let isFresh = observed.hubAnsweredAt.map { $0.duration(to: now.instant) < Self.contactAge } ?? false
         guard !isFresh, !hasStopped, case .allow = engine.verdict(on: .critical, now: now.wall) else { return done() }
-        let (hub, uplink) = (hub, around.connectivity.uplink)
+        let (hub, backend, uplink) = (hub, backend, around.connectivity.uplink)
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
         Task(executorPreference: executor) { [weak self] in
-            let result = await hub.look(nonce: nonce)
+            let result = if let backend { await backend.look() } else { await hub.look(nonce: nonce) }
             await self?.lookedAtHub(result, over: uplink)
             done()
         }
@@ -197,6 +197,7 @@ extension DoctorFacts.Configuration {
         hubURL = configuration.hub.url.text
         isHubPlain = !configuration.hub.url.isSecure
         hasDevice = configuration.hub.device != nil
+        weaknesses = configuration.restMapping.map { RestWeakness.list($0, configuration.rules) }
         let written = Set(loaded.settings.filter { $0.origin != .standard }.map(\.key))
         undocumented = configuration.rules.entities.filter { name, rules in
             // What a person writes down is the strategy itself, or the rules of fields that are not the standard one.

@@ -162,7 +162,10 @@ extension Agent {
     func firstSync(_ entities: [EntityOverview], isSeeded: Bool) -> StatusDocument.FirstSync {
         let rules = loaded.configuration.rules
         let found = Dictionary(entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        let names = Set(rules.entities.keys).union(found.keys).filter { (rules[$0]?.kind ?? .event) != .event }
+        let mapping = loaded.configuration.restMapping
+        let names = Set(rules.entities.keys).union(found.keys).filter { name in
+            (rules[name]?.kind ?? .event) != .event && (mapping.map { $0.entities[name]?.list != nil } ?? true)
+        }
         func isRead(_ name: EntityName) -> Bool { found[name]?.lastFullAt != nil }
         let done = names.reduce(0) { $0 + (found[$1]?.records ?? 0) }
         let total = names.reduce(0) { $0 + max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0) }

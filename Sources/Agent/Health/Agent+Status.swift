@@ -172,7 +172,7 @@ extension SyncEngine.Step {
         case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams, .listing, .applyingSnapshot,
             .digesting, .verifying, .recordingComparison:
             "pull"
-        case .claiming, .pushing, .recordingResults, .settingAside: "push"
+        case .claiming, .pushing, .recordingResults, .recordingRest, .settingAside: "push"
         case .housekeeping, .remembering: "housekeeping"
         }
     }

@@ -48,6 +48,9 @@ extension AgentConfiguration {
     /// The probe: the configured address, else the hub's own.
     var probeClient: ProbeClient {
         var client = probe.url.map { ProbeClient(url: $0.text) } ?? ProbeClient(hubURL: hub.url.text)
+        if probe.url == nil, let restSettings {
+            client = ProbeClient(backend: restSettings.mapping.baseURL + restSettings.mapping.probe, tls: restSettings.tls)
+        }
         client.totalTimeout = probe.timeout
         client.connectTimeout = min(.seconds(3), probe.timeout)
         return client

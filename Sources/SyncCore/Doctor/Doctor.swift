@@ -61,7 +61,7 @@ package struct DoctorCheck: Sendable {
 
 /// `agentctl doctor`: every check, in the order in which one would look.
 package enum Doctor {
-    package static let checks: [DoctorCheck] = agentChecks + configurationChecks + systemChecks + storeChecks + networkChecks + workChecks
+    package static let checks: [DoctorCheck] = agentChecks + configurationChecks + backendChecks + systemChecks + storeChecks + networkChecks + workChecks
 
     package static func examine(_ facts: DoctorFacts) -> [DoctorFinding] {
         checks.map { DoctorFinding(id: $0.id, why: $0.why, $0.judge(facts)) }

@@ -52,6 +52,8 @@ package struct DoctorFacts: Hashable, Sendable {
         package var unknownEntities: [String] = []
         /// Whether a machine name was given, or derived.
         package var hasDevice = true
+        /// Where the server is an existing backend: what is weaker there than with a hub.
+        package var weaknesses: [RestWeakness]?
 
         package init(file: String) {
             self.file = file

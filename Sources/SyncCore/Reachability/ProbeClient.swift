@@ -22,6 +22,16 @@ package struct ProbeClient: Hashable, Sendable {
     package let url: String
     package var connectTimeout: Duration = .seconds(3)
     package var totalTimeout: Duration = .seconds(5)
+    /// An existing backend knows no probe: whatever it answers itself is good, and TLS says that it is it.
+    private var isBackend = false
+    private var tls: TLSIdentity?
+
+    /// - Parameter url: `https://api.example.org/healthz`
+    package init(backend url: String, tls: TLSIdentity) {
+        self.init(url: url)
+        isBackend = true
+        self.tls = tls
+    }
 
     /// - Parameter url: Absolute, without query.
     package init(url: String) {
@@ -48,6 +58,10 @@ package struct ProbeClient: Hashable, Sendable {
         deadlines.firstByte = totalTimeout
         deadlines.idle = totalTimeout
         deadlines.total = totalTimeout
+        if isBackend {
+            return HTTPRequest(
+                .get, url, interface: interface, tls: tls, deadlines: deadlines, maxResponseBytes: 64 << 10, keepsConnection: false)
+        }
         return HTTPRequest(
             .get, "\(url)?n=\(nonce)", interface: interface, deadlines: deadlines,
             maxResponseBytes: Self.maxBodyBytes, maxInflateRatio: 1, keepsConnection: false)
@@ -55,7 +69,7 @@ package struct ProbeClient: Hashable, Sendable {
 
     package func outcome(of result: Result<HTTPResponse, TransportError>, nonce: String) -> ProbeOutcome {
         switch result {
-        case .success(let response): read(response, nonce)
+        case .success(let response): isBackend ? readBackend(response) : read(response, nonce)
         case .failure(let error):
             switch error.code {
             // More than a hub ever says, or not HTTP: whoever spoke, it was not the hub.
@@ -85,6 +99,14 @@ package struct ProbeClient: Hashable, Sendable {
         // A proxy in front of the hub that cannot reach it.
         case 500...599: return .silent("the probe's answer is \(response.status)")
         default: return .captive(evidence: "the probe's answer is \(response.status) instead of 204", portal: target)
+        }
+    }
+
+    private func readBackend(_ response: HTTPResponse) -> ProbeOutcome {
+        switch response.status {
+        case 511: .captive(evidence: "the network asks for a login (511, RFC 6585)", portal: response.headers["Location"])
+        case 502...504: .silent("the probe's answer is \(response.status)")
+        default: .good(roundTrip: response.traffic.roundTrip)
         }
     }
 

@@ -8,6 +8,9 @@ package enum StoreCommand: Sendable {
     /// Records the hub's verdicts. Invariant: state, base, view, counters and journal change together. With `next`, the
     /// following batch is claimed in the same transaction, which saves an fsync.
     case applyResults([PushResult], next: BatchLimits?)
+    /// Records what became of mutations at an existing backend. Invariant: as with ``applyResults(_:next:)``, and ids, versions
+    /// and attempts change with the state.
+    case applyRest([RestResult], next: BatchLimits?)
     /// Entities to pull, with their cursors: reference entities first.
     case loadStreams
     /// Applies one answer to a pull. Invariant: a cursor is committed only together with its page.
@@ -124,6 +127,8 @@ package struct OutgoingMutation: Hashable, Sendable {
     package var author: String?
     /// The fingerprint of what was first asked for, when that is not this: see ``Fingerprint``.
     package var firstDigest: String?
+    /// Where it goes to an existing backend: what its request is made of.
+    package var rest: RestTask?
 
     package init(
         seq: Int64, key: MutationKey, record: RecordName, action: MutationAction, data: String?, unset: String? = nil,

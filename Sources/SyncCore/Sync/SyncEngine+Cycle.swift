@@ -21,6 +21,7 @@ extension SyncEngine {
         retryAt = nil
         couldNotSave = false
         effects.append(.report(.cycleBegan(session: session)))
+        if settings.isRest { return beginWithBackend(at: moment, &effects) }
         let isGreeted = greetedAt.map { $0.duration(to: moment.instant) < Self.helloInterval } ?? false
         isGreeted ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
     }
@@ -46,7 +47,7 @@ extension SyncEngine {
         case (.loadingInFlight, .batch(let batch?, _)):
             noteSent(batch)
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
-            send(.settle, PushMessages.request(batch, config: nil), at: moment, &effects) { .settling(batch, call: $0) }
+            push(batch, as: .settle, at: moment, &effects) { .settling(batch, call: $0) }
         case (.loadingInFlight, .batch(nil, let retryAt)):
             // A cycle that only pulls must not forget it; otherwise the claim knows better.
             if let retryAt { timer.wish(.due(at: instant(of: retryAt, at: moment)), now: moment.instant) }
@@ -63,7 +64,7 @@ extension SyncEngine {
             (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
             greetedAt = nil
             // Whose history the verdicts are of that come now has to be known before them.
-            memory.epoch == nil ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
+            memory.epoch == nil && !settings.isRest ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
         case (.lookingForUnsettled, .batch(let unsettled, _)):
             if unsettled != nil { return push(at: moment, &effects) }
             loadStreams(&effects)
@@ -99,6 +100,8 @@ extension SyncEngine {
             }
             if next == nil { watchdog.drained(downTo: least) }
             pushOrEnd(next, at: moment, &effects)
+        case (.recordingRest(let least, let refusal, let isSettled), .resultsApplied(let summary, let next)):
+            recorded(summary, next, downTo: least, refusal, isSettled: isSettled, at: moment, &effects)
         case (.settingAside(let error?), .done):
             endInFailure(error.detail, kind: error.kind, retry: error.retry, asked: error.asked, at: moment, &effects)
         case (.settingAside(nil), .done): loadInFlight(at: moment, &effects)
@@ -218,7 +221,10 @@ extension SyncEngine {
         let asked = Array(streams.prefix(PullMessages.streamsMax))
         let request = PullRequest(
             streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
-        send(.pull, PullMessages.request(request), at: moment, &effects) { .pulling(asked, call: $0) }
+        let question = settings.isRest ? RestQuestion.pull(asked) : nil
+        send(.pull, question == nil ? PullMessages.request(request) : [], asking: question, at: moment, &effects) {
+            .pulling(asked, call: $0)
+        }
     }
 
     /// Asked before each page. What is left out is no news up to the hub's head, so it is not caught up with.
@@ -260,7 +266,7 @@ extension SyncEngine {
             noteSent(batch)
             // The verdict may have changed while the store claimed it. It counts as sent, and is settled when it may go.
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
-            return send(.push, PushMessages.request(batch, config: nil), at: moment, &effects) { .pushing(batch, call: $0) }
+            return push(batch, as: .push, at: moment, &effects) { .pushing(batch, call: $0) }
         }
         if cycle?.isTrial == true, cycle?.scope != .push {
             // Nothing to push: then a pull is the trial.
@@ -326,8 +332,9 @@ extension SyncEngine {
         memory.failures = 0
         memory.notBefore = nil
         memory.lastSuccess = moment.wall
-        memory.lastError = nil
-        memory.lastErrorAt = nil
+        // An entity of a backend that could not be read is no reason to hold back the others, but it is to be seen.
+        memory.lastError = settings.isRest ? cycle?.outcome.error : nil
+        memory.lastErrorAt = memory.lastError == nil ? nil : moment.wall
         lastFailureWasTheLinks = false
         // A whole cycle without a call says nothing new, but neither does the hub's probe lie.
         if breaker.state == .halfOpen { closeBreaker(&effects) }
@@ -358,13 +365,15 @@ extension SyncEngine {
     }
 
     mutating func send(
-        _ kind: HubCall.Kind, _ body: [UInt8], query: String? = nil, at moment: Moment, _ effects: inout [SyncEffect],
+        _ kind: HubCall.Kind, _ body: [UInt8], query: String? = nil, asking question: RestQuestion? = nil,
+        at moment: Moment, _ effects: inout [SyncEffect],
         _ step: (UInt64) -> Step
     ) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         watchdog.tried(at: moment.instant)
         lastCallID += 1
         var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
+        call.rest = question
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         advance(to: step(call.id))
         effects.append(.send(call))

@@ -36,6 +36,8 @@ extension SyncEngine {
 
     mutating func ask(about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
         var keys = keys
+        // An existing backend cannot be asked what it knows: what it has accepted, it has.
+        if settings.isRest { keys = [] }
         if ablations.contains(.requeueSkipped) { keys = [] }
         if ablations.contains(.requeueAboveHighest) {
             keys.removeAll { UUIDv7.carried(in: $0.text).map { $0 <= hubSeq } ?? false }

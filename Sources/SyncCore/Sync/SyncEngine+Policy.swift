@@ -64,6 +64,7 @@ extension SyncEngine {
         var limits = sizer.limits(leastPriority: least)
         limits.bytes = min(limits.bytes, allowed.batchBytes)
         limits.mutationBytes = allowed.mutationBytes
+        if settings.isRest { limits.mutations = Limits.restParallel }
         if cycle?.isTrial == true { limits.mutations = min(limits.mutations, breaker.settings.trialMutations) }
         return limits
     }
@@ -191,7 +192,7 @@ extension SyncEngine.Step {
         switch self {
         case .greeting, .settling, .pulling, .pushing, .listing, .verifying, .asking: true
         case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
-            .restartingStreams, .claiming, .recordingResults, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
+            .restartingStreams, .claiming, .recordingResults, .recordingRest, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
             .digesting, .recordingComparison, .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
             false
         }

@@ -25,6 +25,8 @@ package struct SyncEngine: Sendable {
         package var agent = ""
         package var platform = ""
         package var entities: [EntityName] = []
+        /// The server is an existing backend (PROTOCOL A13): no hello, one request for a mutation, lists instead of a feed.
+        package var isRest = false
 
         package init() {}
     }
@@ -177,6 +179,8 @@ package struct SyncEngine: Sendable {
         case pushing(Batch, call: UInt64)
         /// With the least priority of the batch that is claimed along, if one is.
         case recordingResults(next: Priority?)
+        /// What became of mutations at an existing backend; with the refusal that ends the cycle then.
+        case recordingRest(next: Priority?, HubReply.Refusal?, isSettled: Bool)
         /// With the failure that ends the cycle then, if it is not known yet that anything else works.
         case settingAside(Failure?)
         case housekeeping
@@ -223,6 +227,7 @@ package struct SyncEngine: Sendable {
         case .stored(let answer):
             if cycle == nil { saved(answer) } else { stored(answer, at: moment, &effects) }
         case .answered(let call, let result, let sent): answered(call, result, sent: sent, at: moment, &effects)
+        case .backendAnswered(let call, let reply, let sent): answered(call, reply, sent: sent, at: moment, &effects)
         case .probed(let id, let isGood): probed(id, isGood: isGood, at: moment, &effects)
         }
         if hasStarted {

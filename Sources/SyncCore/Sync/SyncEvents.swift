@@ -21,6 +21,8 @@ package enum SyncEvent: Sendable {
     case stored(StoreAnswer)
     /// The answer to the one call under way; `sent` is when it left.
     case answered(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
+    /// The answer to a call that asks an existing backend (``HubCall/rest``).
+    case backendAnswered(UInt64, RestReply, sent: Instant)
     /// The answer to ``SyncEffect/probe(_:)``: whether it was the hub that answered.
     case probed(UInt64, isGood: Bool)
 }

@@ -12,6 +12,8 @@ package struct HubCall: Hashable, Sendable {
     package var query: String?
     /// Of a push: the hub's history that it is meant for. Another one refuses it, so that what it has forgotten comes first.
     package var epoch: String?
+    /// What is asked of an existing backend instead; there is no body then.
+    package var rest: RestQuestion?
 
     package init(id: UInt64, kind: Kind, session: String, body: [UInt8], query: String? = nil, epoch: String? = nil) {
         self.query = query

@@ -101,6 +101,8 @@ package struct StreamPage: Hashable, Sendable {
         package var originDevice: String?
         package var originKey: String?
         package var originAuthor: String?
+        /// Of a backend that has ids and versions of its own: the store makes ours of it.
+        package var mark: RestMark?
 
         package init(
             id: RecordID, record: HubRecord, originDevice: String? = nil, originKey: String? = nil,
@@ -135,6 +137,8 @@ package struct StreamPage: Hashable, Sendable {
     package var deletions: [Deletion]
     /// Live records of the entity, on the first page of a first sync: for the progress that people see.
     package var total: Int64?
+    /// Of the deletions, in their order, where they come from a backend that has ids of its own.
+    package var marks: [RestMark] = []
 
     package init(
         entity: EntityName, cursor: String, hasMore: Bool, records: [Record], deletions: [Deletion], total: Int64? = nil

@@ -155,6 +155,7 @@ extension Store {
                 }
                 try finish(records)
             }
+            try noteLostAttempts()
         }
     }
 }

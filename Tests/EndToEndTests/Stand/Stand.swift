@@ -24,6 +24,8 @@ actor Stand {
     private var hubEnvironment: [String: String] = [:]
     /// Keys of the section `store` besides the path.
     private var storeSettings = ""
+    /// In the place of the usual one.
+    private var ownConfiguration: String?
     private var waitingForAgent: [CheckedContinuation<Void, Never>] = []
 
     static let device = "stand"
@@ -150,6 +152,11 @@ actor Stand {
         hubURLForAgent = url
     }
 
+    /// From its next start on the agent works by that.
+    func configure(_ text: String) {
+        ownConfiguration = text
+    }
+
     /// Starts it and waits until it says that it is ready.
     ///
     /// - Parameters:
@@ -160,10 +167,10 @@ actor Stand {
     func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil, wrapper: [String] = []) async throws {
         if !remembersDeaths { unlink("\(folder)/agent/starts") }
         let tokenFile = "\(folder)/token"
-        if !FileManager.default.fileExists(atPath: tokenFile) {
+        if ownConfiguration == nil, !FileManager.default.fileExists(atPath: tokenFile) {
             try Stand.write(try await token(for: Stand.device) + "\n", to: tokenFile)
         }
-        try Stand.write(configuration, to: "\(folder)/agentd.yaml")
+        try Stand.write(ownConfiguration ?? configuration, to: "\(folder)/agentd.yaml")
         // The old one takes its path with it, which the new one needs.
         self.readiness = nil
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")

@@ -229,6 +229,17 @@ struct DoctorTests {
         Case("pause", .ok, "a pause that is over") { $0.work?.pause = .init(until: Healthy.now.advanced(by: .seconds(-1)), reason: "", uid: 0) },
         Case("decisions", .warn, "a rejection") { $0.work?.rejected = 1 },
         Case("decisions", .warn, "a conflict") { $0.work?.conflicted = 1 },
+        Case("backend_writes", .warn, "a backend that forgets what it was sent") {
+            $0.configuration?.weaknesses = [RestWeakness(EntityName(trusted: "audits"), .creationParked)]
+        },
+        Case("backend_writes", .ok, "a backend with conditions and keys") { $0.configuration?.weaknesses = [] },
+        Case("backend_lists", .note, "a backend that lists by time") {
+            $0.configuration?.weaknesses = [RestWeakness(EntityName(trusted: "audits"), .listedByTime)]
+        },
+        Case("hub_version", .ok, "a backend has no version of our protocol") {
+            $0.configuration?.weaknesses = []
+            $0.hub?.syncVersion = nil
+        },
     ]
 
     @Test("Each check finds what it is there for, and nothing else changes by it", arguments: cases)

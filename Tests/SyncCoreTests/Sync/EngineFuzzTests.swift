@@ -153,6 +153,8 @@ struct EngineFuzzTests {
                 summary.retryAt = retryAt
                 if Int.random(in: 0..<4, using: &random) == 0 { summary.conflicted = [Rig.works] }
                 rig.stored(.resultsApplied(summary, next: next == nil ? nil : batch()))
+            case .applyRest(let results, let next):
+                rig.stored(.resultsApplied(Rig.summary(done: results.count), next: next == nil ? nil : batch()))
             case .loadStreams:
                 let cursor = Bool.random(using: &random) ? "c1" : nil
                 var sites = Rig.position(Rig.sites, cursor)

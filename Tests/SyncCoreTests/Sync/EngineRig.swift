@@ -41,6 +41,7 @@ struct EngineRig {
         switch (event, underWay) {
         case (.stored, .store?): (underWay, job) = (nil, nil)
         case (.answered(let id, _, _), .call(let waiting)?) where waiting == id: (underWay, job) = (nil, nil)
+        case (.backendAnswered(let id, _, _), .call(let waiting)?) where waiting == id: (underWay, job) = (nil, nil)
         case (.timer, _): wakeAt = nil
         case (.probed, _): probe = nil
         default: break
@@ -151,6 +152,7 @@ struct EngineRig {
         case .loadInFlight: return "loadInFlight"
         case .claim: return "claim"
         case .applyResults: return "applyResults"
+        case .applyRest: return "applyRest"
         case .loadStreams: return "loadStreams"
         case .applyPull: return "applyPull"
         case .restartStreams: return "restartStreams"

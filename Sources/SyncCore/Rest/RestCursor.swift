@@ -1,0 +1,80 @@
+/// How far the list of an entity was read (PROTOCOL A3, A13). A backend that lists by the time of change says nothing about
+/// changes that become visible later than they are stamped, so each run begins a while before the end of the last one.
+///
+/// As a text, of the store's stream:
+///
+/// | member | |
+/// |---|---|
+/// | `since` | the time of change up to which everything was read, as the backend wrote it; none: a run lists everything |
+/// | `next` | where the next page of the run under way is; none: no run is under way |
+/// | `high` | the highest time of change in the run so far |
+/// | `began` | when the run began, by the backend's own clock: what changed since may be missing in pages read before |
+/// | `page` | how many pages the run has |
+package struct RestCursor: Hashable, Sendable {
+    package var since: String?
+    package var next: String?
+    package var high: String?
+    package var began: Timestamp?
+    package var page: Int64 = 0
+
+    /// A list that has more pages than this leads in a circle.
+    package static let pagesMax: Int64 = 100_000
+
+    package init() {}
+
+    package init(_ text: String?) {
+        // A cursor of another server means nothing here: everything is listed.
+        guard let text, let object = (try? JSONReader.read(text))?.object else { return }
+        since = object["since"]?.text
+        next = object["next"]?.text
+        high = object["high"]?.text
+        began = object["began_ms"]?.int.map { Timestamp(milliseconds: $0) }
+        page = object["page"]?.int ?? 0
+    }
+
+    package var text: String {
+        var object: JSONObject = [:]
+        object["since"] = since.map { .string($0) }
+        object["next"] = next.map { .string($0) }
+        object["high"] = high.map { .string($0) }
+        object["began_ms"] = began.map { .int($0.milliseconds) }
+        if page > 0 { object["page"] = .int(page) }
+        return object.json
+    }
+
+    /// What `{cursor}` stands for: ``since``, less the overlap; `nil` where everything is to be listed.
+    package func asked(overlap: Duration) -> String? {
+        guard let since, let time = Self.time(since) else { return nil }
+        let from = Timestamp(milliseconds: time.milliseconds.saturatingSubtract(overlap.milliseconds))
+        return Self.write(from, like: since)
+    }
+
+    /// The later of two times of change.
+    package static func later(_ left: String?, _ right: String?) -> String? {
+        guard let left, let first = time(left) else { return right.flatMap { time($0) == nil ? nil : $0 } }
+        guard let right, let second = time(right) else { return left }
+        return second > first ? right : left
+    }
+
+    /// After the last page of a run.
+    package mutating func end() {
+        var reached = RestCursor.later(since, high)
+        if let began, let end = reached, let time = Self.time(end), began < time { reached = Self.write(began, like: end) }
+        // A clock that was set back at the backend must not make us read on from there for ever.
+        self = RestCursor()
+        since = reached
+    }
+
+    /// RFC 3339, or a whole number of seconds or, from 10^11 on, of milliseconds since 1970.
+    static func time(_ text: String) -> Timestamp? {
+        if let number = Int64(text) {
+            return Timestamp(milliseconds: abs(number) >= 100_000_000_000 ? number : number.saturatingMultiply(1_000))
+        }
+        return RFC3339.timestamp(text)
+    }
+
+    private static func write(_ time: Timestamp, like text: String) -> String {
+        guard let number = Int64(text) else { return time.description }
+        return String(abs(number) >= 100_000_000_000 ? time.milliseconds : time.milliseconds / 1_000)
+    }
+}

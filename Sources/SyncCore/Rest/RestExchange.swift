@@ -1,0 +1,380 @@
+/// One mutation and the backend: which request goes, what its answer means, and what is asked when nobody knows what became
+/// of it. It performs nothing; each step waits for the one answer that belongs to it.
+///
+/// A request that changes something is on flash before it leaves (``Step/keep(_:)``, or with the claim), so that after any
+/// crash it is known what may have arrived. A definite "no" ends the exchange; only the store may make another request of the
+/// mutation then, on what the backend has now.
+package struct RestExchange: Sendable {
+    package enum Step: Sendable {
+        case request(RestRequest)
+        /// Write it down, durably, then say ``kept(_:)``.
+        case keep(RestAttempt)
+        /// Without a result the outcome is not known, and what was sent stays in flight. A refusal says why nothing more
+        /// should be sent now.
+        case end(RestResult.Verdict?, HubReply.Refusal?)
+    }
+
+    private enum State {
+        case idle
+        case sending(RestAttempt, isFirst: Bool, hasRefreshed: Bool)
+        case reading(Reason)
+        /// `isMade`: the backend has said that it made the record; only its id is asked for.
+        case lookingUp(RestAttempt, isMade: Bool)
+        case keeping(RestAttempt)
+    }
+
+    private enum Reason {
+        /// The request depends on what is there.
+        case planning
+        /// The backend said that the record is another one.
+        case moved(Problem)
+        case verifying(RestAttempt)
+    }
+
+    package let mutation: OutgoingMutation
+    private let task: RestTask
+    private let mapping: RestMapping
+    private let entity: RestEntity
+    private var state = State.idle
+    private var record: RecordName { mutation.record }
+
+    /// - Precondition: The mutation has a task.
+    package init(_ mutation: OutgoingMutation, _ mapping: RestMapping) {
+        self.mutation = mutation
+        self.mapping = mapping
+        task = mutation.rest ?? RestTask(MutationContent(mutation.action))
+        entity = mapping.entities[mutation.record.entity] ?? RestEntity()
+    }
+
+    // MARK: Events
+
+    package mutating func begin() -> Step {
+        if let blocked = task.blocked { return .end(.retry(blocked, after: nil), nil) }
+        if let attempt = task.attempt { return task.isFresh ? send(attempt, isFirst: true) : clear(up: attempt) }
+        if task.isLost, let step = clearUpLost() { return step }
+        return plan(nil)
+    }
+
+    package mutating func kept(_ isKept: Bool) -> Step {
+        guard case .keeping(let attempt) = state else { return .end(nil, nil) }
+        // Nothing was sent, and what cannot be written down must not be.
+        guard isKept else { return .end(.notSent, nil) }
+        return send(attempt, isFirst: true)
+    }
+
+    package mutating func answered(_ result: Result<HTTPResponse, TransportError>, now: Timestamp) -> Step {
+        let state = state
+        self.state = .idle
+        switch (state, result) {
+        case (.sending(_, let isFirst, _), .failure(let error)):
+            let refusal = HubReply.Refusal(.transport(error.code), error.description)
+            return .end(isFirst && error.code.provesNothingSent ? .notSent : nil, refusal)
+        case (.sending(let attempt, let isFirst, let hasRefreshed), .success(let response)):
+            return sent(attempt, isFirst: isFirst, hasRefreshed: hasRefreshed, response, now)
+        case (.reading(let reason), .failure(let error)):
+            return .end(inconclusive(reason), HubReply.Refusal(.transport(error.code), error.description))
+        case (.reading(let reason), .success(let response)): return read(reason, response, now)
+        case (.lookingUp(_, let isMade), .failure(let error)):
+            return .end(isMade ? .held(write?.id.map { nameless($0) } ?? unknown) : nil, HubReply.Refusal(.transport(error.code), error.description))
+        case (.lookingUp(let attempt, let isMade), .success(let response)):
+            return lookedUp(attempt, isMade: isMade, response, now)
+        case (.idle, _), (.keeping, _): return .end(nil, nil)
+        }
+    }
+
+    // MARK: Sending
+
+    private mutating func plan(_ fresh: RestRemote?) -> Step {
+        switch RestPlan.make(mutation, task, mapping, fresh: fresh) {
+        case .refused(let problem): return .end(.rejected(problem), nil)
+        case .read(let target):
+            state = .reading(.planning)
+            return .request(RestRequest(.get, target))
+        case .send(let attempt):
+            state = .keeping(attempt)
+            return .keep(attempt)
+        }
+    }
+
+    private mutating func send(_ attempt: RestAttempt, isFirst: Bool) -> Step {
+        state = .sending(attempt, isFirst: isFirst, hasRefreshed: false)
+        return .request(attempt.request)
+    }
+
+    private var write: RestEntity.Write? {
+        switch task.content.action {
+        case .create: entity.create
+        case .update: entity.update
+        case .delete: entity.delete
+        }
+    }
+
+    private mutating func sent(
+        _ attempt: RestAttempt, isFirst: Bool, hasRefreshed: Bool, _ response: HTTPResponse, _ now: Timestamp
+    ) -> Step {
+        let action = task.content.action
+        // The mapping may have lost it since; then nothing but the status can tell.
+        let ok = write?.ok ?? [200, 201, 202, 204]
+        switch RestAnswer.read(response, to: action, ok: ok, notApplied: mapping.notApplied, now: now) {
+        case .applied: return applied(attempt, response)
+        case .later(let problem, let after):
+            let isForAll = response.status == 429
+            return .end(.retry(problem, after: after), isForAll ? Self.refusal(.overloaded, problem, response, now) : nil)
+        case .moved(let problem): return moved(problem)
+        case .gone: return .end(action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
+        case .refused(let problem): return .end(.rejected(problem), nil)
+        case .forbidden(let problem, isForAll: true):
+            return .end(isFirst ? .notSent : nil, Self.refusal(.auth, problem, response, now))
+        case .forbidden(let problem, isForAll: false):
+            if hasRefreshed { return .end(.rejected(problem), nil) }
+            state = .sending(attempt, isFirst: isFirst, hasRefreshed: true)
+            var request = attempt.request
+            request.refreshesCredentials = true
+            return .request(request)
+        case .elsewhere(let detail): return .end(isFirst ? .notSent : nil, HubReply.Refusal(.foreign, detail, status: response.status))
+        case .unsure(let problem, let after, let isFailure):
+            let kind: HubReply.Kind = response.status == 500 ? .failed : .overloaded
+            return .end(
+                .unsure(problem, after: after, counts: isFailure), isFailure ? Self.refusal(kind, problem, response, now) : nil)
+        }
+    }
+
+    private mutating func applied(_ attempt: RestAttempt, _ response: HTTPResponse) -> Step {
+        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        let shown = write?.document.flatMap { path in body.flatMap { path.value(in: $0) } }
+        var remote = entity.remote(shown, etag: write?.version?.value(of: response.headers, body))
+        guard task.content.action == .create else {
+            remote.id = nil
+            return .end(.accepted(remote), nil)
+        }
+        guard let source = write?.id else {
+            remote.id = .string(record.id.text)
+            return .end(.accepted(remote), nil)
+        }
+        remote.id = Self.id(source, response, body)
+        if remote.id == nil { return withoutID(attempt, source) }
+        return .end(.accepted(remote), nil)
+    }
+
+    private static func id(_ source: AnswerSource, _ response: HTTPResponse, _ body: JSON?) -> JSON? {
+        guard let value = source.value(of: response.headers, body).flatMap({ RestEntity.plainID($0) }) else { return nil }
+        guard case .header = source, let text = value.text else { return value }
+        // `Location: /audits/17/` names the record by its last part.
+        let path = text.prefix { $0 != "?" && $0 != "#" }
+        return path.split(separator: "/").last.map { .string(String($0)) }
+    }
+
+    /// It was made, and nobody said under which name.
+    private mutating func withoutID(_ attempt: RestAttempt, _ source: AnswerSource) -> Step {
+        lookUp(attempt, isMade: true) ?? .end(.held(nameless(source)), nil)
+    }
+
+    private func nameless(_ source: AnswerSource) -> Problem {
+        Problem(
+            Problem.outcomeUnknown, status: 409, detail: "the backend made it, but its answer shows no id at \(source.text)")
+    }
+
+    private mutating func moved(_ problem: Problem) -> Step {
+        if task.content.action == .create {
+            guard let target = Planning(mutation: mutation, task: task, mapping: mapping, entity: entity, fresh: nil).lookupTarget else {
+                return .end(.rejected(problem), nil)
+            }
+            state = .reading(.moved(problem))
+            return .request(RestRequest(.get, target))
+        }
+        guard let target = readTarget else { return .end(.rejected(problem), nil) }
+        state = .reading(.moved(problem))
+        return .request(RestRequest(.get, target))
+    }
+
+    private var readTarget: String? {
+        Planning(mutation: mutation, task: task, mapping: mapping, entity: entity, fresh: nil).readTarget
+    }
+
+    // MARK: Finding out
+
+    private mutating func clear(up attempt: RestAttempt) -> Step {
+        let doubt = RestUncertainty(
+            action: task.content.action, isIdempotent: attempt.method == .put || attempt.method == .delete,
+            hasKey: attempt.key != nil, window: mapping.key(of: record.entity)?.window, sinceFirst: task.sinceFirst,
+            canLookUp: entity.lookup != nil, canRead: entity.read != nil)
+        switch doubt.decision {
+        case .resend: return send(attempt, isFirst: false)
+        case .lookUp: return lookUp(attempt) ?? .end(.held(unknown), nil)
+        case .read:
+            guard let target = readTarget else { return .end(.held(unknown), nil) }
+            state = .reading(.verifying(attempt))
+            return .request(RestRequest(.get, target))
+        case .hold: return .end(.held(unknown), nil)
+        }
+    }
+
+    /// Of what is lost not even the request is known.
+    private mutating func clearUpLost() -> Step? {
+        let window = mapping.key(of: record.entity)?.window
+        switch task.content.action {
+        case .create:
+            if write?.isIdempotent == true || window.map({ task.sinceFirst < $0 }) == true { return nil }
+            guard case .send(let attempt) = RestPlan.make(mutation, task, mapping) else { return nil }
+            return lookUp(attempt) ?? .end(.held(unknown), nil)
+        case .update: return task.content.operations.isEmpty ? nil : .end(.held(unknown), nil)
+        case .delete: return nil
+        }
+    }
+
+    private var unknown: Problem {
+        Problem(
+            Problem.outcomeUnknown, status: 409,
+            detail: "the answer to its request was lost, and the backend can neither be asked nor be sent it again without doing it twice")
+    }
+
+    private mutating func lookUp(_ attempt: RestAttempt, isMade: Bool = false) -> Step? {
+        let planning = Planning(mutation: mutation, task: task, mapping: mapping, entity: entity, fresh: nil)
+        guard let target = planning.lookupTarget else { return nil }
+        state = .lookingUp(attempt, isMade: isMade)
+        return .request(RestRequest(.get, target))
+    }
+
+    private mutating func lookedUp(
+        _ attempt: RestAttempt, isMade: Bool, _ response: HTTPResponse, _ now: Timestamp
+    ) -> Step {
+        switch found(response) {
+        case .success(let remote?): return .end(.accepted(remote), nil)
+        case .success(nil):
+            if isMade { return .end(.held(write?.id.map { nameless($0) } ?? unknown), nil) }
+            let rest = mapping.verifyAfter - task.sinceLast
+            guard rest <= .zero else { return .end(.unsure(waiting, after: rest, counts: false), nil) }
+            // It never arrived. A key whose time is over may be known to the backend for something else by now.
+            state = .keeping(attempt)
+            return .keep(attempt)
+        case .failure(let problem):
+            if isMade { return .end(.held(write?.id.map { nameless($0) } ?? unknown), nil) }
+            return .end(.unsure(problem, after: nil, counts: false), Self.refusal(after: response, problem, now))
+        }
+    }
+
+    private var waiting: Problem {
+        Problem(
+            Problem.outcomeUnknown, status: 409,
+            detail: "its answer was lost; the backend does not show it, and is asked again when the request cannot be under way any more")
+    }
+
+    /// Our own record among those that a lookup shows; `nil`: it is not there.
+    private func found(_ response: HTTPResponse) -> Result<RestRemote?, Problem> {
+        if response.status == 404 || response.status == 410 { return .success(nil) }
+        guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .message) else {
+            return .failure(RestAnswer.problem(response))
+        }
+        let items = entity.lookup?.items ?? .whole
+        let shown: [JSON]
+        switch items.values(in: body).first {
+        case .array(let list)?: shown = list
+        case .object(let one)?: shown = [.object(one)]
+        case nil, .null?, .bool?, .number?, .string?:
+            return .failure(Problem("validation", status: 0, detail: "the answer to the lookup shows no list at \(items.text)"))
+        }
+        guard let name = entity.clientID else { return .success(nil) }
+        // A backend that does not know the parameter shows everything.
+        let ours = shown.filter { $0.object?[name]?.idText == record.id.text }
+        guard let first = ours.first else { return .success(nil) }
+        return .success(entity.remote(first, etag: nil))
+    }
+
+    // MARK: Reading
+
+    private mutating func read(_ reason: Reason, _ response: HTTPResponse, _ now: Timestamp) -> Step {
+        if case .moved(let problem) = reason, task.content.action == .create { return foundInstead(problem, response, now) }
+        if response.status == 404 || response.status == 410 {
+            if case .planning = reason, task.serverID == nil, task.base == nil { return .end(.rejected(RestAnswer.problem(response)), nil) }
+            return .end(task.content.action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
+        }
+        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        let shown = entity.read.flatMap { read in body.flatMap { read.document.value(in: $0) } }
+        guard (200...299).contains(response.status), let shown, shown.object != nil else {
+            var problem = RestAnswer.problem(response)
+            if (200...299).contains(response.status) {
+                problem.detail = "the answer to the read shows no record at \(entity.read?.document.text ?? "$")"
+            }
+            return .end(inconclusive(reason, problem), Self.refusal(after: response, problem, now))
+        }
+        var remote = entity.remote(shown, etag: entity.read?.version?.value(of: response.headers, body))
+        remote.id = remote.id ?? task.serverID
+        switch reason {
+        case .planning: return isContested(remote) ? .end(.moved(remote), nil) : plan(remote)
+        case .moved(let problem):
+            // A refusal that speaks of something else than the version would come again for ever.
+            let isSame = problem.status == 409 && !differs(remote)
+            return .end(isSame ? .rejected(problem) : .moved(remote), nil)
+        case .verifying(let attempt):
+            switch RestUncertainty.evidence(for: attempt, in: remote) {
+            case .applied: return .end(.accepted(remote), nil)
+            case .moved: return .end(.moved(remote), nil)
+            case .notApplied:
+                let rest = mapping.verifyAfter - task.sinceLast
+                guard attempt.ifMatch != nil || rest <= .zero else { return .end(.unsure(waiting, after: rest, counts: false), nil) }
+                return .end(.moved(remote), nil)
+            case .unclear: return .end(.held(unknown), nil)
+            }
+        }
+    }
+
+    /// A creation was refused because something is there: our own, by an attempt whose answer was lost, or somebody else's.
+    private mutating func foundInstead(_ problem: Problem, _ response: HTTPResponse, _ now: Timestamp) -> Step {
+        switch found(response) {
+        case .success(let remote?): .end(.accepted(remote), nil)
+        case .success(nil): .end(.rejected(problem), nil)
+        case .failure(let found): .end(.retry(problem, after: nil), Self.refusal(after: response, found, now))
+        }
+    }
+
+    /// Whether somebody else has changed what this mutation sets.
+    private func isContested(_ remote: RestRemote) -> Bool {
+        guard let base = task.base, let document = remote.document else { return false }
+        return (task.content.data.names + task.content.unset).contains { base[$0] != document[$0] }
+    }
+
+    private func differs(_ remote: RestRemote) -> Bool {
+        if let known = task.etag, let etag = remote.etag { return known != etag }
+        return task.base != remote.document
+    }
+
+    /// What is known of the mutation when a read has no answer.
+    private func inconclusive(_ reason: Reason, _ problem: Problem? = nil) -> RestResult.Verdict? {
+        switch (reason, problem) {
+        case (.planning, nil): .notSent
+        case (.planning, let problem?): .retry(problem, after: nil)
+        case (.moved(let said), _): .retry(problem ?? said, after: nil)
+        case (.verifying, nil): nil
+        case (.verifying, let problem?): .unsure(problem, after: nil, counts: false)
+        }
+    }
+
+    // MARK: The way to the backend
+
+    static func refusal(_ kind: HubReply.Kind, _ problem: Problem, _ response: HTTPResponse, _ now: Timestamp) -> HubReply.Refusal {
+        var facts = HubHeaders(reading: response.headers, now: now)
+        // It was the backend itself that spoke: TLS says so.
+        facts.version = HubHeader.currentVersion
+        return HubReply.Refusal(kind, problem.detail, facts: facts, problem: problem, status: response.status)
+    }
+
+    /// Of a request that changes nothing: only what concerns all requests.
+    package static func refusal(after response: HTTPResponse, _ problem: Problem, _ now: Timestamp) -> HubReply.Refusal? {
+        switch response.status {
+        case 301, 307, 308, 407, 511: HubReply.Refusal(.foreign, problem.detail, status: response.status)
+        case 401: refusal(.auth, problem, response, now)
+        case 408, 425, 429, 502, 503, 504: refusal(.overloaded, problem, response, now)
+        default: nil
+        }
+    }
+}
+
+extension TransportError.Code {
+    /// Whether it is certain that the peer has got nothing of the request.
+    package var provesNothingSent: Bool {
+        switch self {
+        case .unresolved, .unreachable, .untrusted, .untrustedDate, .clientCertificate, .credentials: true
+        case .timedOut, .broken, .tooLarge, .malformed, .cancelled: false
+        }
+    }
+}

@@ -1,0 +1,87 @@
+/// What an existing backend cannot promise that a hub does, as far as the mapping shows it. Said by `agentctl doctor`, in the
+/// README, and nowhere hidden.
+package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// A creation whose answer is lost is parked for a person.
+        case creationParked
+        /// A change whose answer is lost is parked for a person.
+        case changeParked
+        /// Nothing keeps a change from overwriting what somebody else wrote a moment before.
+        case unconditional
+        /// Counts, texts to append and sets are sent as plain values.
+        case operationsAsValues
+        /// Changes of others are found by their time alone.
+        case listedByTime
+        /// Every pull lists everything.
+        case listedWhole
+        /// What others deleted is noticed with the next complete listing only.
+        case lateDeletions
+        /// Nothing of the backend comes here.
+        case notListed
+    }
+
+    package var entity: EntityName
+    package var kind: Kind
+
+    package init(_ entity: EntityName, _ kind: Kind) {
+        self.entity = entity
+        self.kind = kind
+    }
+
+    package static func list(_ mapping: RestMapping, _ rules: RuleBook) -> [RestWeakness] {
+        mapping.entities.sorted { $0.key < $1.key }.flatMap { name, entity in
+            kinds(entity, rules[name] ?? EntityRules(), hasKey: mapping.key(of: name) != nil).map { RestWeakness(name, $0) }
+        }
+    }
+
+    private static func kinds(_ entity: RestEntity, _ rules: EntityRules, hasKey: Bool) -> [Kind] {
+        var kinds: [Kind] = []
+        if let create = entity.create, !hasKey, !create.isIdempotent, entity.lookup == nil { kinds.append(.creationParked) }
+        if let update = entity.update {
+            if !hasKey, !update.isIdempotent, entity.read == nil { kinds.append(.changeParked) }
+            if !update.ifMatch {
+                kinds.append(.unconditional)
+                if rules.fields.values.contains(where: \.addsUp) { kinds.append(.operationsAsValues) }
+            }
+        }
+        guard rules.kind != .event else { return kinds }
+        guard let list = entity.list else { return kinds + [.notListed] }
+        kinds.append(list.cursorFrom == nil ? .listedWhole : .listedByTime)
+        if list.cursorFrom != nil, list.deleted == nil { kinds.append(.lateDeletions) }
+        return kinds
+    }
+
+    package var description: String {
+        switch kind {
+        case .creationParked: "\(entity): a creation whose answer is lost is parked (held: outcome-unknown)"
+        case .changeParked: "\(entity): a change whose answer is lost is parked (held: outcome-unknown)"
+        case .unconditional: "\(entity): a change may overwrite what somebody else wrote a moment before"
+        case .operationsAsValues: "\(entity): counts, appended texts and sets are sent as plain values (as with strategy client)"
+        case .listedByTime: "\(entity): changes of others are found by their time, with an overlap; one that shows later is found by the weekly listing"
+        case .listedWhole: "\(entity): every pull lists everything"
+        case .lateDeletions: "\(entity): deletions of others are found by the weekly listing only"
+        case .notListed: "\(entity): nothing of others comes here"
+        }
+    }
+
+    /// The key of the configuration that would mend it; `nil`: only a hub would.
+    package var remedy: String? {
+        switch kind {
+        case .creationParked: "map lookup and client_id, or idempotency if the backend knows such a header"
+        case .changeParked: "map read, or idempotency if the backend knows such a header"
+        case .unconditional, .operationsAsValues: "set update.if_match if the backend honours If-Match"
+        case .listedWhole: "map list.cursor_from if the backend can list by time of change"
+        case .lateDeletions: "map list.deleted if the backend shows what was deleted"
+        case .notListed: "map list"
+        case .listedByTime: nil
+        }
+    }
+
+    /// Whether somebody may have to act, or something may be lost, because of it.
+    package var isGrave: Bool {
+        switch kind {
+        case .creationParked, .changeParked, .unconditional, .operationsAsValues: true
+        case .listedByTime, .listedWhole, .lateDeletions, .notListed: false
+        }
+    }
+}

@@ -1,0 +1,122 @@
+package import SyncCore
+
+extension Store {
+    /// Records what became of mutations at an existing backend. Invariant: state, base, view, counters and journal change
+    /// together, with the backend's ids and versions, and with what is remembered of the requests.
+    ///
+    /// - Parameter next: Claims the following batch in the same transaction.
+    package func applyRest(
+        _ results: [RestResult], next: BatchLimits?, at now: Moment
+    ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            var pass = ResultsPass()
+            for result in results { try apply(result, &pass) }
+            return try finish(&pass, next: next, at: now)
+        }
+    }
+
+    private func apply(_ result: RestResult, _ pass: inout ResultsPass) throws(StoreError) {
+        guard let row = try begin(result.key, &pass) else { return }
+        let entity = names.entity(row.eid)
+        let rules = rules[entity] ?? EntityRules()
+        switch result.verdict {
+        case .accepted(let remote):
+            try forgetAttempt(row.seq)
+            let version = nextVersion(after: row.rid.flatMap { pass.records[$0]?.row.baseVersion } ?? 0)
+            let record = try remote.document.map { document throws(StoreError) in
+                HubRecord(version: version, data: try fromBackend(document, rules))
+            }
+            try noteName(of: row, remote)
+            try accept(row, version: version, serverID: remote.id?.idText, record: record, &pass)
+        case .moved(let remote): try takeBack(row, remote, rules, &pass)
+        case .rejected(let problem):
+            try forgetAttempt(row.seq)
+            try reject(row, problem, current: nil, &pass)
+        case .retry(let problem, let after):
+            // What only waits for another one was not looked at: what is known of its requests stays.
+            if !["dependency-missing", "blocked-by-earlier"].contains(problem.code) { try dropAttempt(row.seq, isOther: false) }
+            try sendBack(row, problem, after: after, &pass)
+        case .notSent: try unsend(row, &pass)
+        case .unsure(let problem, let after, let counts): try doubt(row, problem, after: after, counts: counts, &pass)
+        case .held(let problem):
+            var row = row
+            row.problem = problem.stored
+            pass.summary.retried += 1
+            try move(row, to: .held)
+            if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
+        }
+    }
+
+    private func noteName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {
+        guard row.rid != nil else { return }
+        let id = try recordID(of: row).text
+        if let serverID = remote.id {
+            try name(id, row.eid, serverID, etag: remote.etag)
+        } else if let known = try backendName(of: id, row.eid) {
+            try name(id, row.eid, known.id, etag: remote.etag)
+        }
+    }
+
+    /// Nothing was done, because the backend has another record than it was made for. So it is as if it had never been sent:
+    /// what the backend has meets it like any news does (PROTOCOL C7), and what is left of it goes with a new key.
+    private func takeBack(
+        _ found: OutboxRow, _ remote: RestRemote?, _ rules: EntityRules, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        try dropAttempt(found.seq, isOther: true)
+        pass.summary.retried += 1
+        var row = found
+        row.retries += 1
+        row.attempts += 1
+        row.isSent = false
+        guard let rid = row.rid, var touched = pass.records[rid] else { return try move(row, to: .pending) }
+        // The first ones at once: every moment more is one in which it may change again.
+        if row.retries > 3 { row.nextAge = age + RetryDelay.after(row.retries - 3, asked: nil, using: &random).milliseconds }
+        if row.attempts >= Int64(Limits.attempts) { row.nextAge = age + Self.parkedFor.milliseconds }
+        row.problem = Problem("version-mismatch", status: 412, detail: "the backend has another version of the record by now").stored
+        try move(row, to: row.attempts >= Int64(Limits.attempts) ? .failed : .pending)
+        pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq)
+        let version = touched.row.baseVersion
+        guard let remote else {
+            return try takeRemote(RemoteSide(deletedIn: nextVersion(after: version)), of: rid, &pass.records)
+        }
+        try noteName(of: row, remote)
+        guard let document = remote.document else { return }
+        let current = try fromBackend(document, rules)
+        let known = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+        if known == current, version > 0 {
+            touched.needsFold = true
+            pass.records[rid] = touched
+            return
+        }
+        try takeRemote(RemoteSide(HubRecord(version: nextVersion(after: version), data: current)), of: rid, &pass.records)
+    }
+
+    /// It never left. What was sent of it before, if anything was, had a definite answer.
+    private func unsend(_ found: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
+        var row = found
+        let hasOther = try database.number("SELECT generation FROM attempt WHERE seq = ?", .int(row.seq)) ?? 0 > 0
+        if row.retries == 0, !hasOther { row.isSent = false }
+        try dropAttempt(row.seq, isOther: false)
+        if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
+        let isTied = try isTied(row.seq)
+        row.isReady = row.rid == nil && row.group == nil && !isTied
+        try move(row, to: .pending)
+    }
+
+    /// It waits, frozen, with the request that may have arrived.
+    private func doubt(
+        _ found: OutboxRow, _ problem: Problem, after: Duration?, counts: Bool, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        var row = found
+        row.problem = problem.stored
+        row.retries += 1
+        if counts { row.attempts += 1 }
+        pass.summary.retried += 1
+        if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
+        let isParked = row.attempts >= Int64(Limits.attempts)
+        let delay = isParked ? Self.parkedFor : RetryDelay.after(row.retries, asked: after, using: &random)
+        row.nextAge = age + delay.milliseconds
+        try move(row, to: isParked ? .failed : .pending)
+    }
+}
