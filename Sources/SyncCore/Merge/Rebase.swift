@@ -239,16 +239,8 @@ private struct Pass {
     /// What is left of a create goes as a change from now on. It has not seen what this device itself changed before it
     /// deleted the record, so where a rule has an operation, its value must not go over that as one that had.
     private mutating func sayDifferences(_ remote: JSONObject) {
-        guard rules.strategy == .fields else { return }
-        for member in result.data.members {
-            let field = member.name.text
-            let theirs = remote[field]
-            guard !undecided.contains(field), !result.operations.contains(where: { $0.field == field }),
-                !(ground.expected[field] ?? []).contains(where: { $0 == theirs }),
-                let operations = WireForm.operations(rules.strategy(of: field), field, from: theirs, to: member.value)
-            else { continue }
-            drop(field)
-            result.operations += operations
+        result = WireForm.of(result, seen: remote, rules: rules) { field in
+            undecided.contains(field) || (ground.expected[field] ?? []).contains { $0 == remote[field] }
         }
     }
 

@@ -12,14 +12,18 @@
 /// | `set` | [a,b] | [b,c] | `remove a`, `add c` |
 /// | `max` | 7 | 8 | `max 8` |
 package enum WireForm {
-    /// - Parameter seen: The record as the app saw it: base with everything that waits on top.
-    package static func of(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> MutationContent {
+    /// - Parameters:
+    ///   - seen: The record as the app saw it: base with everything that waits on top.
+    ///   - isKept: Fields whose value stays one.
+    package static func of(
+        _ content: MutationContent, seen: JSONObject, rules: EntityRules, isKept: (String) -> Bool = { _ in false }
+    ) -> MutationContent {
         guard content.action == .update, rules.strategy == .fields, !rules.fields.isEmpty else { return content }
         var result = content
         for member in content.data.members {
             let field = member.name.text
             // An operation of its own on the same field is meant to come after the value.
-            guard !content.unset.contains(field), !content.operations.contains(where: { $0.field == field }),
+            guard !isKept(field), !content.unset.contains(field), !content.operations.contains(where: { $0.field == field }),
                 let operations = operations(rules.strategy(of: field), field, from: seen[field], to: member.value)
             else { continue }
             result.data[field] = nil
