@@ -118,7 +118,8 @@ extension Store {
         guard let record = try MirrorRow.find(database, rid: conflict.rid) else { throw Refusal.notFound("record of \(conflict.name)") }
         let view = record.document.flatMap { StoredJSON.read($0)?.object }
         let later = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
-        var content = decided(conflict, choices, payload?.content(under: rules), view)
+        let base = record.base.flatMap { StoredJSON.read($0)?.object }
+        var content = decided(conflict, choices, payload?.content(under: rules), view, base, rules)
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
         let left = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
@@ -167,7 +168,8 @@ extension Store {
     ///
     /// - Parameter content: `nil` when its row is damaged: then the stored sides are all there is.
     private func decided(
-        _ conflict: ConflictRow, _ choices: Choices, _ content: MutationContent?, _ view: JSONObject?
+        _ conflict: ConflictRow, _ choices: Choices, _ content: MutationContent?, _ view: JSONObject?, _ base: JSONObject?,
+        _ rules: EntityRules
     ) -> MutationContent? {
         switch conflict.kind {
         case .deleteUpdate: return choices.record == .local ? MutationContent(.delete) : nil
@@ -189,7 +191,13 @@ extension Store {
                 case .value(let value): result.data[field] = value
                 case .local:
                     let mine = view == nil ? conflict.sides.first { $0.field == field }?.local.value : view?[field]
-                    if let mine { result.data[field] = mine } else { result.unset.append(field) }
+                    guard let mine else { result.unset.append(field); continue }
+                    // Where the rule has a form that commutes with what others add meanwhile, in that.
+                    if let base, let forms = WireForm.operations(rules, field, from: base[field], to: mine) {
+                        result.operations += forms
+                    } else {
+                        result.data[field] = mine
+                    }
                 }
             }
             return result.isEmpty ? nil : result

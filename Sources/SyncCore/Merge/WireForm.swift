@@ -37,9 +37,16 @@ package enum WireForm {
         guard content.action == .update, rules.mergesObjects else { return [:] }
         var bases: JSONObject = [:]
         for member in content.data.members where rules.strategy(of: member.name.text) == .merge {
-            if let value = seen[member.name.text], value.object != nil { bases[member.name.text] = value }
+            // Of a first object, every member was added to none: somebody else's first one has others.
+            let value = seen[member.name.text] ?? .object([:])
+            if value.object != nil, member.value.object != nil { bases[member.name.text] = value }
         }
         return bases
+    }
+
+    /// What makes `new` of `old` and commutes with what others do; `nil` where the rule of the field knows no such thing.
+    package static func operations(_ rules: EntityRules, _ field: String, from old: JSON?, to new: JSON) -> [FieldOperation]? {
+        rules.strategy == .fields ? operations(rules.strategy(of: field), field, from: old, to: new) : nil
     }
 
     /// - Returns: Operations that make `new` of `old` under this rule, or `nil` when it has none that do.
