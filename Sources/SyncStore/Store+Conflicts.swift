@@ -126,7 +126,9 @@ extension Store {
         // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
         if record.base == nil, content?.action == .update { content = nil }
         if conflict.kind == .updateDelete, !carried.isEmpty, let view { content?.data = view }
-        let ending: MutationState = content != nil ? .resolved : event == "moot" ? .superseded : .discarded
+        // A deletion that comes later may still be refused: then what it had made pointless is not gone without a word.
+        let isGivenUp = event == "resolved" || left.contains { $0.payload?.action == .delete }
+        let ending: MutationState = content != nil ? .resolved : isGivenUp ? .discarded : .superseded
         try settle(row, as: ending, keptFor: try keptFor(row))
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         try restatus(conflict.rid, foldAgain: true)

@@ -174,6 +174,9 @@ extension Store {
         try untie(older)
         ledger[.ties] = try database.number("SELECT count(*) FROM tie") ?? 0
         for seq in freed { try refreshReadiness(of: seq) }
+        for seq in try tied(to: newer) {
+            if let row = try outboxRow(seq) { try raisePriorities(before: row) }
+        }
     }
 
     // MARK: - On the wire

@@ -95,7 +95,9 @@ extension Simulation {
                 if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
                 // What was seen in a history that has ended is in no history any more.
                 if scenario.faults.contains(.hubRestore) { isBlind = true }
-                guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
+                // When a record was deleted that a listing does not name any more, nobody can tell.
+                let before = side.remote.isDeleted ? conflict.remoteVersion + 1 : conflict.remoteVersion
+                guard isBlind || known.contains(where: { $0.value == side.base && $0.version < before }) else {
                     throw Broken(
                         "a conflict shows what both had seen",
                         "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.base?.json ?? "nothing") was never there")

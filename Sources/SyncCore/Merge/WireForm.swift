@@ -74,6 +74,20 @@ package enum WireForm {
         }
     }
 
+    /// First values of fields that add up as additions to whatever is there.
+    package static func withFirstsAdded(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> MutationContent {
+        var result = content
+        for member in content.data.members {
+            let field = member.name.text
+            guard seen[field] == nil, !content.operations.contains(where: { $0.field == field }) else { continue }
+            let additions = additions(rules, field, member.value)
+            guard !additions.isEmpty else { continue }
+            result.data[field] = nil
+            result.operations += additions
+        }
+        return result
+    }
+
     /// A value as an addition to whatever is there; nothing where the rule of the field knows no such thing.
     package static func additions(_ rules: EntityRules, _ field: String, _ value: JSON) -> [FieldOperation] {
         guard rules.strategy == .fields else { return [] }
