@@ -24,6 +24,8 @@ struct PushBatch {
     private var touched: [RecordName] = []
     private var fates: [MutationKey: Fate] = [:]
     private var keys: [HubStore.KeyRow] = []
+    /// Mutations that accepted ones answer for, and the commit in which they did.
+    private var superseded: [(key: MutationKey, version: Int64)] = []
     /// What contests threw away.
     private var losses: [(RecordName, LostValue)] = []
     /// Records with a mutation that was not applied and may yet be: what comes after it must wait.
@@ -119,6 +121,12 @@ struct PushBatch {
         case .failure(let problem): return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         case .success(let read): mutation = read
         }
+        for older in mutation.supersedes where try known(older)?.ending == .accepted {
+            // A database went back, and what it decided before has arrived: two answers to one question cannot both count.
+            let problem = Problem(
+                "already-decided", status: 409, detail: "the mutation \(older) was decided before, and that is done")
+            return PushResult(key: item.key, verdict: .rejected(problem, current: try load(mutation.record).state))
+        }
         if blocked.contains(mutation.record) {
             let problem = Problem("blocked-by-earlier", status: 409, detail: "an earlier mutation of \(mutation.record) waits")
             return PushResult(key: item.key, verdict: .retry(problem, after: nil))
@@ -200,7 +208,7 @@ struct PushBatch {
     }
 
     private mutating func repeated(_ item: IncomingItem, _ known: Fate) throws(DatabaseError) -> PushResult {
-        guard known.fingerprint == item.fingerprint else {
+        guard known.fingerprint == item.fingerprint || known.fingerprint == HubStore.unseen else {
             let problem = Problem(
                 "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else")
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
@@ -266,6 +274,13 @@ struct PushBatch {
         case .conflict(let fields, _): fate.payload = .list(fields)
         }
         fates[item.key] = fate
+        if fate.ending == .accepted, case .success(let mutation) = item.content {
+            for older in mutation.supersedes {
+                let fingerprint = fates[older]?.fingerprint ?? HubStore.unseen
+                fates[older] = Fate(fingerprint: fingerprint, ending: .accepted, version: fate.version, payload: nil)
+                superseded.append((older, fate.version))
+            }
+        }
         keys.append(
             HubStore.KeyRow(
                 key: item.key, fingerprint: fate.fingerprint, seq: item.seq, status: fate.original, version: fate.version,
@@ -298,6 +313,7 @@ struct PushBatch {
             try store.put(name, record, data: working.text, originKey: working.key, at: now)
         }
         for key in keys { try store.put(device, key, at: now) }
+        for (key, version) in superseded { try store.putSuperseded(device, key, version: version, at: now) }
         for (name, value) in losses { try store.keep(value, of: name, at: now) }
     }
 

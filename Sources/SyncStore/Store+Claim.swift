@@ -99,10 +99,33 @@ extension Store {
             guard let depends = rows[index].payload.depends else { continue }
             rows[index].payload.depends = try sentDependencies(of: rows[index].payload.seq, depends)
         }
-        return Batch(
-            mutations: rows.map {
-                $0.payload.outgoing(entity: names.entity($0.payload.eid), priority: $0.outbox.priority)
-            }, ackedSeq: try ackedSeq(), maxSentSeq: ledger[.maxSentSeq])
+        var mutations = rows.map {
+            $0.payload.outgoing(entity: names.entity($0.payload.eid), priority: $0.outbox.priority)
+        }
+        for index in mutations.indices where rows[index].payload.supersedes != nil {
+            mutations[index].supersedes = try superseded(by: rows[index].payload)
+        }
+        return Batch(mutations: mutations, ackedSeq: try ackedSeq(), maxSentSeq: ledger[.maxSentSeq])
+    }
+
+    /// What this one answers for: the mutation in its place before, what that answered for, and what was taken along. A
+    /// database that goes back may hold any of them once more, and the hub must know that they are done.
+    private func superseded(by payload: Payload) throws(StoreError) -> [MutationKey] {
+        var keys: [MutationKey] = []
+        var next: Payload? = payload
+        while let present = next, keys.count < Limits.batchMutations {
+            keys += try database.all(
+                """
+                SELECT p.key FROM mutation m JOIN payload p ON p.seq = m.seq
+                WHERE m.into_seq = ? AND m.state = 9 AND m.seq < ? ORDER BY m.seq
+                """, .int(present.seq), .int(present.seq)
+            ) { row throws(StoreError) in MutationKey(trusted: row.text(0)) }
+            guard let older = present.supersedes, !older.isEmpty else { break }
+            keys.append(MutationKey(trusted: older))
+            next = nil
+            if let seq = UUIDv7.carried(in: older) { next = try self.payload(seq) }
+        }
+        return Array(keys.prefix(Limits.batchMutationsMax))
     }
 
     /// The end of the answered part of the outbox. Starts where the last search ended, so each row is passed once.

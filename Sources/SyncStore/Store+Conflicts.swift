@@ -125,7 +125,11 @@ extension Store {
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
         if record.base == nil, content?.action == .update { content = nil }
-        if conflict.kind == .updateDelete, !carried.isEmpty, let view { content?.data = view }
+        if conflict.kind == .updateDelete, !carried.isEmpty, let whole = content {
+            // What was sent already goes by itself, so it is no part of what is carried.
+            let document = Fold.view(base: nil, mutations: [whole] + carried.map(\.content)) ?? [:]
+            content = MutationContent(.create, data: document, base: whole.base)
+        }
         // A deletion that comes later may still be refused: then what it had made pointless is not gone without a word.
         let isGivenUp = event == "resolved" || left.contains { $0.payload?.action == .delete }
         let ending: MutationState = content != nil ? .resolved : isGivenUp ? .discarded : .superseded
@@ -144,7 +148,7 @@ extension Store {
             mutation.base = content.base
             let answer = try accept(mutation, by: requester, supersedes: payload?.key ?? "")
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
-            for seq in carried {
+            for (seq, _) in carried {
                 try handOver(from: seq, to: answer.seq)
                 // A receipt, which stays as long as what answers for it.
                 try database.run(
@@ -206,14 +210,16 @@ extension Store {
         }
     }
 
+    private typealias Carried = (seq: Int64, content: MutationContent)
+
     /// A decision is the last word on a field: what was to be done with it later, and was never sent, gives way to it. What
     /// was to be done with a record that was deleted there goes along when it is brought back, and is over when it is not.
     ///
     /// - Returns: Mutations that the new one carries as a whole.
     private func giveWay(
         _ later: [OpenMutation], to conflict: ConflictRow, _ choices: Choices, _ rules: EntityRules
-    ) throws(StoreError) -> [Int64] {
-        var carried: [Int64] = []
+    ) throws(StoreError) -> [Carried] {
+        var carried: [Carried] = []
         for open in later where open.row.state == .pending && !open.row.isSent {
             guard let payload = open.payload, let content = payload.content(under: rules) else { continue }
             if content.action == .delete || content.action == .create { break }
@@ -222,7 +228,7 @@ extension Store {
                 let isCarried = choices.record == .local && !later.contains { $0.payload?.action == .delete }
                 try settle(open.row, as: isCarried ? .coalesced : .discarded, keptFor: try keptFor(open.row))
                 if let group = open.row.group { try refreshReadiness(ofGroup: group) }
-                if isCarried { carried.append(open.row.seq) }
+                if isCarried { carried.append((open.row.seq, content)) }
                 continue
             }
             var rest = content

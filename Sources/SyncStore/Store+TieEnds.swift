@@ -155,7 +155,9 @@ extension Store {
     /// that on its record: it must not be settled before it.
     private func returnTied(_ seq: Int64) throws(StoreError) {
         guard let row = try outboxRow(seq), row.state == .inFlight, !options.ablations.contains(.tiesIgnored) else { return }
-        for member in try row.group.map(groupMembers) ?? [row] where member.state == .inFlight {
+        for member in try row.group.map(groupMembers) ?? [row] {
+            // As it is now: what was in flight behind another member has gone back already.
+            guard let member = try outboxRow(member.seq), member.state == .inFlight else { continue }
             try move(member, to: .pending)
             if let rid = member.rid { try returnLater(of: rid, after: member.seq) }
         }

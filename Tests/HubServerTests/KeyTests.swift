@@ -62,6 +62,43 @@ struct KeyTests {
         #expect(repeated.notes.problem == nil)
     }
 
+    @Test("What a mutation answers for counts as done with it, whether it ever arrived or not")
+    func answeredFor() throws {
+        let bench = try HubBench()
+        _ = try bench.verdict(Sent("k-0", .create, data: ["finding": "pass"]), device: .two)
+        let disputed = Sent("k-1", seq: 1, .update, data: ["finding": "fail"])
+        #expect(try bench.verdict(disputed).word == "conflict")
+        let decision = Sent("k-3", seq: 3, .update, data: ["finding": "fail"], base: 1).with("supersedes", ["k-2", "k-1"])
+        #expect(try bench.verdict(decision).word == "accepted")
+        // A database that went back asks again, or sends for the first time what was taken along, or decides once more.
+        #expect(try bench.verdict(disputed).word == "duplicate")
+        #expect(try bench.verdict(Sent("k-2", seq: 2, .update, data: ["n": 9])).word == "duplicate")
+        let again = Sent("k-4", seq: 4, .update, data: ["finding": "both"], base: 2).with("supersedes", ["k-1"])
+        #expect(try bench.verdict(again).word == "rejected already-decided")
+        #expect(try bench.verdict(decision).word == "duplicate")
+        #expect(try bench.data("audits", "a-1") == ["finding": "fail"])
+    }
+
+    @Test("A mutation that is not accepted answers for nothing")
+    func answersForNothing() throws {
+        let bench = try HubBench()
+        let refused = Sent("k-2", seq: 2, .update, id: "none", data: ["n": 1]).with("supersedes", ["k-1"])
+        #expect(try bench.verdict(refused).word.hasPrefix("rejected"))
+        #expect(try bench.verdict(Sent("k-1", seq: 1, .create, data: ["n": 1])).word == "accepted")
+    }
+
+    @Test("Which fields were in dispute is never forgotten: a database that goes back asks, and nothing else tells it")
+    func disputeStays() throws {
+        let bench = try HubBench()
+        _ = try bench.verdict(Sent("k-0", .create, data: ["finding": "pass"]), device: .two)
+        let disputed = Sent("k-1", .update, data: ["finding": "fail", "n": 1])
+        #expect(try bench.verdict(disputed).word == "conflict")
+        _ = bench.push([], acked: 1)
+        bench.now = bench.now.advanced(by: .seconds(400 * 86_400))
+        try bench.hub.housekeep(at: bench.now)
+        #expect(try bench.verdicts([disputed])[0].notes.fields == ["finding"])
+    }
+
     @Test("The text of a rejection is kept as long as its device has not acknowledged it")
     func payloadWaitsForAck() throws {
         let bench = try HubBench()

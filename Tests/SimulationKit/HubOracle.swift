@@ -105,7 +105,7 @@ struct HubOracle {
     private mutating func checkOrder(_ operation: Operation, _ record: RecordName, _ operations: [Operation]) throws(Broken) {
         // One that a restored database knows nothing of may still arrive from the network, whenever; and what it did keep may
         // come after that, for it cannot know.
-        if operation.isLost { return }
+        if operation.isLost || operation.isDoubtful { return }
         let slot = Slot(agent: operation.agent, record: record)
         guard let place = operation.place else {
             throw Broken("what is sent is committed", "\(operation.token) of \(record) is in no database")

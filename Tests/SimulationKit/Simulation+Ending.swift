@@ -133,6 +133,8 @@ extension Simulation {
             }
         case .rejected, .discarded, .cancelled, .expired:
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
+            // A database or a hub went back, and a dispute was decided twice: the first decision is the one that counts.
+            if found.problem?.code == "already-decided" { return }
             // What was to come after that one falls with it.
             let codes: Set<String> = ["idempotency-mismatch", "parent-rejected"]
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {

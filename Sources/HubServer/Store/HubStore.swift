@@ -238,6 +238,20 @@ final class HubStore {
             .int(StatusColumn.number(row.status)), .int(row.version), DatabaseValue(row.payload), .int(now.milliseconds))
     }
 
+    /// The fingerprint of a mutation that never arrived, and must not any more: it stands for any content.
+    static let unseen = [UInt8](repeating: 0, count: 16)
+
+    /// A newer mutation has taken effect in the place of this one.
+    func putSuperseded(_ device: DeviceID, _ key: MutationKey, version: Int64, at now: Timestamp) throws(DatabaseError) {
+        try database.run(
+            """
+            INSERT INTO mutation_key(device, key, fingerprint, seq, status, version, payload, at_ms)
+            VALUES(?, ?, ?, ?, 0, ?, NULL, ?)
+            ON CONFLICT(device, key) DO UPDATE SET status = 0, version = excluded.version, payload = NULL
+            """, .text(device.text), .text(key.text), .blob(HubStore.unseen), DatabaseValue(UUIDv7.carried(in: key.text)),
+            .int(version), .int(now.milliseconds))
+    }
+
     /// Drops what only serves to repeat an answer in full, once its device has recorded it. The names of fields in dispute stay:
     /// a database that goes back asks again, and nothing else says what people are to decide.
     func prunePayloads(before: Timestamp) throws(DatabaseError) -> Int {

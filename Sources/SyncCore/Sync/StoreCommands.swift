@@ -127,6 +127,8 @@ package struct OutgoingMutation: Hashable, Sendable {
     package var author: String?
     /// The fingerprint of what was first asked for, when that is not this: see ``Fingerprint``.
     package var firstDigest: String?
+    /// Mutations that it answers for: none of them may take effect beside it.
+    package var supersedes: [MutationKey] = []
     /// Where it goes to an existing backend: what its request is made of.
     package var rest: RestTask?
 

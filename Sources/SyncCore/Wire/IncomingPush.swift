@@ -48,6 +48,8 @@ package struct IncomingMutation: Sendable {
     package var clock: ClockTrust
     package var clientUpdatedAt: Timestamp?
     package var dependsOn: [MutationKey]
+    /// Mutations that this one answers for: what a person decided, or what goes again with a fix.
+    package var supersedes: [MutationKey] = []
     /// Who wrote it, in the app's words.
     package var author: String?
 
@@ -169,16 +171,23 @@ extension PushMessages {
             }
             mutation.author = name
         }
-        if let keys = RequestReader.present(object["depends_on"]) {
-            guard let list = keys.array, list.count <= Limits.batchMutationsMax else {
-                throw invalid(place + "/depends_on", "an array of at most \(Limits.batchMutationsMax) keys")
-            }
-            for (index, key) in list.enumerated() {
-                let pointer = "\(place)/depends_on/\(index)"
-                mutation.dependsOn.append(try RequestReader.name(key, pointer, as: MutationKey.self, invalid))
-            }
-        }
+        mutation.dependsOn = try keys(object["depends_on"], place + "/depends_on", invalid)
+        mutation.supersedes = try keys(object["supersedes"], place + "/supersedes", invalid)
         return mutation
+    }
+
+    private static func keys(
+        _ json: JSON?, _ place: String, _ invalid: (String, String) -> Problem
+    ) throws(Problem) -> [MutationKey] {
+        guard let json = RequestReader.present(json) else { return [] }
+        guard let list = json.array, list.count <= Limits.batchMutationsMax else {
+            throw invalid(place, "an array of at most \(Limits.batchMutationsMax) keys")
+        }
+        var keys: [MutationKey] = []
+        for (index, key) in list.enumerated() {
+            keys.append(try RequestReader.name(key, "\(place)/\(index)", as: MutationKey.self, invalid))
+        }
+        return keys
     }
 
     /// A group is applied where its first member stands, so nothing may stand between.

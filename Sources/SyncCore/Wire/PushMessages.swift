@@ -32,6 +32,7 @@ package enum PushMessages {
             writer.member("client_updated_at", mutation.clientUpdatedAt.description)
             writer.member("author", mutation.author)
             writer.raw("depends_on", mutation.dependsOn)
+            if !mutation.supersedes.isEmpty { writer.member("supersedes", JSON.list(mutation.supersedes.map(\.text))) }
             writer.member("group", mutation.group?.text)
             writer.member("priority", mutation.priority == .normal ? nil : mutation.priority.name)
             writer.member("clock", mutation.clock == .synced ? nil : mutation.clock.rawValue)
