@@ -89,6 +89,21 @@ final class SQLiteDatabase: Database {
 
     func changes() -> Int { Int(sqlite3_changes64(connection)) }
 
+    func size() throws(DatabaseError) -> DatabaseSize? {
+        let page = try number("PRAGMA page_size")
+        return DatabaseSize(
+            bytes: try number("PRAGMA page_count") * page, freeBytes: try number("PRAGMA freelist_count") * page)
+    }
+
+    /// Gives pages that nothing uses back to the file system, so many at most.
+    ///
+    /// - Returns: How many bytes.
+    func shrink(pages: Int) throws(DatabaseError) -> Int64 {
+        let before = try size()?.bytes ?? 0
+        try execute("PRAGMA incremental_vacuum(\(pages))")
+        return max(0, before - (try size()?.bytes ?? before))
+    }
+
     // MARK: Transactions
 
     var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
