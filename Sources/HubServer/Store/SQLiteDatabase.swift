@@ -164,6 +164,20 @@ final class SQLiteDatabase: Database {
         return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
     }
 
+    /// Copies all of it into another one, as it is at one moment (https://www.sqlite.org/backup.html).
+    func copy(into target: SQLiteDatabase) throws(DatabaseError) {
+        guard let backup = sqlite3_backup_init(target.connection, "main", connection, "main") else {
+            throw target.failure(sqlite3_errcode(target.connection), "begin a copy of the database")
+        }
+        // One step, so that one read transaction sees all of it; a writer beside us changes nothing of that.
+        let code = sqlite3_backup_step(backup, -1)
+        let ended = sqlite3_backup_finish(backup)
+        guard code == SQLITE_DONE, ended == SQLITE_OK else {
+            throw DatabaseError(
+                ended == SQLITE_OK ? code : ended, doing: "copy the database", detail: String(cString: sqlite3_errstr(ended == SQLITE_OK ? code : ended)))
+        }
+    }
+
     /// Writes the log back into the file.
     func checkpoint() {
         // A reader in another process may hold it up, which only means later.
