@@ -2,6 +2,10 @@ package import SyncCore
 
 // What the hub knows of each device, for whoever operates it.
 extension Hub {
+    package func devices(_ wanted: DeviceID? = nil, at now: Timestamp) throws(HubError) -> [HubDevice] {
+        try HubInspector(store).devices(wanted, at: now)
+    }
+
     /// What the device said about its backlog; a push takes away from it what is settled now.
     func noteWaiting(
         _ request: HubRequest, _ caller: HubGate.Caller, settled: Int64 = 0, at now: Timestamp

@@ -48,8 +48,8 @@ enum TokenState: Equatable {
     case none
     case revoked
     case ended(Timestamp)
-    /// `nil`: it does not end.
-    case valid(until: Timestamp?)
+    /// `nil`: it does not end. Overdue: nine tenths of its life are over, and a device asks for the next one after eight.
+    case valid(until: Timestamp?, isOverdue: Bool)
 
     init(_ entries: [TokenBook.Entry], at now: Timestamp) {
         let valid = entries.filter { $0.revokedAt == nil && !$0.isOver(at: now) }
@@ -59,8 +59,10 @@ enum TokenState: Equatable {
             let ends = entries.filter { $0.revokedAt == nil }.compactMap(\.endsAt)
             self = ends.max().map { .ended($0) } ?? .revoked
         } else {
-            let ends = valid.map(\.endsAt)
-            self = .valid(until: ends.contains(nil) ? nil : ends.compactMap { $0 }.max())
+            let last = valid.max { ($0.endsAt ?? Timestamp(milliseconds: .max)) < ($1.endsAt ?? Timestamp(milliseconds: .max)) }
+            let end = last?.endsAt
+            let isOverdue = last.flatMap { last in end.map { now.duration(to: $0) * 10 < last.createdAt.duration(to: $0) } } ?? false
+            self = .valid(until: end, isOverdue: isOverdue)
         }
     }
 
@@ -89,7 +91,7 @@ struct DeviceView {
     private func ago(_ time: Timestamp?) -> String { time.map { PlainWords.duration($0.duration(to: now)) } ?? "never" }
 
     private var tokenText: String {
-        guard case .valid(let end) = token else { return token.word }
+        guard case .valid(let end, _) = token else { return token.word }
         return end.map { PlainWords.duration(now.duration(to: $0)) } ?? "no end"
     }
 
@@ -117,14 +119,14 @@ struct DeviceView {
         var notes: [String] = []
         if device.twins > 1 { notes.append("! \(device.id): \(device.twins) databases speak in turns: two machines use this name") }
         if case .ended = token { notes.append("! \(device.id): its token has ended -> agenthub token enrol \(device.id)") }
-        if let end = tokenEnd, now.duration(to: end) < .seconds(7 * 86_400) {
+        if case .valid(_, isOverdue: true) = token {
             notes.append("! \(device.id): its token ends soon and was not refreshed -> agenthub token enrol \(device.id)")
         }
         return notes
     }
 
     private var tokenEnd: Timestamp? {
-        if case .valid(let end) = token { end } else { nil }
+        if case .valid(let end, _) = token { end } else { nil }
     }
 
     // MARK: One
@@ -144,7 +146,7 @@ struct DeviceView {
             line(
                 "mutations",
                 "\(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, \(counters.rejected) rejected, \(counters.retried) told to retry"),
-            line("token", tokenEnd.map { "valid until \($0)" } ?? (token == .valid(until: nil) ? "valid, does not end" : token.word)),
+            line("token", tokenEnd.map { "valid until \($0)" } ?? (token == .valid(until: nil, isOverdue: false) ? "valid, does not end" : token.word)),
         ]
         if let reported = device.reportedAt { lines.append(line("report", "\(reported) -> agenthub diagnostics show \(device.id)")) }
         return lines + notes
