@@ -37,6 +37,10 @@ extension EndToEnd {
                     let manifest = try JSONReader.read(Array(try #require(FileManager.default.contents(atPath: copy + "/backup.json")))).object
                     let kept = Int64(FileManager.default.subpaths(atPath: copy + "/blobs")?.count { $0.count == 67 } ?? 0)
                     #expect(manifest?["blobs"]?.int == kept && kept == file)
+                    let rowsAlone = try await hub(["backup", copy + "-rows", "--without-files", "--data", data], stand)
+                    #expect(rowsAlone.status == 0 && rowsAlone.text.contains("no files"))
+                    #expect(!FileManager.default.fileExists(atPath: copy + "-rows/blobs"))
+                    #expect(try await hub(["restore", copy + "-rows", "--data", stand.folder + "/elsewhere"], stand).status == 0)
                     let again = try await hub(["backup", copy, "--data", data], stand)
                     #expect(again.status == 73 && again.talk.contains("is there already"))
 

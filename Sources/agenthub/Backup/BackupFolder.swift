@@ -18,32 +18,36 @@ struct BackupFolder {
         var schema: Int64
         var database: BlobDigest
         var hasTokens: Bool
+        /// Whether files are in it at all; they may be kept elsewhere.
+        var hasFiles: Bool
         var blobs: Int64
         var blobBytes: Int64
 
         var json: JSON {
             [
                 "format": .string(BackupFolder.format), "at": .string(at.description), "epoch": .string(epoch), "head": .int(head),
-                "schema": .int(schema), "database_sha256": .string(database.hex), "tokens": .bool(hasTokens), "blobs": .int(blobs),
+                "schema": .int(schema), "database_sha256": .string(database.hex), "tokens": .bool(hasTokens),
+                "files": .bool(hasFiles), "blobs": .int(blobs),
                 "blob_bytes": .int(blobBytes),
             ]
         }
 
         init(
-            at: Timestamp, _ facts: HubBackup.Facts, database: BlobDigest, hasTokens: Bool, blobs: Int64, blobBytes: Int64
+            at: Timestamp, _ facts: HubBackup.Facts, database: BlobDigest, hasTokens: Bool, files: (count: Int64, bytes: Int64)?
         ) {
             (self.at, epoch, head, schema) = (at, facts.epoch, facts.head, facts.schema)
-            (self.database, self.hasTokens, self.blobs, self.blobBytes) = (database, hasTokens, blobs, blobBytes)
+            (self.database, self.hasTokens, hasFiles) = (database, hasTokens, files != nil)
+            (blobs, blobBytes) = files ?? (0, 0)
         }
 
         init?(_ object: JSONObject?) {
             guard let object, object["format"]?.text == BackupFolder.format, let at = object["at"]?.text.flatMap({ RFC3339.timestamp($0) }),
                 let epoch = object["epoch"]?.text, let head = object["head"]?.int, let schema = object["schema"]?.int,
                 let database = object["database_sha256"]?.text.flatMap({ BlobDigest(hex: $0) }),
-                let hasTokens = object["tokens"]?.bool, let blobs = object["blobs"]?.int, let bytes = object["blob_bytes"]?.int
+                let hasTokens = object["tokens"]?.bool, let hasFiles = object["files"]?.bool, let blobs = object["blobs"]?.int, let bytes = object["blob_bytes"]?.int
             else { return nil }
             (self.at, self.epoch, self.head, self.schema, self.database) = (at, epoch, head, schema, database)
-            (self.hasTokens, self.blobs, blobBytes) = (hasTokens, blobs, bytes)
+            (self.hasTokens, self.hasFiles, self.blobs, blobBytes) = (hasTokens, hasFiles, blobs, bytes)
         }
     }
 
@@ -51,8 +55,9 @@ struct BackupFolder {
     ///
     /// The database comes first: each file that its rows speak of was there before them, so it is there now.
     ///
+    /// - Parameter files: `false` where they are kept elsewhere and have backups of their own.
     /// - Throws: Nothing of a name without `.partial` is there then.
-    static func make(_ path: String, of folder: String, at now: Timestamp) throws -> Manifest {
+    static func make(_ path: String, of folder: String, files: Bool, at now: Timestamp) throws -> Manifest {
         guard !FileWork.exists(path) else { throw Failure(73, "\(path) is there already: a backup gets a folder of its own") }
         let partial = path + ".partial"
         guard !FileWork.exists(partial) else {
@@ -60,7 +65,7 @@ struct BackupFolder {
         }
         try FileWork.makeFolder(partial)
         do {
-            let manifest = try fill(partial, from: folder, at: now)
+            let manifest = try fill(partial, from: folder, files: files, at: now)
             try FileWork.rename(partial, to: path)
             try FileWork.syncFolder(parent(of: path))
             return manifest
@@ -71,7 +76,7 @@ struct BackupFolder {
         }
     }
 
-    private static func fill(_ target: String, from folder: String, at now: Timestamp) throws -> Manifest {
+    private static func fill(_ target: String, from folder: String, files: Bool, at now: Timestamp) throws -> Manifest {
         let facts: HubBackup.Facts
         do throws(HubError) {
             facts = try HubBackup.copy(folder + "/hub.db", to: target + "/hub.db")
@@ -81,9 +86,8 @@ struct BackupFolder {
         let database = try FileWork.digestAndSync(target + "/hub.db")
         let hasTokens = FileWork.exists(folder + "/tokens")
         if hasTokens { _ = try FileWork.copy(folder + "/tokens", to: target + "/tokens") }
-        let copied = try BlobCopy.copy(facts.blobs, from: folder + "/blobs", to: target + "/blobs")
-        let manifest = Manifest(
-            at: now, facts, database: database, hasTokens: hasTokens, blobs: copied.count, blobBytes: copied.bytes)
+        let copied = files ? try BlobCopy.copy(facts.blobs, from: folder + "/blobs", to: target + "/blobs") : nil
+        let manifest = Manifest(at: now, facts, database: database, hasTokens: hasTokens, files: copied)
         do throws(LinuxError) {
             try DurableFiles(calls: LinuxFileCalls()).write(Array((manifest.json.json + "\n").utf8), to: target + "/backup.json")
         } catch {
@@ -122,7 +126,7 @@ enum BlobCopy {
         if wanted.isEmpty { return (0, 0) }
         guard FileWork.exists(source) else {
             throw Failure(
-                66, "the database speaks of \(wanted.count) files, and \(source) is not there; files that are kept elsewhere have backups of their own")
+                66, "the database speaks of \(wanted.count) files, and \(source) is not there; --without-files is for those that are kept elsewhere")
         }
         var copied: (count: Int64, bytes: Int64) = (0, 0)
         do throws(BlobError) {

@@ -38,7 +38,7 @@ struct Restore {
             throw Failure(error)
         }
         // Before the moment from which it counts: files more than there are rows for do no harm.
-        _ = try BlobCopy.copy(facts.blobs, from: backup.path + "/blobs", to: folder + "/blobs")
+        if manifest.hasFiles { _ = try BlobCopy.copy(facts.blobs, from: backup.path + "/blobs", to: folder + "/blobs") }
         // Tokens that are here are newer: some were refreshed since, and others revoked, which must stay so.
         let keptTokens = FileWork.exists(folder + "/tokens")
         if !keptTokens, manifest.hasTokens { _ = try FileWork.copy(backup.path + "/tokens", to: partial + "/tokens") }

@@ -14,6 +14,7 @@ struct BackupCommand: ParsableCommand {
             """)
 
     @Argument(help: ArgumentHelp("The folder to make. It must not be there.", valueName: "folder")) var target: String
+    @Flag(help: "Leave the files out: they are kept elsewhere, and backed up there.") var withoutFiles = false
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
 
@@ -22,12 +23,12 @@ struct BackupCommand: ParsableCommand {
         _ = try folder.inspector()
         var target = target
         while target.count > 1, target.hasSuffix("/") { target.removeLast() }
-        let manifest = try BackupFolder.make(target, of: folder.folder, at: SystemClocks().now().wall)
+        let manifest = try BackupFolder.make(target, of: folder.folder, files: !withoutFiles, at: SystemClocks().now().wall)
         if json { return try Say.result(manifest.json.json) }
         try Say.result(
             """
-            \(target): head \(manifest.head) of epoch \(manifest.epoch), \(manifest.blobs) files with \
-            \(PlainWords.bytes(manifest.blobBytes)), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
+            \(target): head \(manifest.head) of epoch \(manifest.epoch), \
+            \(manifest.hasFiles ? "\(manifest.blobs) files with \(PlainWords.bytes(manifest.blobBytes))" : "no files"), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
             """)
     }
 
