@@ -84,6 +84,9 @@ let package = Package(
             name: "HubServer", dependencies: ["SyncCore", "SyncHTTP", "CSQLite", nio, nioPosix, nioHTTP1, nioSSL, logging],
             swiftSettings: strict + ablations + quick),
 
+        // Holds any server against the protocol, over whatever transport it is handed.
+        .target(name: "HubConformance", dependencies: ["SyncCore"], swiftSettings: strict),
+
         // The hub's other engine. A target of its own, so that nothing but agenthub needs libpq.
         .target(
             name: "HubPostgres", dependencies: ["HubServer", "CPostgres"], swiftSettings: strict + ablations + quick),
@@ -94,7 +97,7 @@ let package = Package(
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
-            name: "agenthub", dependencies: ["HubServer", "HubPostgres", "SyncYAML", "SyncLinux", arguments, logging],
+            name: "agenthub", dependencies: ["HubServer", "HubPostgres", "HubConformance", "SyncYAML", "SyncLinux", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
@@ -126,7 +129,8 @@ let package = Package(
         .testTarget(
             name: "HubServerTests",
             dependencies: [
-                "HubServer", "HubPostgres", "PostgresStand", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL,
+                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio,
+                nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),

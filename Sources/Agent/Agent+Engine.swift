@@ -49,6 +49,7 @@ extension Agent {
         if environment.trials != nil { observed.way = loaded.configuration.wayToHub }
         handle(.started(start))
         considerTrial(isAsked: false)
+        countWaiting()
         hasBegun = true
         let waiting = whenBegun
         whenBegun = []
@@ -162,6 +163,7 @@ extension Agent {
             events.poke()
             serveMutationWaiters()
             lookForOldestNormal()
+            countWaiting()
         case .batch, .streams, .done, .failed, .settled, .digest: break
         }
     }
@@ -184,6 +186,23 @@ extension Agent {
         measureSpace()
     }
 
+    /// Counts what waits for the hub, to tell it with the next greeting or push. A moment behind is good enough.
+    private func countWaiting() {
+        observed.waitingCountedAt = environment.time.now().instant
+        reader.read { reads, _ throws(StoreError) in
+            try reads.waitingCount()
+        } completion: { [self] result in
+            // A store that cannot say it is known otherwise.
+            if case .success(let count) = result { assumeIsolated { $0.hub.useWaiting(count) } }
+        }
+    }
+
+    /// The same at most once a second, while work arrives.
+    private func countWaitingSoon() {
+        if let last = observed.waitingCountedAt, last.duration(to: environment.time.now().instant) < .seconds(1) { return }
+        countWaiting()
+    }
+
     /// Tells the engine about new work, once for all the enqueues that one commit brought.
     func noteEnqueued(_ priority: Priority) {
         if let noted = observed.enqueued {
@@ -196,6 +215,7 @@ extension Agent {
                 guard let priority = agent.observed.enqueued else { return }
                 agent.observed.enqueued = nil
                 agent.measureSpace()
+                agent.countWaitingSoon()
                 agent.handle(.enqueued(priority))
                 agent.events.poke()
                 if agent.around.oldestNormalAt == nil { agent.lookForOldestNormal() }

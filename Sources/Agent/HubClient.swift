@@ -63,6 +63,8 @@ package final class HubClient: Sendable {
         var accepted: [UInt8]?
         /// Version of the hub's configuration that is in force.
         var config: Int64?
+        /// Mutations that wait for the hub; `nil`: nobody has counted yet.
+        var waiting: Int64?
     }
 
     package init(
@@ -214,6 +216,11 @@ package final class HubClient: Sendable {
         state.withLock { $0.config = version }
     }
 
+    /// How much waits for the hub, told with what it keeps a record of: the hub's operator sees it.
+    package func useWaiting(_ count: Int64) {
+        state.withLock { $0.waiting = count }
+    }
+
     /// `GET /v1/config`; 304 when it is still the known one.
     package func config(
         known: Int64?, replica: ReplicaID, over uplink: Uplink? = nil
@@ -230,6 +237,7 @@ package final class HubClient: Sendable {
         request.body = .none
         request.headers["Content-Type"] = nil
         request.headers["Sync-Session"] = nil
+        request.headers[HubHeader.waiting] = nil
         request.headers["If-None-Match"] = known.map { "\"\($0)\"" }
         request.interface = uplink?.boundInterface
         request.bytesPerSecond = uplink?.bytesPerSecond
@@ -266,7 +274,7 @@ package final class HubClient: Sendable {
             request.method = method
             request.url = url
             request.body = .none
-            for name in ["Content-Type", "Accept", "Sync-Session"] { request.headers[name] = nil }
+            for name in ["Content-Type", "Accept", "Sync-Session", HubHeader.waiting] { request.headers[name] = nil }
             request.acceptsGzip = false
             request.interface = uplink?.boundInterface
             return request
@@ -321,6 +329,10 @@ package final class HubClient: Sendable {
             headers["Authorization"] = "Bearer \(token)"
         }
         headers[HubHeader.config] = state.withLock(\.config).map { String($0) }
+        switch call.kind {
+        case .hello, .push, .settle: headers[HubHeader.waiting] = state.withLock(\.waiting).map { String($0) }
+        case .pull, .snapshot, .known, .verify: break
+        }
         return HTTPRequest(
             call.method, settings.baseURL + call.target, headers: headers,
             body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls,

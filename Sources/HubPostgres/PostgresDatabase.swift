@@ -110,6 +110,9 @@ final class PostgresDatabase: Database {
         return connection.lastCount
     }
 
+    /// Its own administrator sees more; engines that only speak its language may not have the function.
+    func size() throws(DatabaseError) -> DatabaseSize? { nil }
+
     func settle() throws(DatabaseError) {
         if connection.isWaiting { try connection.finish() }
     }

@@ -144,7 +144,8 @@ enum PostgresSchema {
             "CREATE INDEX token_changed ON token(changed)",
             "CREATE TABLE token_book(one BIGINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL)",
             "INSERT INTO token_book(one, version) VALUES(1, 0)",
-        ]
+        ],
+        ["ALTER TABLE device ADD COLUMN waiting BIGINT", "ALTER TABLE device ADD COLUMN waiting_at_ms BIGINT"],
     ]
 
     /// Which version the tables have; `nil`: there are none.

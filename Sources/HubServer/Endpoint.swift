@@ -63,8 +63,13 @@ enum Endpoint: String, CaseIterable {
         }
     }
 
-    /// Cannot be answered without the database.
-    var asksDatabase: Bool { self != .probe && self != .healthz }
+    /// Cannot be answered without the database. What looks at its state does so by itself.
+    var asksDatabase: Bool {
+        switch self {
+        case .probe, .healthz, .readyz, .metrics: false
+        default: true
+        }
+    }
 
     /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
     package var rank: Int {

@@ -2,9 +2,8 @@ package import SyncCore
 
 // What devices tell about themselves after an outage (PROTOCOL A2): kept for an operator to read, never looked into.
 extension Hub {
-    /// Reports of one device that are kept, and for how long.
+    /// Reports of one device that are kept; ``HubRetention`` says for how long.
     static let reportsMax = 64
-    package static let reportRetention: Duration = .seconds(14 * 86_400)
     /// Of one report, inflated; an agent sends 256 KiB packed at most.
     static let reportBytesMax = 2 << 20
 
@@ -17,6 +16,7 @@ extension Hub {
         try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: nil, at: now)
             try store.keep(report: String(decoding: body, as: UTF8.self), of: caller.device, at: now)
+            try noteWaiting(request, caller, at: now)
         }
         return HubResponse(status: 202)
     }
@@ -43,12 +43,10 @@ extension SQLiteSchema {
 }
 
 extension HubStore {
-    /// Adds it, and lets go what is too old or too much.
+    /// Adds it, and lets go what is too much; what is too old goes once a day.
     func keep(report: String, of device: DeviceID, at now: Timestamp) throws(DatabaseError) {
         try database.run(
             "INSERT INTO diagnostics(device, at_ms, lines) VALUES(?, ?, ?)", .text(device.text), .int(now.milliseconds), .text(report))
-        try database.run(
-            "DELETE FROM diagnostics WHERE at_ms < ?", .int(now.advanced(by: .zero - Hub.reportRetention).milliseconds))
         try database.run(
             """
             DELETE FROM diagnostics WHERE device = ?1 AND n <= (

@@ -2,11 +2,6 @@ package import SyncCore
 
 // What an operator asks for, and what the simulation needs.
 extension Hub {
-    /// How long tombstones are kept: a device that was away for longer gets a full listing instead of a feed.
-    package static let tombstoneRetention: Duration = .seconds(90 * 86_400)
-    /// How long the text of a rejection is kept for a device that asks again.
-    package static let payloadRetention: Duration = .seconds(30 * 86_400)
-
     package func stats() throws(HubError) -> HubStats {
         try HubInspector(store).stats()
     }
@@ -14,25 +9,6 @@ extension Hub {
     /// Values that lost a contest, newest first.
     package func lostValues(_ entity: EntityName, _ id: RecordID? = nil, limit: Int = 100) throws(HubError) -> [LostRow] {
         do throws(DatabaseError) { return try store.lostValues(entity, id, limit: limit) } catch { throw HubError(error) }
-    }
-
-    /// Forgets deletions made before then. Cursors that have not seen them are refused from now on.
-    ///
-    /// - Returns: How many were forgotten.
-    @discardableResult
-    package func collectTombstones(before: Timestamp) throws(HubError) -> Int {
-        try transact { () throws(DatabaseError) in
-            try store.collectTombstones(before: before, raisingHorizon: !settings.ablations.contains(.horizonIgnored))
-        }
-    }
-
-    /// Everything that can be dropped by now; once a day is enough.
-    package func housekeep(at now: Timestamp) throws(HubError) {
-        try collectTombstones(before: now.advanced(by: .zero - Hub.tombstoneRetention))
-        _ = try transact { () throws(DatabaseError) in
-            try store.prunePayloads(before: now.advanced(by: .zero - Hub.payloadRetention))
-        }
-        try tidyFiles(at: now)
     }
 
     /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list

@@ -9,6 +9,7 @@ extension Hub {
         let seen = try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: replica, at: now)
             try store.note(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config)
+            try noteWaiting(request, caller, at: now)
             return try replica.flatMap { (id) throws(DatabaseError) in try store.replica(caller.device, id) }
         }
         let response = HelloResponse(
@@ -47,6 +48,7 @@ extension Hub {
             try store.note(
                 device, replica, maxSeq: push.items.compactMap(\.seq).max() ?? 0, ackedSeq: push.ackedSeq,
                 config: push.config, adding: batch.counters)
+            try noteWaiting(request, caller, settled: batch.counters.settled, at: now)
             return HubResponse(json: PushMessages.response(head: state.head, results: results))
         }
     }
@@ -102,22 +104,5 @@ extension Hub {
 
     var feed: Feed {
         Feed(store: store, rules: settings.rules, epoch: state.epoch, secret: state.secret, head: state.head)
-    }
-
-    /// What anybody may ask.
-    func open(_ endpoint: Endpoint, _ request: HubRequest) -> HubResponse {
-        switch endpoint {
-        case .probe:
-            // The echo proves that nobody answers in our place; an absurd nonce gets none.
-            let nonce = request.query["n"].flatMap { Identifier<Never>($0) }
-            return HubResponse(status: 204, headers: nonce.map { [HubHeader.probe: $0.text] } ?? [:])
-        case .healthz: return HubResponse(text: "ok\n")
-        case .readyz:
-            let isReady = (try? store.hub()) != nil
-            return isReady ? HubResponse(text: "ready\n") : HubResponse(text: "the database does not answer\n", status: 503)
-        case .metrics: return HubResponse(text: traffic.text(state))
-        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token, .files, .file, .blob:
-            return HubResponse(Hub.notFound)
-        }
     }
 }

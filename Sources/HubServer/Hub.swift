@@ -39,6 +39,12 @@ package final class Hub {
         package var ablations: Ablations = .none
         /// Where files are kept; `nil`: this hub takes none.
         package var uploads: HubUploads?
+        /// How long what only matters for a while is kept.
+        package var retention = HubRetention()
+        /// What is left on the disk of the database; `nil`: nobody knows.
+        package var freeBytes: (@Sendable () -> Int64?)?
+        /// Of the program, for `/metrics`.
+        package var version: String?
         /// What agents are told to work by; `nil`: nothing, and they have their own.
         package var config: HubConfiguration?
 
@@ -63,6 +69,9 @@ package final class Hub {
     var shown: [TokenBook.Entry] = []
     /// Counted since the start, for `/metrics`.
     private(set) var traffic = HubTraffic()
+    var housekept = HubHousekeeping()
+    /// How long transactions took, with what led to them.
+    package var transactionTimes = DurationHistogram()
     /// The connection is given up, and could not be opened again yet.
     var isDown = false
     var reopening = Reopening()
@@ -106,6 +115,17 @@ package final class Hub {
     /// - Returns: One answer for each request, in their order.
     package func handle(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
         if isDown { reopen(at: now) }
+        // What anybody may ask is answered whatever the database does: it is how one learns what it does.
+        let isSpared = requests.map { !$0.asksDatabase }
+        guard isSpared.contains(true), requests.count > 1 else { return handleAlike(requests, at: now) }
+        var asking = handleAlike(zip(requests, isSpared).filter { !$1 }.map(\.0), at: now).makeIterator()
+        return zip(requests, isSpared).map { request, isSpared in
+            isSpared ? handleAlike([request], at: now)[0] : asking.next() ?? Hub.finish(HubResponse(Hub.notFound), at: now)
+        }
+    }
+
+    private func handleAlike(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
+        if requests.isEmpty { return [] }
         var responses: [HubResponse] = []
         var tries = 0
         while true {
@@ -132,8 +152,8 @@ package final class Hub {
         _ requests: [HubRequest], _ isCommitting: inout Bool, at now: Timestamp
     ) throws(DatabaseError) -> [HubResponse] {
         var responses: [HubResponse] = []
-        // Whether somebody is here at all can be said without a database that may be far away.
-        if requests.allSatisfy({ !$0.asksDatabase }), store.database.isShared {
+        // Whether somebody is here at all can be said without a database that may be far away, or broken.
+        if requests.allSatisfy({ !$0.asksDatabase }) {
             for request in requests { responses.append(try answer(request, at: now)) }
             return responses
         }
@@ -204,7 +224,7 @@ package final class Hub {
             throw HubRefusal(response)
         }
         if endpoint == .enroll { return try enroll(request, at: now) }
-        guard endpoint.isForDevices else { return open(endpoint, request) }
+        guard endpoint.isForDevices else { return open(endpoint, request, at: now) }
         let gate = HubGate(tokens: settings.tokens, now: now)
         let proved = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
         caller = proved
@@ -228,7 +248,7 @@ package final class Hub {
         case .diagnostics: try diagnostics(request, caller, at: now)
         case .token: try refreshToken(request, at: now)
         case .files, .file, .blob: try files(endpoint, request, caller, at: now)
-        case .enroll, .probe, .healthz, .readyz, .metrics: open(endpoint, request)
+        case .enroll, .probe, .healthz, .readyz, .metrics: open(endpoint, request, at: now)
         }
     }
 

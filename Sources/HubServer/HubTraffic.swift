@@ -1,6 +1,4 @@
-import SyncCore
-
-/// What was asked since the start, as Prometheus reads it. Names no device and no entity: anybody may ask.
+/// What was asked since the start. Names no device and no entity: anybody may ask for it.
 struct HubTraffic {
     private struct Series: Hashable {
         var path: String
@@ -14,28 +12,9 @@ struct HubTraffic {
         requests[Series(path: path, status: response.status), default: 0] += 1
     }
 
-    func text(_ hub: HubStore.HubRow) -> String {
-        let verdicts = [
-            ("accepted", hub.counters.applied), ("duplicate", hub.counters.duplicates), ("conflict", hub.counters.conflicts),
-            ("rejected", hub.counters.rejected), ("retry", hub.counters.retried),
-        ]
-        var text = """
-            # HELP agenthub_head Newest commit number.
-            # TYPE agenthub_head gauge
-            agenthub_head \(hub.head)
-            # HELP agenthub_mutations_total Mutations by verdict, since the database was made.
-            # TYPE agenthub_mutations_total counter
-
-            """
-        for (verdict, count) in verdicts { text += "agenthub_mutations_total{verdict=\"\(verdict)\"} \(count)\n" }
-        text += """
-            # HELP agenthub_requests_total Requests by path and status, since the start.
-            # TYPE agenthub_requests_total counter
-
-            """
-        for (series, count) in requests.sorted(by: { ($0.key.path, $0.key.status) < ($1.key.path, $1.key.status) }) {
-            text += "agenthub_requests_total{path=\"\(series.path)\",status=\"\(series.status)\"} \(count)\n"
+    var samples: [(labels: [String: String], value: Int64)] {
+        requests.sorted { ($0.key.path, $0.key.status) < ($1.key.path, $1.key.status) }.map {
+            (["path": $0.key.path, "status": String($0.key.status)], $0.value)
         }
-        return text
     }
 }

@@ -28,7 +28,7 @@ extension HTTPConnection {
 
     func write(problem: HTTPProblem) {
         write(
-            status: problem.status, headers: [("Content-Type", "application/problem+json")] + problem.headers,
+            status: problem.status, headers: [("Content-Type", "application/problem+json")] + server.problemHeaders + problem.headers,
             body: server.problemBody(problem))
     }
 

@@ -156,6 +156,7 @@ final class ServerContext: Sendable {
     let handler: any HTTPHandler
     let registry: ConnectionRegistry
     let problemBody: @Sendable (HTTPProblem) -> [UInt8]
+    let problemHeaders: [(String, String)]
     let refused: @Sendable (HTTPProblem, HTTPPeer) -> Void
     let tlsSubject: (@Sendable (any Channel) -> String?)?
     private let configureTLS: (@Sendable (any Channel) throws -> Void)?
@@ -165,6 +166,7 @@ final class ServerContext: Sendable {
         limits = configuration.limits
         registry = ConnectionRegistry(limits: configuration.limits)
         problemBody = configuration.problemBody
+        problemHeaders = configuration.problemHeaders
         refused = configuration.refused
         tlsSubject = configuration.tlsSubject
         configureTLS = configuration.configureTLS

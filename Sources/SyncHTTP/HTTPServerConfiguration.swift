@@ -23,6 +23,8 @@ package struct HTTPServerConfiguration: Sendable {
     /// Makes the body of an error answer, an RFC 9457 document; it is sent as `application/problem+json`. Called for
     /// the server's own refusals and for those of the handler. Must not block.
     package var problemBody: @Sendable (HTTPProblem) -> [UInt8]
+    /// On each answer that the server itself gives.
+    package var problemHeaders: [(String, String)] = []
 
     /// Called for each refusal that the server made by itself (never for the handler's): a place to count. At most one
     /// call per request or connection, on the loop. Must not block.

@@ -27,6 +27,12 @@ extension StoreReads {
             isSeeded: try meta.text("seeded") == "1")
     }
 
+    /// Mutations that go to the hub, sooner or later.
+    package func waitingCount() throws(StoreError) -> Int64 {
+        let ledger = try Ledger.load(from: database)
+        return ledger.count(.pending) + ledger.count(.inFlight)
+    }
+
     private func openByApp(_ ledger: Ledger) throws(StoreError) -> [AppName: Int64] {
         var open: [AppName: Int64] = [:]
         try database.each("SELECT aid, name FROM app") { row throws(StoreError) in

@@ -10,10 +10,18 @@ struct AgentHubCommand: ParsableCommand {
         commandName: "agenthub", abstract: "The hub that devices sync with, and what an operator does with it.",
         discussion: """
             Exit status: 0 fine, 64 wrong usage, 65 a file is not what it should be, 66 there is no such hub, 69 the address \
-            cannot be listened on, 73 the data folder cannot be used, 75 another agenthub serves it, 78 the entities are not \
+            cannot be listened on, 73 the data folder cannot be used, 74 a file cannot be read or written, 75 another agenthub serves it, 77 it is another user's, 78 the entities are not \
             accepted.
             """,
-        version: "agenthub 1.0.0", subcommands: [ServeCommand.self, TokenCommand.self, StatsCommand.self, DiagnosticsCommand.self, ExportCommand.self, PublishCommand.self])
+        version: "agenthub \(version)",
+        subcommands: [
+            ServeCommand.self, TokenCommand.self, DevicesCommand.self, StatsCommand.self, DiagnosticsCommand.self, EntitiesCommand.self,
+            ExportCommand.self, PublishCommand.self, BackupCommand.self, RestoreCommand.self,
+            ConformanceCommand.self,
+        ])
+
+    /// Of all programs: LocalAPI's `ProductVersion`, which a hub has no use for otherwise. A test holds them together.
+    static let version = "0.1.0"
 
     static func main() {
         StandardDescriptors.fill()

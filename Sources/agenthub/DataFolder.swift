@@ -83,6 +83,7 @@ struct DataFolder: ParsableArguments {
     func updateTokens(_ change: (inout TokenBook) -> Void) throws {
         guard let hub = try sharedHub() else {
             try make()
+            try checkOwner()
             return try TokenFile(path: tokens).update { book throws(Failure) in change(&book) }
         }
         do throws(HubError) { try hub.changeTokens(change) } catch { throw Failure(error) }
@@ -98,6 +99,14 @@ struct DataFolder: ParsableArguments {
         } catch {
             throw Failure(error)
         }
+    }
+
+    /// What root writes into another user's folder that user's hub could not read.
+    private func checkOwner() throws(Failure) {
+        var facts = stat()
+        guard stat(folder, &facts) == 0, facts.st_uid != geteuid() else { return }
+        let name = getpwuid(facts.st_uid).map { String(cString: $0.pointee.pw_name) } ?? "#\(facts.st_uid)"
+        throw Failure(77, "\(folder) belongs to \(name): runuser -u \(name) -- agenthub …")
     }
 
     private func make() throws(Failure) {

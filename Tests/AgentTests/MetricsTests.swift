@@ -1,4 +1,5 @@
 import Foundation
+import HubServer
 import SyncCore
 import Testing
 
@@ -93,6 +94,50 @@ struct MetricsTests {
         #expect(family.samples.contains { $0.labels == ["part": "sum"] && $0.value >= 0 })
     }
 
+    /// https://prometheus.io/docs/practices/naming: prefix, base units, `_total` for counters alone.
+    private static func check(_ families: [Family], prefix: String, mayBeEmpty: Set<String> = []) throws {
+        for family in families {
+            #expect(family.name.hasPrefix(prefix + "_") && family.name.wholeMatch(of: /[a-z][a-z0-9_]*[a-z0-9]/) != nil, "\(family.name)")
+            #expect(family.name.hasSuffix("_total") == (family.kind == "counter"), "\(family.name)")
+            for unit in ["_ms", "_milliseconds", "_kb", "_mb", "_minutes", "_hours", "_percent"] { #expect(!family.name.contains(unit)) }
+            #expect(family.help.hasSuffix("."), "\(family.name)")
+            #expect(!family.samples.isEmpty || family.kind == "counter" || mayBeEmpty.contains(family.name), "\(family.name) has no sample")
+            let series = family.samples.map { $0.labels.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: ",") }
+            #expect(Set(series).count == series.count, "\(family.name) has a series twice")
+            if family.kind == "histogram" {
+                try Self.check(family)
+                continue
+            }
+            #expect(Set(family.samples.map { $0.labels.keys.sorted() }).count <= 1, "\(family.name) has samples with different labels")
+            if family.kind == "counter" { for sample in family.samples { #expect(sample.value >= 0) } }
+        }
+    }
+
+    @Test("The hub's figures keep to the same rules")
+    func hub() throws {
+        var settings = Hub.Settings()
+        (settings.version, settings.freeBytes) = ("0.1.0", { 1_000_000_000 })
+        let hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: 1))
+        hub.transactionTimes.add(.milliseconds(3))
+        let now = Timestamp(milliseconds: 1_795_208_400_000)
+        _ = hub.handle(HubRequest("GET", "/nowhere"), at: now)
+        try hub.housekeep(at: now)
+        let answer = hub.handle(HubRequest("GET", "/metrics"), at: now)
+        #expect(answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
+        let text = String(decoding: answer.body, as: UTF8.self)
+        let families = try Self.read(text)
+        try Self.check(families, prefix: "agenthub")
+        func value(_ name: String, _ labels: [String: String] = [:]) -> Double? {
+            families.first { $0.name == name }?.samples.first { $0.labels == labels }?.value
+        }
+        #expect(value("agenthub_info", ["version": "0.1.0"]) == 1 && value("agenthub_database_up") == 1)
+        #expect(value("agenthub_requests_total", ["path": "other", "status": "404"]) == 1)
+        #expect(value("agenthub_transaction_seconds", ["part": "count"]) == 1)
+        #expect(value("agenthub_disk_free_bytes") == 1e9 && (value("agenthub_database_bytes") ?? 0) > 0)
+        #expect(value("agenthub_housekeeping_timestamp_seconds") == 1_795_208_400)
+        try promtool(text)
+    }
+
     @Test("Every line is of the format, every name follows the conventions, and no series is there twice")
     func conventions() async throws {
         let stand = try await AgentStand.start()
@@ -103,22 +148,7 @@ struct MetricsTests {
         #expect(answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
         let families = try Self.read(answer.text)
         #expect(families.count >= 10)
-        for family in families {
-            // https://prometheus.io/docs/practices/naming: prefix, base units, _total for counters alone.
-            #expect(family.name.wholeMatch(of: /agentd_[a-z][a-z0-9_]*[a-z0-9]/) != nil, "\(family.name)")
-            #expect(family.name.hasSuffix("_total") == (family.kind == "counter"), "\(family.name)")
-            for unit in ["_ms", "_milliseconds", "_kb", "_mb", "_minutes", "_hours", "_percent"] { #expect(!family.name.contains(unit)) }
-            #expect(family.help.hasSuffix("."), "\(family.name)")
-            #expect(!family.samples.isEmpty || family.kind == "counter" || family.name == "agentd_link_state", "\(family.name) has no sample")
-            let series = family.samples.map { $0.labels.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: ",") }
-            #expect(Set(series).count == series.count, "\(family.name) has a series twice")
-            if family.kind == "histogram" {
-                try Self.check(family)
-                continue
-            }
-            #expect(Set(family.samples.map { $0.labels.keys.sorted() }).count <= 1, "\(family.name) has samples with different labels")
-            if family.kind == "counter" { for sample in family.samples { #expect(sample.value >= 0) } }
-        }
+        try Self.check(families, prefix: "agentd", mayBeEmpty: ["agentd_link_state"])
         func value(_ name: String, _ labels: [String: String] = [:]) -> Double? {
             families.first { $0.name == name }?.samples.first { $0.labels == labels }?.value
         }

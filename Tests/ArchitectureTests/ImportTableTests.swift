@@ -19,6 +19,7 @@ private let table: [String: Set<String>] = [
         "Synchronization",
     ],
     "HubPostgres": ["HubServer", "CPostgres", "Glibc"],
+    "HubConformance": ["SyncCore"],
 ]
 
 /// What no shipped target may touch: it brings ICU, threads and wake-ups along.

@@ -56,8 +56,9 @@ final class DiagnosticsTests {
         let inspector = try HubInspector(file: file)
         #expect(try inspector.reports(of: .one).map(\.lines) == (6..<70).map { #"{"n":\#($0)}"# })
         #expect(try inspector.reports(of: .two).count == 1)
-        bench.now = bench.now.advanced(by: Hub.reportRetention + .seconds(1))
+        bench.now = bench.now.advanced(by: HubRetention().reports + .seconds(1))
         #expect(Self.send(bench, #"{"n":70}"#).status == 202)
+        try bench.hub.housekeep(at: bench.now)
         #expect(try inspector.reports().map(\.lines) == [#"{"n":70}"#])
     }
 

@@ -7,6 +7,7 @@ struct Observations {
     var enqueued: Priority?
     var waiters: UInt64 = 0
     var spaceMeasuredAt: Instant?
+    var waitingCountedAt: Instant?
     /// The last one that the store was told.
     var anchor: ClockAnchor?
     /// The configuration that the hub has last named, and the one of them that was no good.

@@ -264,6 +264,7 @@ extension Hub {
                 try store.deleteUpload(id)
                 uploads.forget(id)
                 uploads.folder.discard(incoming: id)
+                housekept.uploads += 1
             }
         }
         // An hour: whoever makes a file makes its row at once.

@@ -140,7 +140,7 @@ extension HubRequest {
 
     private static let headerNames = [
         "Authorization", "Accept-Encoding", "Content-Encoding", HubHeader.version, HubHeader.versionUnderscored,
-        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, HubHeader.epoch, "If-None-Match",
+        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, HubHeader.epoch, HubHeader.waiting, "If-None-Match",
         "Content-Type", Tus.resumable, Tus.offset, Tus.length, Tus.metadata, Tus.checksum,
     ]
 }

@@ -85,6 +85,10 @@ package final class HubService: Sendable {
         let handler = HubHandler(worker: worker, options: options, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)
+        // A limit of HTTP is the hub's refusal, too, and says so.
+        var spoken: HTTPHeaders = [:]
+        HubHeaders().write(to: &spoken)
+        configuration.problemHeaders = spoken.fields.map { ($0.name, $0.value) }
         configuration.limits = options.limits
         configuration.refused = { problem, peer in
             log.debug("refused", metadata: ["status": "\(problem.status)", "detail": "\(problem.detail)", "peer": "\(peer)"])

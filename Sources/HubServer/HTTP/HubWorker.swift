@@ -41,6 +41,8 @@ final class HubWorker: @unchecked Sendable {
     private static let writesMax = 64
     private static let readsMax = 16
     private static let housekeepingPeriod = TimeAmount.hours(24)
+    /// With ``Hub/shrinkPages``: 400 MB a day at most.
+    private static let shrinkSlicesMax = 100
     /// Quiet time after which the log of the database is written back.
     private static let quietTime = TimeAmount.seconds(10)
 
@@ -136,6 +138,7 @@ final class HubWorker: @unchecked Sendable {
         serve(reads)
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
         admission.withLock { $0.served(writes.count + reads.count, in: elapsed) }
+        hub.transactionTimes.add(elapsed)
         if !writes.isEmpty { tidyLater() }
     }
 
@@ -158,5 +161,12 @@ final class HubWorker: @unchecked Sendable {
     private func housekeep() {
         // What failed is reported by the hub, and tried again tomorrow.
         _ = try? hub.housekeep(at: environment.time.now().wall)
+        shrink(slices: HubWorker.shrinkSlicesMax)
+    }
+
+    /// Slice by slice, so that nobody who asks meanwhile waits for all of it.
+    private func shrink(slices: Int) {
+        guard slices > 0, let isDone = try? hub.shrink(), !isDone else { return }
+        loop.execute { self.shrink(slices: slices - 1) }
     }
 }

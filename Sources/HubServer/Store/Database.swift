@@ -36,6 +36,20 @@ package protocol Database: AnyObject {
     func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError)
     /// Rows that the last ``write(_:_:)`` changed.
     func changes() throws(DatabaseError) -> Int
+    /// What the rows take up, as far as this engine says it.
+    func size() throws(DatabaseError) -> DatabaseSize?
+}
+
+package struct DatabaseSize: Sendable, Hashable {
+    /// Of the file or the files.
+    package var bytes: Int64
+    /// Of these, what nothing uses.
+    package var freeBytes: Int64
+
+    package init(bytes: Int64, freeBytes: Int64) {
+        self.bytes = bytes
+        self.freeBytes = freeBytes
+    }
 }
 
 package enum TransactionPurpose: Sendable {

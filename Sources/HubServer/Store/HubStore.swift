@@ -365,6 +365,9 @@ package struct HubCounters: Hashable, Sendable {
         retried = row.int(column + 4)
     }
 
+    /// Those that their device is done with.
+    var settled: Int64 { applied + duplicates + conflicts + rejected }
+
     mutating func add(_ other: HubCounters) {
         applied += other.applied
         duplicates += other.duplicates

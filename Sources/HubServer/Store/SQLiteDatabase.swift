@@ -89,6 +89,21 @@ final class SQLiteDatabase: Database {
 
     func changes() -> Int { Int(sqlite3_changes64(connection)) }
 
+    func size() throws(DatabaseError) -> DatabaseSize? {
+        let page = try number("PRAGMA page_size")
+        return DatabaseSize(
+            bytes: try number("PRAGMA page_count") * page, freeBytes: try number("PRAGMA freelist_count") * page)
+    }
+
+    /// Gives pages that nothing uses back to the file system, so many at most.
+    ///
+    /// - Returns: How many bytes.
+    func shrink(pages: Int) throws(DatabaseError) -> Int64 {
+        let before = try size()?.bytes ?? 0
+        try execute("PRAGMA incremental_vacuum(\(pages))")
+        return max(0, before - (try size()?.bytes ?? before))
+    }
+
     // MARK: Transactions
 
     var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
@@ -147,6 +162,20 @@ final class SQLiteDatabase: Database {
         }
         defer { sqlite3_free(bytes) }
         return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
+    }
+
+    /// Copies all of it into another one, as it is at one moment (https://www.sqlite.org/backup.html).
+    func copy(into target: SQLiteDatabase) throws(DatabaseError) {
+        guard let backup = sqlite3_backup_init(target.connection, "main", connection, "main") else {
+            throw target.failure(sqlite3_errcode(target.connection), "begin a copy of the database")
+        }
+        // One step, so that one read transaction sees all of it; a writer beside us changes nothing of that.
+        let code = sqlite3_backup_step(backup, -1)
+        let ended = sqlite3_backup_finish(backup)
+        guard code == SQLITE_DONE, ended == SQLITE_OK else {
+            throw DatabaseError(
+                ended == SQLITE_OK ? code : ended, doing: "copy the database", detail: String(cString: sqlite3_errstr(ended == SQLITE_OK ? code : ended)))
+        }
     }
 
     /// Writes the log back into the file.

@@ -94,6 +94,7 @@ enum SQLiteSchema {
         """,
         diagnostics,
         files,
+        waiting,
     ]
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.

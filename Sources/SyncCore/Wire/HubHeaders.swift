@@ -8,6 +8,7 @@ package enum HubHeader {
     package static let replica = "Sync-Replica"
     package static let session = "Sync-Session"
     package static let config = "Sync-Config"
+    package static let waiting = "Sync-Waiting"
     package static let time = "Sync-Time"
     package static let epoch = "Sync-Epoch"
     package static let head = "Sync-Head"
@@ -35,11 +36,14 @@ package struct HubRequestHeaders: Hashable, Sendable {
     package var config: Int64?
     /// The history of the hub that a push is meant for.
     package var epoch: String?
+    /// Mutations that wait on the device for this hub, those of this request included: for the operator of the hub alone.
+    package var waiting: Int64?
 
     package init(
         version: String? = String(HubHeader.currentVersion), device: DeviceID? = nil, replica: ReplicaID? = nil,
-        session: String? = nil, config: Int64? = nil, epoch: String? = nil
+        session: String? = nil, config: Int64? = nil, epoch: String? = nil, waiting: Int64? = nil
     ) {
+        self.waiting = waiting
         self.epoch = epoch
         self.version = version
         self.device = device
@@ -55,10 +59,12 @@ package struct HubRequestHeaders: Hashable, Sendable {
         session = headers[HubHeader.session].flatMap { Identifier<Never>($0)?.text }
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
         epoch = headers[HubHeader.epoch].flatMap { Identifier<Never>($0)?.text }
+        waiting = headers[HubHeader.waiting].flatMap { HubHeaders.number($0) }
     }
 
     package func write(to headers: inout HTTPHeaders) {
         headers[HubHeader.epoch] = epoch
+        headers[HubHeader.waiting] = waiting.map { String($0) }
         headers[HubHeader.version] = version
         headers[HubHeader.device] = device?.text
         headers[HubHeader.replica] = replica?.text

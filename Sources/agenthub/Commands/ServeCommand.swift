@@ -33,6 +33,15 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Tokens that devices get by enrolment and refresh end after so many days; 0: never.", valueName: "days"))
     var tokenDays = 90
 
+    @Option(help: ArgumentHelp("Deletions are remembered for so many days; devices that were away for longer list everything anew.", valueName: "days"))
+    var keepDeletions = 90
+
+    @Option(help: ArgumentHelp("Reports of devices are kept for so many days.", valueName: "days"))
+    var keepReports = 14
+
+    @Option(help: ArgumentHelp("Files that stopped on their way are kept for so many days.", valueName: "days"))
+    var keepUploads = 3
+
     @Flag(help: "Ask for no token. Only on a loopback address.")
     var open = false
 
@@ -46,6 +55,10 @@ struct ServeCommand: ParsableCommand {
 
     func validate() throws {
         guard (0...3_650).contains(tokenDays) else { throw ValidationError("--token-days: expected 0 to 3650") }
+        // An agent lists everything anew once a week: with less than a few weeks most of them would have to each time.
+        guard (21...3_650).contains(keepDeletions) else { throw ValidationError("--keep-deletions: expected 21 to 3650") }
+        guard (1...3_650).contains(keepReports) else { throw ValidationError("--keep-reports: expected 1 to 3650") }
+        guard (1...365).contains(keepUploads) else { throw ValidationError("--keep-uploads: expected 1 to 365") }
         guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
         if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
         if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
@@ -60,6 +73,7 @@ struct ServeCommand: ParsableCommand {
             // A folder with a database has one hub. One of files is for all replicas, and may be on another machine.
             let state = folder.database == nil ? try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid()) : nil
             defer { state?.close() }
+            if state != nil, try Restore(folder: folder.folder).finish() { Say.error("finished a restore that had been interrupted") }
             try serve(address, rules, state?.warnings ?? [])
         } catch let error as LinuxError {
             throw Failure(error)
@@ -130,6 +144,13 @@ struct ServeCommand: ParsableCommand {
         // Agents work by the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
+        settings.retention.deletions = .seconds(86_400) * keepDeletions
+        settings.retention.reports = .seconds(86_400) * keepReports
+        settings.version = AgentHubCommand.version
+        // With a server's database the disk here holds the files, without which a device's records still get through.
+        if let data = folder.data, folder.database == nil {
+            settings.freeBytes = { (try? LinuxFileCalls().space(at: data, for: .measureSpace))?.freeBytes }
+        }
         #if ABLATIONS
             // What the test of power cuts breaks on purpose, to show that it notices.
             if let names = getenv("AGENTHUB_ABLATIONS") { settings.ablations = Ablations(names: String(cString: names)) }
@@ -147,7 +168,9 @@ struct ServeCommand: ParsableCommand {
         if case .rows = tokens { _ = try hub.tokens() }
         if let data = folder.data {
             do throws(BlobError) {
-                hub.settings.uploads = HubUploads(try BlobFiles(data + "/blobs"))
+                var limits = HubUploads.Limits()
+                limits.expiry = .seconds(86_400) * keepUploads
+                hub.settings.uploads = HubUploads(try BlobFiles(data + "/blobs"), limits: limits)
             } catch {
                 log.error("no files are taken", metadata: ["error": "\(error)"])
             }

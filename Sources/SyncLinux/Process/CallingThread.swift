@@ -1,3 +1,4 @@
+import CSyncLinux
 import Glibc
 import Synchronization
 
@@ -6,8 +7,8 @@ import Synchronization
 ///
 /// The one task is made and awaited right here. Its continuations may be resumed on the transport's thread: they
 /// queue their job, and the calling thread, asleep on a semaphore meanwhile, runs it.
-enum CallingThread {
-    static func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
+package enum CallingThread {
+    package static func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
         let queue = JobQueue()
         let result = ResultBox<Value>()
         Task(executorPreference: queue) {
@@ -20,7 +21,7 @@ enum CallingThread {
     }
 
     /// Waits without doing anything else: there is nothing else to do in this process.
-    static func pause(_ duration: Duration) {
+    package static func pause(_ duration: Duration) {
         var wanted = timespec(
             tv_sec: Int(max(0, duration.components.seconds)),
             tv_nsec: Int(max(0, duration.components.attoseconds / 1_000_000_000)))

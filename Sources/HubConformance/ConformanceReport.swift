@@ -1,0 +1,101 @@
+package import SyncCore
+
+/// What became of one demand of the protocol.
+package struct ConformanceResult: Sendable, Hashable {
+    package enum Outcome: String, Sendable, Hashable {
+        case passed = "ok"
+        case failed = "failed"
+        /// An optional part that the server does not have, and says so.
+        case notOffered = "not_offered"
+        /// What it takes is not there: no token was given, or an earlier step failed.
+        case notTried = "not_tried"
+    }
+
+    /// `push-duplicate`: stays the same from version to version.
+    package var name: String
+    /// Of the protocol: `A4`.
+    package var section: String
+    /// What the contract demands, as a sentence.
+    package var demand: String
+    package var outcome: Outcome
+    /// What was seen, or why nothing was.
+    package var seen: String
+}
+
+/// How a server stands to the protocol.
+package struct ConformanceReport: Sendable {
+    package var server: String
+    package var results: [ConformanceResult]
+    /// What could not be taken back: the protocol has no way to.
+    package var left: [String]
+
+    package func count(_ outcome: ConformanceResult.Outcome) -> Int { results.count { $0.outcome == outcome } }
+
+    package var isConformant: Bool { count(.failed) == 0 }
+
+    package var json: JSON {
+        [
+            "server": .string(server), "conformant": .bool(isConformant), "passed": .int(count(.passed)), "failed": .int(count(.failed)),
+            "not_offered": .int(count(.notOffered)), "not_tried": .int(count(.notTried)), "left": .list(left),
+            "checks": .array(
+                results.map { result in
+                    [
+                        "name": .string(result.name), "section": .string(result.section), "demand": .string(result.demand),
+                        "outcome": .string(result.outcome.rawValue), "seen": .string(result.seen),
+                    ]
+                }),
+        ]
+    }
+
+    // MARK: For a terminal
+
+    /// A line for each check; below those that failed, what was demanded and what was seen.
+    package func lines(width: Int = 80) -> [String] {
+        let nameWidth = results.map(\.name.count).max() ?? 0
+        func padded(_ text: String, _ width: Int) -> String { text + String(repeating: " ", count: max(0, width - text.count)) }
+        var lines = ["\(padded("CHECK", nameWidth))  SECTION  RESULT"]
+        for result in results {
+            let head = "\(padded(result.name, nameWidth))  \(padded(result.section, 7))  "
+            switch result.outcome {
+            case .passed: lines.append(head + "ok")
+            case .failed:
+                lines.append(head + "FAILED")
+                lines += Self.folded("demanded: " + result.demand, width) + Self.folded("seen:     " + result.seen, width)
+            case .notOffered, .notTried:
+                let words = result.outcome == .notOffered ? "not offered" : "not tried"
+                lines.append(Self.cut(head + words + (result.seen.isEmpty ? "" : ": " + result.seen), width))
+            }
+        }
+        let counts = [
+            "\(count(.passed)) ok", "\(count(.failed)) failed", "\(count(.notOffered)) not offered", "\(count(.notTried)) not tried",
+        ]
+        lines.append("\(results.count) checks of \(server): " + counts.filter { !$0.hasPrefix("0 ") }.joined(separator: ", "))
+        return lines + left.flatMap { Self.folded("left there: " + $0, width, indent: 0) }
+    }
+
+    private static func cut(_ text: String, _ width: Int) -> String { text.count <= width ? text : text.prefix(width - 1) + "…" }
+
+    /// Folds at blanks, and in the middle of a word that is longer than a line.
+    private static func folded(_ text: String, _ width: Int, indent: Int = 4) -> [String] {
+        let first = String(repeating: " ", count: indent), next = first + String(repeating: " ", count: 10)
+        var lines: [String] = []
+        var line = first
+        for word in text.split(separator: " ", omittingEmptySubsequences: false) {
+            var rest = word
+            if line.count + 1 + rest.count > width, line.count > next.count {
+                lines.append(line)
+                line = next
+            } else if line != first {
+                line += " "
+            }
+            while line.count + rest.count > width {
+                let room = max(1, width - line.count)
+                lines.append(line + rest.prefix(room))
+                rest = rest.dropFirst(room)
+                line = next
+            }
+            line += rest
+        }
+        return lines + [line]
+    }
+}

@@ -1,0 +1,298 @@
+package import SyncCore
+
+/// Asks a server everything that section A of the protocol demands, and writes down what it did.
+///
+/// It speaks as one device with a database of its own, so that nothing of another device is touched: every record, key and
+/// replica has a name of this run. What it made it deletes in the end; keys, tombstones and one small file stay, because the
+/// protocol has no way to take those back. Answers are read by the agent's own readers: what passes here is what an agent can
+/// use. It decides nothing about timing, so a slow server is no worse than a quick one.
+package actor ConformanceRun {
+    package struct Settings: Sendable {
+        /// Without a slash at the end.
+        package var baseURL: String
+        /// `nil`: the server asks for none, or a certificate stands in for it.
+        package var token: String?
+        /// `nil`: whom the token speaks for.
+        package var device: DeviceID?
+        package var tls: TLSIdentity?
+        /// One whose records a device may write, of any content.
+        package var entity: EntityName
+        /// Makes the names of this run its own.
+        package var seed: UInt64
+        /// Told of each result as it comes.
+        package var progress: (@Sendable (ConformanceResult) -> Void)?
+
+        package init(baseURL: String, token: String?, entity: EntityName, seed: UInt64) {
+            self.baseURL = baseURL
+            self.token = token
+            self.entity = entity
+            self.seed = seed
+        }
+    }
+
+    let settings: Settings
+    private let transport: any HTTPTransport
+    let compressor: any Compressor
+    private let time: any TimeSource
+    var random: SeededRandom
+    /// Begins every name of this run.
+    let prefix: String
+    let replica: ReplicaID
+    var results: [ConformanceResult] = []
+    var left: [String] = []
+
+    // What the server said of itself; `nil` before, or when it did not.
+    var hello: HelloResponse?
+    /// Where the feed of the entity stood before this run.
+    var began: String?
+    var lastSeq: Int64 = 0
+    private var lastName = 0
+    /// Records that are there as far as we know, with their versions.
+    var records: [RecordID: Int64] = [:]
+
+    package init(_ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource) {
+        self.settings = settings
+        self.transport = transport
+        self.compressor = compressor
+        self.time = time
+        var random = SeededRandom(seed: settings.seed)
+        prefix = "conf-" + String(random.next() >> 16, radix: 36)
+        replica = ReplicaID(trusted: prefix)
+        self.random = random
+    }
+
+    package static func run(
+        _ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource
+    ) async -> ConformanceReport {
+        let run = ConformanceRun(settings, transport: transport, compressor: compressor, time: time)
+        await run.checkBasics()
+        // Whoever is no hub at all would only fail each of the rest for the same reason.
+        if await run.hello != nil {
+            await run.checkPush()
+            await run.checkPushRefusals()
+            await run.checkPull()
+            await run.checkListing()
+            await run.checkFiles()
+            await run.cleanUp()
+        }
+        return await ConformanceReport(server: settings.baseURL, results: run.results, left: run.left)
+    }
+
+    // MARK: Checks
+
+    /// Seen otherwise than demanded.
+    struct Deviation: Error {
+        var seen: String
+
+        init(_ seen: String) { self.seen = seen }
+    }
+
+    struct NotOffered: Error {
+        var why: String
+
+        init(_ why: String) { self.why = why }
+    }
+
+    struct NotTried: Error {
+        var why: String
+
+        init(_ why: String) { self.why = why }
+    }
+
+    /// - Parameter body: Gives what was seen, or throws why not.
+    func check(_ name: String, _ section: String, _ demand: String, _ body: () async throws -> String) async {
+        var result = ConformanceResult(name: name, section: section, demand: demand, outcome: .passed, seen: "")
+        do {
+            result.seen = try await body()
+        } catch let deviation as Deviation {
+            (result.outcome, result.seen) = (.failed, deviation.seen)
+        } catch let missing as NotOffered {
+            (result.outcome, result.seen) = (.notOffered, missing.why)
+        } catch let missing as NotTried {
+            (result.outcome, result.seen) = (.notTried, missing.why)
+        } catch {
+            // The transport's or a reader's: no answer, or one that an agent refuses.
+            (result.outcome, result.seen) = (.failed, Printable.text("\(error)", max: 300))
+        }
+        results.append(result)
+        settings.progress?(result)
+    }
+
+    func require(_ isSo: Bool, _ seen: @autoclosure () -> String) throws {
+        if !isSo { throw Deviation(seen()) }
+    }
+
+    func offered(_ capability: String) throws {
+        guard hello?.capabilities.contains(capability) == true else {
+            throw NotOffered("hello has no capability \"\(capability)\"")
+        }
+    }
+
+    // MARK: Requests
+
+    /// Sends a request as an agent does.
+    ///
+    /// - Parameter changed: Header fields that are other than usual; `nil` leaves one out.
+    func send(
+        _ method: HTTPRequest.Method, _ target: String, _ body: [UInt8]? = nil, changed: [(String, String?)] = [], from device: DeviceID? = nil
+    ) async throws -> HTTPResponse {
+        var headers: HTTPHeaders = [:]
+        HubRequestHeaders(device: device ?? settings.device ?? hello?.device, replica: replica).write(to: &headers)
+        headers["Accept"] = "application/json"
+        headers["User-Agent"] = "agenthub-conformance"
+        if body != nil { headers["Content-Type"] = "application/json" }
+        if let token = settings.token { headers["Authorization"] = "Bearer \(token)" }
+        for (name, value) in changed { headers[name] = value }
+        return try await transport.send(
+            HTTPRequest(
+                method, settings.baseURL + target, headers: headers, body: body.map { .bytes($0) } ?? .none, tls: settings.tls,
+                maxResponseBytes: Limits.hubResponseBytes))
+    }
+
+    func post(_ path: String, _ json: JSON, changed: [(String, String?)] = []) async throws -> HTTPResponse {
+        try await send(.post, path, json.bytes, changed: changed)
+    }
+
+    /// The body of an answer that an agent takes for the hub's.
+    func body(_ response: HTTPResponse) throws -> [UInt8] {
+        switch HubReply.read(response, now: time.now().wall) {
+        case .answered(_, let body): return body
+        case .refused(let refusal): throw Deviation(refusal.detail + said(response))
+        }
+    }
+
+    func headers(_ response: HTTPResponse) -> HubHeaders { HubHeaders(reading: response.headers, now: time.now().wall) }
+
+    /// Holds a refusal against what is demanded of it, its form included (RFC 9457, PROTOCOL A5).
+    @discardableResult
+    func refusal(_ response: HTTPResponse, _ status: Int, _ code: String) throws -> Problem {
+        let expected = "\(status) with the problem \"\(code)\""
+        try require(response.status == status, "\(response.status)\(said(response)), not \(expected)")
+        let type = response.headers["Content-Type"] ?? "none"
+        try require(type.hasPrefix("application/problem+json"), "\(status) with Content-Type \(Printable.text(type, max: 60)), not application/problem+json")
+        try require(response.headers[HubHeader.version] != nil, "\(status) without Sync-Version")
+        guard let object = (try? JSONReader.read(response.body))?.object else { throw Deviation("\(status) with a body that is no JSON object") }
+        let problem = Problem(.object(object))
+        try require(object["type"]?.text == Problem.hubPrefix + code, "type \(object["type"]?.json ?? "missing"), not \"\(Problem.hubPrefix)\(code)\"")
+        try require(object["status"]?.int == Int64(status), "the member status is \(object["status"]?.json ?? "missing") in an answer \(status)")
+        try require(object["title"]?.text?.isEmpty == false, "the problem has no title")
+        return problem
+    }
+
+    /// The beginning of a body, for people.
+    func said(_ response: HTTPResponse) -> String {
+        response.body.isEmpty ? "" : ": " + Printable.text(String(decoding: response.body.prefix(400), as: UTF8.self), max: 160)
+    }
+
+    // MARK: Names
+
+    func newName() -> String {
+        lastName += 1
+        return "\(prefix)-\(lastName)"
+    }
+
+    func newRecord() -> RecordID { RecordID(trusted: newName()) }
+
+    nonisolated func isOurs(_ id: RecordID) -> Bool { id.text.hasPrefix(prefix + "-") }
+
+    /// A mutation as an agent sends it.
+    func mutation(
+        _ action: MutationAction, _ id: RecordID, _ data: JSON? = nil, base: Int64 = 0, key: String? = nil, dependsOn: [String] = [],
+        group: String? = nil, ahead: Duration = .zero
+    ) -> JSONObject {
+        lastSeq += 1
+        let now = time.now().wall
+        let stamp = HybridTime(
+            milliseconds: UInt64(clamping: now.advanced(by: ahead).milliseconds), counter: UInt16(clamping: lastSeq & 0xFFFF), node: "c04f0a11")
+        var object: JSONObject = [
+            "seq": .int(lastSeq), "idempotency_key": .string(key ?? newName()), "entity": .string(settings.entity.text),
+            "record_id": .string(id.text), "action": .string(action.rawValue), "base_version": .int(base),
+            "hlc": .string(stamp.description), "client_updated_at": .string(now.description),
+        ]
+        if let data { object["data"] = data }
+        if !dependsOn.isEmpty { object["depends_on"] = .list(dependsOn) }
+        if let group { object["group"] = .string(group) }
+        return object
+    }
+
+    func pushBody(_ mutations: [JSONObject], extra: JSONObject = [:]) -> JSON {
+        var object: JSONObject = ["acked_seq": 0, "max_sent_seq": .int(lastSeq)]
+        for member in extra.members { object[member.name.text] = member.value }
+        object["mutations"] = .array(mutations.map { .object($0) })
+        return .object(object)
+    }
+
+    /// Pushes, and reads the verdicts as an agent does: one for each mutation, in their order.
+    func verdicts(_ mutations: [JSONObject], extra: JSONObject = [:], changed: [(String, String?)] = []) async throws -> [PushResult] {
+        let response = try await post("/v1/sync/push", pushBody(mutations, extra: extra), changed: changed)
+        let results = try PushMessages.readResponse(try body(response)).results
+        let keys = mutations.compactMap { $0["idempotency_key"]?.text }
+        try require(
+            results.map(\.key.text) == keys, "verdicts for \(results.map(\.key.text).joined(separator: ", ")), not for \(keys.joined(separator: ", "))")
+        for (mutation, result) in zip(mutations, results) { note(mutation, result.verdict) }
+        return results
+    }
+
+    func verdict(_ mutation: JSONObject) async throws -> PushResult.Verdict { try await verdicts([mutation])[0].verdict }
+
+    /// Pushes one that must be accepted.
+    ///
+    /// - Returns: Its version.
+    @discardableResult
+    func accept(_ mutation: JSONObject) async throws -> Int64 {
+        let verdict = try await verdict(mutation)
+        guard case .accepted(let version, _, _, _) = verdict else { throw Deviation("\(word(verdict)), not accepted") }
+        return version
+    }
+
+    private func note(_ mutation: JSONObject, _ verdict: PushResult.Verdict) {
+        guard case .accepted(let version, _, _, _) = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else { return }
+        records[id] = mutation["action"]?.text == "delete" ? nil : version
+    }
+
+    /// A verdict for people.
+    func word(_ verdict: PushResult.Verdict) -> String {
+        switch verdict {
+        case .accepted(let version, _, _, _): "accepted as version \(version)"
+        case .duplicate(let original, _): "duplicate of one that was \(original.rawValue)"
+        case .conflict(let fields, _): "conflict over \(fields.joined(separator: ", "))"
+        case .rejected(let problem, _): "rejected: \(problem.code)" + (problem.detail.isEmpty ? "" : " (\(Printable.text(problem.detail, max: 100)))")
+        case .retry(let problem, _): "retry" + (problem.map { ": \($0.code)" } ?? "")
+        }
+    }
+
+    /// The document of a record as the listing has it; `nil`: there is none.
+    func stored(_ id: RecordID) async throws -> StreamPage.Record? {
+        // An id that comes before it, and not much before it.
+        var after = RecordID(String(id.text.dropLast()))
+        for _ in 0..<100 {
+            let response = try await send(.get, "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: settings.entity, after: after, limit: 1_000)))
+            let page = try SnapshotMessages.readResponse(try body(response))
+            if let found = page.records.first(where: { $0.id == id }) { return found }
+            guard page.hasMore, let next = page.after, next < id else { return nil }
+            after = next
+        }
+        return nil
+    }
+
+    // MARK: Afterwards
+
+    private func cleanUp() async {
+        await check("cleanup", "A4", "What this run made can be deleted again.") {
+            var gone = 0
+            while let (id, version) = records.first {
+                let verdict = try await verdict(mutation(.delete, id, base: version))
+                guard case .accepted = verdict else {
+                    left.append("record \(settings.entity)/\(id): its deletion was \(word(verdict))")
+                    records[id] = nil
+                    throw Deviation("the deletion of \(id) was \(word(verdict))")
+                }
+                records[id] = nil
+                gone += 1
+            }
+            return "\(gone) records deleted"
+        }
+        for id in records.keys.sorted() { left.append("record \(settings.entity)/\(id)") }
+        left.append("tombstones and keys that begin with \(prefix): they stay as long as the server keeps such")
+    }
+}

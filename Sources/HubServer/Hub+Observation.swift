@@ -1,0 +1,139 @@
+import SyncCore
+
+// What anybody may ask, a balancer, a monitor or a person: answered whatever the database does.
+extension Hub {
+    /// With less than this on the disk of the database the next writes are about to fail.
+    static let freeBytesMin: Int64 = 16 << 20
+
+    func open(_ endpoint: Endpoint, _ request: HubRequest, at now: Timestamp) -> HubResponse {
+        switch endpoint {
+        case .probe:
+            // The echo proves that nobody answers in our place; an absurd nonce gets none.
+            let nonce = request.query["n"].flatMap { Identifier<Never>($0) }
+            return HubResponse(status: 204, headers: nonce.map { [HubHeader.probe: $0.text] } ?? [:])
+        // Alive, and no more: whoever restarts what is not healthy mends no disk and no database server by it.
+        case .healthz: return HubResponse(text: "ok\n")
+        case .readyz:
+            let reasons = notReady
+            return reasons.isEmpty ? HubResponse(text: "ready\n") : HubResponse(text: reasons.joined(separator: "\n") + "\n", status: 503)
+        case .metrics:
+            var response = HubResponse(text: metrics(at: now))
+            response.headers["Content-Type"] = MetricsPage.contentType
+            return response
+        case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token, .files, .file, .blob:
+            return HubResponse(Hub.notFound)
+        }
+    }
+
+    /// Why devices had better ask somebody else, or come later. Empty: they are welcome.
+    private var notReady: [String] {
+        var reasons: [String] = []
+        if look({ _ throws(DatabaseError) in true }) == nil { reasons.append("the database does not answer") }
+        if let free = settings.freeBytes?(), free < Hub.freeBytesMin {
+            reasons.append("the disk of the database has \(free) bytes free, and \(Hub.freeBytesMin) are needed")
+        }
+        return reasons
+    }
+
+    /// Runs `body` in a transaction of its own that only reads.
+    ///
+    /// - Returns: `nil` when the database does not answer.
+    private func look<T>(_ body: (HubStore) throws(DatabaseError) -> T) -> T? {
+        do throws(DatabaseError) {
+            try begin(.reading)
+            // Also a connection that has just been lost shows only now.
+            _ = try store.hub()
+            let result = try body(store)
+            try commit()
+            return result
+        } catch {
+            abandon(error)
+            return nil
+        }
+    }
+
+    // MARK: Figures
+
+    private func metrics(at now: Timestamp) -> String {
+        let figures = look { (store) throws(DatabaseError) in try store.figures(at: now) }
+        var page = MetricsPage()
+        if let version = settings.version {
+            page.family("agenthub_info", .gauge, "The program; always 1.", [(["version": version], 1)])
+        }
+        page.family("agenthub_database_up", .gauge, "1 when the database answers.", [([:], figures == nil ? 0 : 1)])
+        page.family("agenthub_head", .gauge, "Newest commit number.", [([:], state.head)])
+        let counters = state.counters
+        page.family(
+            "agenthub_mutations_total", .counter, "Mutations by verdict, since the database was made.",
+            [
+                ("accepted", counters.applied), ("duplicate", counters.duplicates), ("conflict", counters.conflicts),
+                ("rejected", counters.rejected), ("retry", counters.retried),
+            ].map { (["verdict": $0.0], $0.1) })
+        page.family("agenthub_requests_total", .counter, "Requests by path and status, since the start.", traffic.samples)
+        page.histogram("agenthub_transaction_seconds", "Turns at the database: reading and writing what waited, the commit included.", transactionTimes)
+        if let figures { add(figures, to: &page) }
+        if let free = settings.freeBytes?() {
+            page.family("agenthub_disk_free_bytes", .gauge, "Left on the disk of the database.", [([:], free)])
+        }
+        addHousekeeping(to: &page)
+        return page.text
+    }
+
+    private func add(_ figures: HubFigures, to page: inout MetricsPage) {
+        page.family(
+            "agenthub_devices", .gauge, "Devices by when they were here last.",
+            [("day", figures.day), ("week", figures.week), ("earlier", figures.earlier)].map { (["seen": $0.0], $0.1) })
+        page.family("agenthub_cloned_devices", .gauge, "Devices of which two databases spoke in turns within a day.", [([:], figures.clones)])
+        page.family("agenthub_waiting_mutations", .gauge, "Mutations that wait on devices, as these said last.", [([:], figures.waiting)])
+        page.family("agenthub_uploads_open", .gauge, "Files that have not arrived whole.", [([:], figures.uploads)])
+        guard let size = figures.size else { return }
+        page.family("agenthub_database_bytes", .gauge, "Size of the database's file.", [([:], size.bytes)])
+        page.family("agenthub_database_free_bytes", .gauge, "Of these, what nothing uses.", [([:], size.freeBytes)])
+    }
+
+    private func addHousekeeping(to page: inout MetricsPage) {
+        page.family(
+            "agenthub_housekeeping_timestamp_seconds", .gauge, "When old things were dropped last, Unix time; 0: not since the start.",
+            [([:], housekept.at.map { $0.milliseconds / 1_000 } ?? 0)])
+        page.family(
+            "agenthub_dropped_total", .counter, "What was kept long enough, since the start, by kind.",
+            [
+                ("deletion", housekept.deletions), ("rejection", housekept.rejections), ("report", housekept.reports),
+                ("upload", housekept.uploads),
+            ].map { (["kind": $0.0], $0.1) })
+        page.family("agenthub_reclaimed_bytes_total", .counter, "What the database's file gave back to the file system, since the start.", [([:], housekept.bytes)])
+    }
+}
+
+/// What must be counted in the database for ``Hub/metrics(at:)``: nothing that grows with the records.
+struct HubFigures {
+    var day: Int64
+    var week: Int64
+    var earlier: Int64
+    var clones: Int64
+    var waiting: Int64
+    var uploads: Int64
+    var size: DatabaseSize?
+}
+
+extension HubStore {
+    func figures(at now: Timestamp) throws(DatabaseError) -> HubFigures {
+        func before(_ days: Int) -> DatabaseValue { .int(now.advanced(by: .seconds(-86_400) * days).milliseconds) }
+        let devices = try database.first(
+            """
+            SELECT coalesce(sum(CASE WHEN last_seen_ms >= ?1 THEN 1 ELSE 0 END), 0),
+              coalesce(sum(CASE WHEN last_seen_ms >= ?2 AND last_seen_ms < ?1 THEN 1 ELSE 0 END), 0),
+              coalesce(sum(CASE WHEN last_seen_ms < ?2 THEN 1 ELSE 0 END), 0), coalesce(sum(waiting), 0) FROM device
+            """, before(1), before(7)
+        ) { ($0.int(0), $0.int(1), $0.int(2), $0.int(3)) }
+        let clones = try database.first(
+            """
+            SELECT count(*) FROM (SELECT device FROM replica WHERE returns >= 2 AND last_seen_ms >= ? GROUP BY device
+            HAVING count(*) > 1) AS twins
+            """, .int(now.advanced(by: .zero - Hub.twinWindow).milliseconds)
+        ) { $0.int(0) }
+        return HubFigures(
+            day: devices?.0 ?? 0, week: devices?.1 ?? 0, earlier: devices?.2 ?? 0, clones: clones ?? 0, waiting: devices?.3 ?? 0,
+            uploads: try database.number("SELECT count(*) FROM upload WHERE digest IS NULL"), size: try database.size())
+    }
+}

@@ -1,0 +1,85 @@
+package import SyncCore
+
+/// Copies of a hub's SQLite file, for backups: made beside a server that is running, checked, and made ready to take a hub's
+/// place.
+package enum HubBackup {
+    /// What a copy holds.
+    package struct Facts: Sendable, Hashable {
+        package var epoch: String
+        package var head: Int64
+        package var schema: Int64
+        /// Files that its rows speak of.
+        package var blobs: [Blob]
+
+        package struct Blob: Sendable, Hashable {
+            package var digest: BlobDigest
+            package var size: Int64
+        }
+    }
+
+    /// Copies the database as it is at one moment, its log included. Whoever writes there meanwhile is not held up, but the log
+    /// grows until this is through.
+    ///
+    /// - Parameter copy: Must not be there. One whole file when this returns, without a log of its own.
+    /// - Throws: `.database` or `.foreignDatabase`.
+    package static func copy(_ file: String, to copy: String) throws(HubError) -> Facts {
+        do throws(DatabaseError) {
+            let source = try SQLiteSchema.openForReading(.readOnly(file))
+            let target = try SQLiteDatabase(.file(copy))
+            try source.copy(into: target)
+            // The copy has the header of the original, which speaks of a log.
+            try target.execute("PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE")
+            return try facts(of: target, at: copy)
+        } catch {
+            throw HubError(error)
+        }
+    }
+
+    /// Looks whether a copy is whole and of a hub that this program understands. Nothing in it is changed.
+    package static func check(_ copy: String) throws(HubError) -> Facts {
+        do throws(DatabaseError) {
+            return try facts(of: try SQLiteDatabase(.readOnly(copy)), at: copy)
+        } catch {
+            throw HubError(error)
+        }
+    }
+
+    /// Begins a new history in a copy that is about to take a hub's place: devices then offer again what it does not know.
+    ///
+    /// What was on its way to the old hub as a file is forgotten: its bytes are in no backup, and devices begin anew.
+    package static func renew(_ copy: String, random: SeededRandom) throws(HubError) -> HubMark {
+        let hub = try Hub(.file(copy), settings: Hub.Settings(), random: random)
+        try hub.transact { () throws(DatabaseError) in
+            try hub.store.database.run("DELETE FROM upload WHERE digest IS NULL")
+            try hub.renewEpoch()
+        }
+        hub.checkpoint()
+        return hub.mark
+    }
+
+    private static func facts(of database: SQLiteDatabase, at path: String) throws(DatabaseError) -> Facts {
+        func damaged(_ detail: String) -> DatabaseError { DatabaseError(.corrupt, doing: "check \(path)", detail: detail) }
+        let name = try database.number("PRAGMA application_id")
+        guard name == SQLiteSchema.applicationID else {
+            throw DatabaseError(.foreign, doing: "check \(path)", detail: "it is not the database of a hub")
+        }
+        let schema = try database.number("PRAGMA user_version")
+        guard schema <= SQLiteSchema.version else {
+            throw DatabaseError(
+                .foreign, doing: "check \(path)", detail: "it has schema \(schema), this program knows up to \(SQLiteSchema.version)")
+        }
+        let verdict = try database.text("PRAGMA quick_check(1)")
+        guard verdict == "ok" else { throw damaged(verdict) }
+        let row = try database.first("SELECT epoch, head FROM hub") { ($0.text(0), $0.int(1)) }
+        guard let row else { throw damaged("the hub's own row is missing") }
+        var blobs: [Facts.Blob] = []
+        // Before schema 3 there were no files.
+        if try database.number("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'blob'") > 0 {
+            try database.read("SELECT digest, size_bytes FROM blob ORDER BY digest", []) { row in
+                if let digest = BlobDigest(hex: row.text(0)) { blobs.append(Facts.Blob(digest: digest, size: row.int(1))) }
+                return true
+            }
+        }
+        return Facts(epoch: row.0, head: row.1, schema: schema, blobs: blobs)
+    }
+}

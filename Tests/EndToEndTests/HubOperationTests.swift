@@ -1,0 +1,230 @@
+import Foundation
+import LocalAPI
+import SyncCore
+import Testing
+
+extension EndToEnd {
+    /// What an operator does with a hub, by the built programs.
+    @Suite("Operating a hub")
+    struct HubOperationTests {
+        private static let orders = EntityName(trusted: "work_orders")
+
+        private func hub(_ arguments: [String], _ stand: Stand) async throws -> Output {
+            try await Child.run([Programs.agenthub] + arguments, in: stand.folder)
+        }
+
+        private func create(_ ids: [String], with client: AgentClient) async throws {
+            for id in ids {
+                let order = NewMutation(.create, Self.orders, RecordID(trusted: id), data: ["by": .string(id)])
+                #expect(try await client.enqueue(order, key: id).status == 201)
+            }
+        }
+
+        @Test("Two devices sync, the hub is backed up beside its work and restored later: nothing is lost, nothing is there twice")
+        func backupAndRestore() async throws {
+            try await Stand.with { stand in
+                let data = "\(stand.folder)/hub", copy = "\(stand.folder)/backup"
+                let other = try await Neighbour("other", on: stand)
+                do {
+                    try await create((1...5).map { "one-\($0)" }, with: stand.client)
+                    try await create((1...5).map { "two-\($0)" }, with: other.client)
+                    let file = try await stand.client.addBlob(at: stand, bytes: Array(repeating: 7, count: 300_000))
+                    _ = try await stand.settle()
+                    try await other.sync()
+                    // The hub serves meanwhile.
+                    let backup = try await hub(["backup", copy, "--data", data], stand)
+                    #expect(backup.status == 0 && backup.text.contains("head "), "\(backup.talk)")
+                    let manifest = try JSONReader.read(Array(try #require(FileManager.default.contents(atPath: copy + "/backup.json")))).object
+                    let kept = Int64(FileManager.default.subpaths(atPath: copy + "/blobs")?.count { $0.count == 67 } ?? 0)
+                    #expect(manifest?["blobs"]?.int == kept && kept == file)
+                    let rowsAlone = try await hub(["backup", copy + "-rows", "--without-files", "--data", data], stand)
+                    #expect(rowsAlone.status == 0 && rowsAlone.text.contains("no files"))
+                    #expect(!FileManager.default.fileExists(atPath: copy + "-rows/blobs"))
+                    #expect(try await hub(["restore", copy + "-rows", "--data", stand.folder + "/elsewhere"], stand).status == 0)
+                    let again = try await hub(["backup", copy, "--data", data], stand)
+                    #expect(again.status == 73 && again.talk.contains("is there already"))
+
+                    try await create((6...9).map { "one-\($0)" }, with: stand.client)
+                    try await create((6...9).map { "two-\($0)" }, with: other.client)
+                    _ = try await stand.settle()
+                    try await other.sync()
+                    #expect(try await stand.hubApplied() == 18)
+
+                    let running = try await hub(["restore", copy, "--replace", "--data", data], stand)
+                    #expect(running.status == 75, "a hub serves it: \(running.talk)")
+                    await stand.stopHub()
+                    let refused = try await hub(["restore", copy, "--data", data], stand)
+                    #expect(refused.status == 73 && refused.talk.contains("--replace"))
+                    let restored = try await hub(["restore", copy, "--replace", "--data", data], stand)
+                    #expect(restored.status == 0 && restored.text.contains("replaced-"), "\(restored.talk)")
+                    #expect(!FileManager.default.fileExists(atPath: data + "/restore.ready"))
+                    try await stand.startHub()
+                    #expect(try await stand.hubApplied() == 10)
+
+                    for _ in 0..<3 {
+                        _ = try await stand.settle()
+                        try await other.sync()
+                    }
+                    let records = try await stand.hubRecords("work_orders").map(\.id)
+                    let all = Set((1...9).flatMap { ["one-\($0)", "two-\($0)"] })
+                    #expect(Set(records) == all && records.count == all.count)
+                    #expect(try await stand.hubApplied() == 18, "each took effect once")
+                    for client in [stand.client, other.client] {
+                        for id in all { #expect(try await client.record(RecordName(Self.orders, RecordID(trusted: id))).value.status == "synced") }
+                    }
+                } catch {
+                    await other.stop()
+                    throw error
+                }
+                await other.stop()
+            }
+        }
+
+        /// Where the power went while a restore moved its files.
+        enum Cut: String, CaseIterable { case beforeItCounts, nothingMoved, logAside, databaseAside, databaseInPlace }
+
+        @Test("A restore that a power cut interrupted is the old hub or the new one, whatever it had come to", arguments: Cut.allCases)
+        func interrupted(_ cut: Cut) async throws {
+            try await Stand.with(agent: false) { stand in
+                let data = "\(stand.folder)/hub", copy = "\(stand.folder)/backup", whole = "\(stand.folder)/whole"
+                let peer = try await PlainPeer("peer", on: stand)
+                try await peer.create("work_orders", "wo-1", "{}", at: await stand.hubURL)
+                #expect(try await hub(["backup", copy, "--data", data], stand).status == 0)
+                try await peer.create("work_orders", "wo-2", "{}", at: await stand.hubURL)
+                await stand.killHub()
+                // What a restore prepares, as it is when it counts: that of a restore into another folder.
+                #expect(try await hub(["restore", copy, "--data", whole], stand).status == 0)
+                let files = FileManager.default
+                let ready = data + (cut == .beforeItCounts ? "/restore.partial" : "/restore.ready"), aside = data + "/replaced-1"
+                try files.createDirectory(atPath: ready, withIntermediateDirectories: false)
+                for name in ["hub.db", "mark"] { try files.copyItem(atPath: "\(whole)/\(name)", toPath: "\(ready)/\(name)") }
+                try Stand.write("replaced-1", to: ready + "/aside")
+                func moveAside(_ names: [String]) throws {
+                    try? files.createDirectory(atPath: aside, withIntermediateDirectories: false)
+                    for name in names where files.fileExists(atPath: "\(data)/\(name)") { try files.moveItem(atPath: "\(data)/\(name)", toPath: "\(aside)/\(name)") }
+                }
+                switch cut {
+                case .beforeItCounts, .nothingMoved: break
+                case .logAside: try moveAside(["hub.db-wal", "hub.db-shm"])
+                case .databaseAside: try moveAside(["hub.db-wal", "hub.db-shm", "hub.db"])
+                case .databaseInPlace:
+                    try moveAside(["hub.db-wal", "hub.db-shm", "hub.db"])
+                    try files.moveItem(atPath: ready + "/hub.db", toPath: data + "/hub.db")
+                }
+                try await stand.startHub()
+                let expected = cut == .beforeItCounts ? ["wo-1", "wo-2"] : ["wo-1"]
+                #expect(try await stand.hubRecords("work_orders").map(\.id) == expected)
+                if cut != .beforeItCounts {
+                    #expect(!files.fileExists(atPath: data + "/restore.ready"))
+                    #expect(files.fileExists(atPath: aside + "/hub.db"), "what was there is kept")
+                }
+            }
+        }
+
+        @Test("A damaged backup is refused, and the hub that is there stays as it is")
+        func damagedBackup() async throws {
+            try await Stand.with(agent: false) { stand in
+                let data = "\(stand.folder)/hub", copy = "\(stand.folder)/backup"
+                let peer = try await PlainPeer("peer", on: stand)
+                try await peer.create("work_orders", "wo-1", "{}", at: await stand.hubURL)
+                #expect(try await hub(["backup", copy, "--data", data], stand).status == 0)
+                await stand.stopHub()
+                var bytes = try #require(FileManager.default.contents(atPath: copy + "/hub.db"))
+                bytes[bytes.count / 2] ^= 1
+                try bytes.write(to: URL(fileURLWithPath: copy + "/hub.db"))
+                let before = FileManager.default.contents(atPath: data + "/hub.db")
+                let refused = try await hub(["restore", copy, "--replace", "--data", data], stand)
+                #expect(refused.status == 65 && refused.talk.contains("damaged"), "\(refused.talk)")
+                #expect(FileManager.default.contents(atPath: data + "/hub.db") == before)
+                try FileManager.default.removeItem(atPath: copy + "/backup.json")
+                #expect(try await hub(["restore", copy, "--replace", "--data", data], stand).status == 66)
+                let elsewhere = try await hub(["backup", copy + "2", "--database", "postgres://nowhere/x"], stand)
+                #expect(elsewhere.status == 64 && elsewhere.talk.contains("pg_dump"))
+            }
+        }
+
+        @Test("The devices fit a terminal, with what waits there, and say what an operator should do")
+        func devices() async throws {
+            try await Stand.with { stand in
+                let data = "\(stand.folder)/hub"
+                try await create(["wo-1", "wo-2"], with: stand.client)
+                _ = try await stand.settle()
+                _ = try await hub(["token", "add", "a-device-with-a-long-name-that-was-never-here-0001", "--data", data], stand)
+                _ = try await hub(["token", "add", "shut-out", "--data", data], stand)
+                _ = try await hub(["token", "revoke", "shut-out", "--data", data], stand)
+                let table = try await hub(["devices", "--data", data], stand)
+                #expect(table.status == 0, "\(table.talk)")
+                let lines = table.text.split(separator: "\n")
+                #expect(lines.count == 4 && lines.allSatisfy { $0.count <= 80 }, "\(table.text)")
+                #expect(lines.first?.split(separator: " ").map(String.init).prefix(5) == ["DEVICE", "SEEN", "WAITS", "SEQ", "TOKEN"])
+                #expect(lines[2].contains("revoked") && lines[1].contains("never") && lines[3].hasPrefix("stand"), "\(table.text)")
+                let json = try JSONReader.read(try await hub(["devices", "stand", "--json", "--data", data], stand).text).object
+                #expect(json?["seq_seen"]?.int == 2 && json?["token"]?.text == "valid" && json?["agent"]?.text != nil)
+                #expect(json?["waiting"]?.int == 0, "all of it is at the hub")
+                #expect(try await hub(["devices", "stand", "--data", data], stand).text.contains("acknowledged"))
+                #expect(try await hub(["devices", "nobody", "--data", data], stand).status == 66)
+                // Nothing was in the way of the hub that serves.
+                #expect(try await stand.sync() == "ok")
+            }
+        }
+
+        @Test("A file of entities is checked before a hub works by it, to the line and column")
+        func entities() async throws {
+            try await Stand.with(hub: false, agent: false) { stand in
+                let good = try await hub(["entities", "check", "\(stand.folder)/entities.yaml"], stand)
+                #expect(good.status == 0 && good.text.contains("readings, work_orders"))
+                let path = "\(stand.folder)/bad.yaml"
+                try Stand.write("entities:\n  audits: { kind: recrd }\n  visits:\n    feilds: {}\n", to: path)
+                let bad = try await hub(["entities", "check", path], stand)
+                #expect(bad.status == 78)
+                #expect(bad.talk.contains("bad.yaml:2:19") && bad.talk.contains("bad.yaml:4:5"), "\(bad.talk)")
+                let json = try await hub(["entities", "check", path, "--json"], stand)
+                #expect(try JSONReader.read(json.text).object?["errors"]?.array?.count == 2)
+                #expect(try await hub(["entities", "check", "\(stand.folder)/none.yaml"], stand).status == 78)
+            }
+        }
+
+        @Test("The hub that is shipped conforms, and a server that is none does not: by the command, on a terminal and as JSON")
+        func conformance() async throws {
+            try await Stand.with(agent: false) { stand in
+                let file = "\(stand.folder)/tester"
+                try Stand.write(try await stand.token(for: "tester") + "\n", to: file)
+                let url = await stand.hubURL
+                let good = try await hub(["conformance", url, "--token-file", file, "--entity", "work_orders"], stand)
+                #expect(good.status == 0, "\(good.text) \(good.talk)")
+                #expect(good.text.split(separator: "\n").allSatisfy { $0.count <= 80 })
+                let json = try JSONReader.read(try await hub(["conformance", url + "/", "--token-file", file, "--entity", "work_orders", "--json"], stand).text).object
+                #expect(json?["conformant"]?.bool == true && (json?["passed"]?.int ?? 0) >= 60 && json?["failed"]?.int == 0)
+                #expect(try await stand.hubRecords("work_orders").isEmpty)
+                // Events are in no feed: the wrong entity for it, which shows.
+                #expect(try await hub(["conformance", url, "--token-file", file, "--entity", "readings"], stand).status == 1)
+                await stand.stopHub()
+                let nobody = try await hub(["conformance", url, "--token-file", file], stand)
+                #expect(nobody.status == 1 && nobody.text.contains("FAILED"), "\(nobody.text)")
+                #expect(try await hub(["conformance", "ftp://x"], stand).status == 64)
+            }
+        }
+
+        @Test("The programs have one version")
+        func version() async throws {
+            let said = try await Child.run([Programs.agenthub, "--version"], in: "/tmp").text
+            #expect(said.trimmingCharacters(in: .whitespacesAndNewlines) == "agenthub " + ProductVersion.text)
+        }
+    }
+}
+
+extension AgentClient {
+    /// Adds a file beside the records.
+    ///
+    /// - Returns: How many files the hub will have.
+    fileprivate func addBlob(at stand: Stand, bytes: [UInt8]) async throws -> Int64 {
+        let path = "\(stand.folder)/photo"
+        try Data(bytes).write(to: URL(fileURLWithPath: path))
+        let added = try await stand.agentctl("blobs", "add", path, "--type", "image/jpeg", "--json")
+        guard added.status == 0, let id = try JSONReader.read(added.text).object?["id"]?.text else { throw StandError("blobs add: \(added.talk)") }
+        // Ends when the file is at the hub.
+        let watched = try await stand.agentctl("blobs", "show", id, "--watch")
+        guard watched.status == 0 else { throw StandError("blobs show: \(watched.talk)") }
+        return 1
+    }
+}
