@@ -5,6 +5,15 @@ import Testing
 /// PROTOCOL A6: every key is applied at most once, and answered the same for as long as the hub lives.
 @Suite("Idempotency keys and replicas", .eachEngine)
 struct KeyTests {
+    /// People decide about `finding`.
+    private static var disputing: HubBench {
+        get throws {
+            var rules = EntityRules()
+            rules.fields = ["finding": .manual]
+            return try HubBench(rules: RuleBook(["audits": rules]))
+        }
+    }
+
     @Test("A repeated key changes nothing and shows the present record, not the one of the first answer")
     func duplicateShowsPresent() throws {
         let bench = try HubBench()
@@ -64,7 +73,7 @@ struct KeyTests {
 
     @Test("What a mutation answers for counts as done with it, whether it ever arrived or not")
     func answeredFor() throws {
-        let bench = try HubBench()
+        let bench = try Self.disputing
         _ = try bench.verdict(Sent("k-0", .create, data: ["finding": "pass"]), device: .two)
         let disputed = Sent("k-1", seq: 1, .update, data: ["finding": "fail"])
         #expect(try bench.verdict(disputed).word == "conflict")
@@ -89,7 +98,7 @@ struct KeyTests {
 
     @Test("Which fields were in dispute is never forgotten: a database that goes back asks, and nothing else tells it")
     func disputeStays() throws {
-        let bench = try HubBench()
+        let bench = try Self.disputing
         _ = try bench.verdict(Sent("k-0", .create, data: ["finding": "pass"]), device: .two)
         let disputed = Sent("k-1", .update, data: ["finding": "fail", "n": 1])
         #expect(try bench.verdict(disputed).word == "conflict")

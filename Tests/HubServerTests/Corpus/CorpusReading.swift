@@ -115,13 +115,15 @@ enum CorpusReading {
         let mutations = try zip(read.items, items).map { item, json in
             let mutation = try item.content.get()
             let object = json.object ?? [:]
-            return OutgoingMutation(
+            var outgoing = OutgoingMutation(
                 seq: item.seq ?? 0, key: item.key, record: mutation.record, action: mutation.content.action,
                 data: object["data"]?.json, unset: object["unset"]?.json, operations: object["ops"]?.json,
                 dependsOn: object["depends_on"]?.json, baseVersion: mutation.baseVersion, hlc: mutation.hlc.description,
                 clock: mutation.clock, clientUpdatedAt: mutation.clientUpdatedAt ?? Timestamp(milliseconds: 0),
                 priority: object["priority"]?.text.flatMap { Priority(name: $0) } ?? .normal, group: item.group,
                 base: object["base"]?.json, author: mutation.author)
+            outgoing.supersedes = mutation.supersedes
+            return outgoing
         }
         return PushMessages.request(
             Batch(mutations: mutations, ackedSeq: read.ackedSeq, maxSentSeq: read.maxSentSeq ?? 0), config: read.config)
