@@ -1,3 +1,4 @@
+import Logging
 import NIOCore
 import SyncCore
 import Synchronization
@@ -11,8 +12,7 @@ final class HubWorker: @unchecked Sendable {
     // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
     let loop: any EventLoop
     private let hub: Hub
-    /// Where files are written.
-    let filesLoop: any EventLoop
+    let files: FileThreads
     let uploads: HubUploads?
     /// The database keeps the tokens; what the environment knows of them is what was read last.
     let keepsTokens: Bool
@@ -45,15 +45,19 @@ final class HubWorker: @unchecked Sendable {
     private static let quietTime = TimeAmount.seconds(10)
 
     init(
-        _ hub: sending Hub, on loop: any EventLoop, files filesLoop: any EventLoop, _ environment: HubService.Environment
+        _ hub: sending Hub, on loop: any EventLoop, files: FileThreads, _ environment: HubService.Environment
     ) {
         uploads = hub.settings.uploads
         keepsTokens = hub.settings.keepsTokens
-        self.filesLoop = filesLoop
+        self.files = files
         self.hub = hub
         self.loop = loop
         self.environment = environment
         admission = Mutex(Admission(random: SeededRandom(seed: environment.seed)))
+        let log = environment.log
+        uploads?.use { work in files.next().execute(work) } report: { error in
+            log.error("the storage of files failed", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
+        }
     }
 
     // MARK: From any thread

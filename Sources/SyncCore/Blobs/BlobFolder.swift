@@ -26,6 +26,8 @@ extension BlobFolder {
     /// A disk that is gone shows at the next call.
     package func check() throws(BlobError) {}
 
+    package var isReachable: Bool? { nil }
+
     package var traits: BlobStorageTraits { .folder }
 }
 

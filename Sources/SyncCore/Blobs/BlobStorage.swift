@@ -23,6 +23,8 @@ package protocol BlobStorage: Sendable {
     func freeBytes() -> Int64?
     /// Looks whether it answers, where that is a question.
     func check() throws(BlobError)
+    /// Whether it answered the last time; `nil` where that is no question. Does not wait.
+    var isReachable: Bool? { get }
     /// How it behaves, for those who call it.
     var traits: BlobStorageTraits { get }
 }
