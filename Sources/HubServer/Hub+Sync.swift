@@ -114,8 +114,10 @@ extension Hub {
         case .healthz: return HubResponse(text: "ok\n")
         case .readyz:
             let isReady = (try? store.hub()) != nil
-            return isReady ? HubResponse(text: "ready\n") : HubResponse(text: "the database does not answer\n", status: 503)
-        case .metrics: return HubResponse(text: traffic.text(state))
+            // Without its store of files a hub syncs all the same: no reason for a balancer to send devices elsewhere.
+            let isWhole = settings.uploads?.storage.isReachable ?? true
+            return isReady ? HubResponse(text: isWhole ? "ready\n" : "ready, but the store of files does not answer\n") : HubResponse(text: "the database does not answer\n", status: 503)
+        case .metrics: return HubResponse(text: traffic.text(state, storage: settings.uploads?.storage.isReachable))
         case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token, .files, .file, .blob:
             return HubResponse(Hub.notFound)
         }

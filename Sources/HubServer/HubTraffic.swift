@@ -14,7 +14,7 @@ struct HubTraffic {
         requests[Series(path: path, status: response.status), default: 0] += 1
     }
 
-    func text(_ hub: HubStore.HubRow) -> String {
+    func text(_ hub: HubStore.HubRow, storage isReachable: Bool? = nil) -> String {
         let verdicts = [
             ("accepted", hub.counters.applied), ("duplicate", hub.counters.duplicates), ("conflict", hub.counters.conflicts),
             ("rejected", hub.counters.rejected), ("retry", hub.counters.retried),
@@ -35,6 +35,14 @@ struct HubTraffic {
             """
         for (series, count) in requests.sorted(by: { ($0.key.path, $0.key.status) < ($1.key.path, $1.key.status) }) {
             text += "agenthub_requests_total{path=\"\(series.path)\",status=\"\(series.status)\"} \(count)\n"
+        }
+        if let isReachable {
+            text += """
+                # HELP agenthub_object_store_up Whether the object store with the files answered the last time.
+                # TYPE agenthub_object_store_up gauge
+                agenthub_object_store_up \(isReachable ? 1 : 0)
+
+                """
         }
         return text
     }

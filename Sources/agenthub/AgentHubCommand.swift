@@ -10,7 +10,7 @@ struct AgentHubCommand: ParsableCommand {
         commandName: "agenthub", abstract: "The hub that devices sync with, and what an operator does with it.",
         discussion: """
             Exit status: 0 fine, 64 wrong usage, 65 a file is not what it should be, 66 there is no such hub, 69 the address \
-            cannot be listened on, 73 the data folder cannot be used, 75 another agenthub serves it, 78 the entities are not \
+            cannot be listened on, 73 the data folder cannot be used, 75 another agenthub serves it, 77 the object store refuses us, 78 the entities are not \
             accepted.
             """,
         version: "agenthub 1.0.0", subcommands: [ServeCommand.self, TokenCommand.self, StatsCommand.self, DiagnosticsCommand.self, ExportCommand.self, PublishCommand.self])
@@ -49,6 +49,7 @@ struct Failure: Error {
             case .database: 73
             case .foreignDatabase, .badTokens, .badCertificate: 65
             case .cannotListen: 69
+            case .badStorage: 78
             }
         self.init(status, error.description)
     }

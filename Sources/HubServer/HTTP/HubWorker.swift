@@ -19,6 +19,7 @@ final class HubWorker: @unchecked Sendable {
     private let environment: HubService.Environment
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
+    private let watching = Mutex<RepeatedTask?>(nil)
 
     private let inbox = Mutex(Inbox())
     private let admission: Mutex<Admission>
@@ -41,6 +42,7 @@ final class HubWorker: @unchecked Sendable {
     private static let writesMax = 64
     private static let readsMax = 16
     private static let housekeepingPeriod = TimeAmount.hours(24)
+    private static let watchPeriod = TimeAmount.seconds(30)
     /// Quiet time after which the log of the database is written back.
     private static let quietTime = TimeAmount.seconds(10)
 
@@ -104,6 +106,21 @@ final class HubWorker: @unchecked Sendable {
             self.housekeeping = self.loop.scheduleRepeatedTask(
                 initialDelay: .minutes(1), delay: HubWorker.housekeepingPeriod
             ) { _ in self.housekeep() }
+            // What a crash left behind. A database that fails is reported, and asked again by the housekeeping.
+            try? self.hub.tidyFiles(at: self.environment.time.now().wall)
+        }
+        watchStorage()
+    }
+
+    /// Whether a store of files is there should be known before a device asks.
+    private func watchStorage() {
+        guard let uploads, uploads.storage.traits.isRemote else { return }
+        let storage = uploads.storage
+        watching.withLock { watching in
+            watching = files.next().scheduleRepeatedTask(initialDelay: .zero, delay: HubWorker.watchPeriod) { _ in
+                // The storage itself reports when that changes.
+                try? storage.check()
+            }
         }
     }
 
@@ -113,6 +130,7 @@ final class HubWorker: @unchecked Sendable {
             self.turn()
             self.housekeeping?.cancel()
             self.tidying?.cancel()
+            self.watching.withLock { $0?.cancel() }
             self.tidy()
         }
     }

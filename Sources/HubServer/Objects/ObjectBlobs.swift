@@ -36,6 +36,17 @@ package final class ObjectBlobs: BlobStorage {
         _ = try store.list("blobs/", limit: 1)
     }
 
+    /// Whether it lets us do what we will need, once at the start: an operator should not hear of it from the first device.
+    package func tryOut() throws(BlobError) {
+        try check()
+        _ = try store.openParts("partial/")
+        try store.put(Array("agenthub looks whether it may write here\n".utf8), as: "check")
+        guard try store.get("check", atMost: 1_024) != nil else {
+            throw BlobError(.io, doing: "get check in \(store.place)", detail: "what was put a moment ago is not there")
+        }
+        try store.delete("check")
+    }
+
     // MARK: Coming in
 
     package func open(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingBlob {
