@@ -1,8 +1,8 @@
 /// One element of a document: its name without a prefix, its text, its children in order.
-struct XMLElement: Equatable {
-    var name: String
-    var text = ""
-    var children: [XMLElement] = []
+package struct XMLElement: Equatable, Sendable {
+    package var name: String
+    package var text = ""
+    package var children: [XMLElement] = []
 
     func child(_ name: String) -> XMLElement? { children.first { $0.name == name } }
     func all(_ name: String) -> [XMLElement] { children.filter { $0.name == name } }
@@ -13,8 +13,8 @@ struct XMLElement: Equatable {
 /// Reads the XML that object stores answer with (https://www.w3.org/TR/xml, of which that is a small part): elements, text, the
 /// five entities, character references, CDATA. Attributes, comments and processing instructions are passed over. There are no
 /// document types, so nothing can be declared and nothing expands.
-struct XMLReader {
-    static let depthMax = 16
+package struct XMLReader {
+    package static let depthMax = 16
     static let elementsMax = 100_000
 
     private let bytes: [UInt8]
@@ -26,7 +26,7 @@ struct XMLReader {
     }
 
     /// - Returns: The root; `nil` for what is no whole document of that kind.
-    static func read(_ bytes: [UInt8]) -> XMLElement? {
+    package static func read(_ bytes: [UInt8]) -> XMLElement? {
         var reader = XMLReader(bytes)
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { reader.place = 3 }
         guard reader.skipMisc(), let root = reader.element(depth: 0), reader.skipMisc(), reader.place == bytes.count else { return nil }

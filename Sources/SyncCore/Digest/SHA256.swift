@@ -52,6 +52,13 @@ package struct SHA256: Sendable {
         compressWhole()
     }
 
+    /// Not generic, so that other modules need not specialise it: files of uploads go through here.
+    package mutating func update(_ bytes: [UInt8]) {
+        pending += bytes
+        length &+= UInt64(bytes.count) &* 8
+        compressWhole()
+    }
+
     package mutating func finish() -> [UInt8] {
         let bits = length
         pending.append(0x80)
