@@ -114,6 +114,8 @@ let package = Package(
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
         .target(name: "PostgresStand", dependencies: ["CPostgres"], path: "Tests/PostgresStand", swiftSettings: strict),
+        // An object store of the tests' own.
+        .target(name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux"], path: "Tests/ObjectStand", swiftSettings: strict),
         // Watches the links of a network namespace that a test has made.
         .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
         .testTarget(
@@ -126,7 +128,7 @@ let package = Package(
         .testTarget(
             name: "HubServerTests",
             dependencies: [
-                "HubServer", "HubPostgres", "PostgresStand", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL,
+                "HubServer", "HubPostgres", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
@@ -146,7 +148,7 @@ let package = Package(
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "PowerCutKit", "standin"],
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "ObjectStand", "PowerCutKit", "standin"],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),
     ],

@@ -4,10 +4,9 @@ package struct XMLElement: Equatable, Sendable {
     package var text = ""
     package var children: [XMLElement] = []
 
-    func child(_ name: String) -> XMLElement? { children.first { $0.name == name } }
-    func all(_ name: String) -> [XMLElement] { children.filter { $0.name == name } }
+    package func all(_ name: String) -> [XMLElement] { children.filter { $0.name == name } }
     /// The text of a child.
-    subscript(name: String) -> String? { child(name)?.text }
+    package subscript(name: String) -> String? { children.first { $0.name == name }?.text }
 }
 
 /// Reads the XML that object stores answer with (https://www.w3.org/TR/xml, of which that is a small part): elements, text, the
