@@ -22,7 +22,15 @@ package final class SeaweedServer: Sendable {
     private let ports: [UInt16]
     private let transport: CurlTransport
     private let count = Atomic<Int>(0)
-    private let running = Mutex<(pid: pid_t, lifeline: Int32)?>(nil)
+    private let running = Mutex<Processes?>(nil)
+
+    private struct Processes {
+        var server: pid_t
+        /// Ends the server when we are gone.
+        var watch: pid_t
+        /// The writing end of the watch's input.
+        var lifeline: Int32
+    }
 
     /// Beside the Python of the tests' own environment (`EDGE_SYNC_PYTHON`), where pip puts it.
     private static let program: String? = {
@@ -62,19 +70,14 @@ package final class SeaweedServer: Sendable {
             "-master.volumeSizeLimitMB=256", "-filer", "-filer.port=\(ports[4])", "-filer.port.grpc=\(ports[5])", "-s3",
             "-s3.port=\(ports[6])", "-s3.port.grpc=\(ports[7])", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.config=\(folder)/s3.json",
         ]
+        let pid = try Self.spawn(arguments, output: "\(folder)/log")
         // However this process ends, the server ends with it: the shell sees the end of its input.
-        let script = """
-            "$@" >'\(folder)/log' 2>&1 &
-            read line && stopped=1
-            kill -9 $!
-            wait $! 2>/dev/null
-            [ -n "$stopped" ] || rm -rf '\(folder)'
-            """
+        let script = "read line || { kill -9 \(pid); rm -rf '\(folder)'; }"
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else { throw Failure(description: "pipe: \(String(cString: strerror(errno)))") }
-        let pid = try Self.spawn(["/bin/sh", "-c", script, "sh"] + arguments, input: ends[0])
+        let watch = try Self.spawn(["/bin/sh", "-c", script], input: ends[0])
         close(ends[0])
-        running.withLock { $0 = (pid, ends[1]) }
+        running.withLock { $0 = Processes(server: pid, watch: watch, lifeline: ends[1]) }
         let end = ContinuousClock.now + .seconds(60)
         while true {
             // The bucket of the first start is still there at every later one.
@@ -94,19 +97,24 @@ package final class SeaweedServer: Sendable {
 
     /// Kills it, as a machine that is gone.
     package func kill() {
-        guard let (pid, lifeline) = running.withLock({ running in
+        let processes = running.withLock { running in
             defer { running = nil }
             return running
-        }) else { return }
-        _ = write(lifeline, "\n", 1)
-        var status: Int32 = 0
-        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
-        close(lifeline)
+        }
+        guard let processes else { return }
+        // Collected by nobody else: the number is ours until here.
+        Glibc.kill(processes.server, SIGKILL)
+        _ = write(processes.lifeline, "\n", 1)
+        close(processes.lifeline)
+        for pid in [processes.server, processes.watch] {
+            var status: Int32 = 0
+            while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+        }
     }
 
     deinit {
         // The shell does the rest.
-        if let (_, lifeline) = running.withLock({ $0 }) { close(lifeline) }
+        if let processes = running.withLock({ $0 }) { close(processes.lifeline) }
     }
 
     // MARK: Asking
@@ -156,12 +164,16 @@ package final class SeaweedServer: Sendable {
         return request
     }
 
-    private static func spawn(_ arguments: [String], input: Int32) throws -> pid_t {
+    private static func spawn(_ arguments: [String], input: Int32? = nil, output: String = "/dev/null") throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, input, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
+        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
         let list = arguments.map { strdup($0) } + [nil]
         defer { list.forEach { free($0) } }

@@ -1,5 +1,6 @@
 import HubServer
 import SyncCore
+import SyncLinux
 import Testing
 
 /// What every place for files promises, be it a folder or an object store.
@@ -13,10 +14,24 @@ struct BlobStorageContract {
         storage = try place.storage()
     }
 
-    static func digest(_ bytes: [UInt8]) -> BlobDigest { BlobDigest(bytes: SHA256.hash(bytes))! }
+    static func digest(_ bytes: [UInt8]) -> BlobDigest {
+        let hash = FileHash()
+        hash.update(bytes)
+        return hash.blobDigest
+    }
 
+    /// No two pages of it are alike.
     static func bytes(_ count: Int, seed: UInt8 = 31) -> [UInt8] {
-        (0..<count).map { UInt8(truncatingIfNeeded: $0 &* Int(seed) ^ $0 >> 8 ^ $0 >> 16) }
+        let page = (0..<4_096).map { UInt8(truncatingIfNeeded: $0 &* Int(seed) ^ $0 >> 8) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count + page.count)
+        while bytes.count < count {
+            let number = bytes.count
+            bytes += page
+            withUnsafeBytes(of: number) { bytes.replaceSubrange(number..<(number + 8), with: $0) }
+        }
+        bytes.removeLast(bytes.count - count)
+        return bytes
     }
 
     /// Less than a part, exactly one, a byte more, and several.

@@ -71,7 +71,7 @@ struct ObjectBlobsTests {
         }
     }
 
-    @Test("Two hubs that both believe to go on with an upload never make a wrong file of it", arguments: 1...20)
+    @Test("Two hubs that both believe to go on with an upload never make a wrong file of it", arguments: 1...8)
     func rivals(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let hubs = [try store.blobs(), try store.blobs()]

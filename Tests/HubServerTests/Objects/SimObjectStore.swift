@@ -1,6 +1,7 @@
 import Foundation
 import HubServer
 import SyncCore
+import SyncLinux
 import Synchronization
 import Testing
 
@@ -54,7 +55,7 @@ final class SimObjectStore: WaitingTransport {
         let credentials = try #require(ObjectStoreCredentials(keyID: "key", secret: "secret"))
         return ObjectBlobs(
             ObjectStore(
-                place, credentials, caFile: nil, transport: self, time: StillTime(), newDigest: { SlowDigest() }, report: report))
+                place, credentials, caFile: nil, transport: self, time: StillTime(), newDigest: { FileHash() }, report: report))
     }
 
     /// A clock on which everything is due at once: a store that was away is asked again by the next call.
@@ -89,7 +90,7 @@ final class SimObjectStore: WaitingTransport {
         precondition(query.allSatisfy { $0.count == 2 } && query.map { $0[0] } == query.map { $0[0] }.sorted(), "\(request.url)")
         let arguments = Dictionary(uniqueKeysWithValues: query.map { ($0[0], $0[1].removingPercentEncoding ?? "") })
         let body: [UInt8] = if case .bytes(let bytes) = request.body { bytes } else { [] }
-        precondition(request.headers["x-amz-content-sha256"] == BlobDigest(bytes: SHA256.hash(body))?.hex, "what is signed is not the body")
+        precondition(request.headers["x-amz-content-sha256"] == BlobStorageContract.digest(body).hex, "what is signed is not the body")
         precondition(request.signature?.secret == "secret" && request.signature?.region == "here-1")
 
         let name = "\(request.method.rawValue) \(key)"
@@ -191,7 +192,7 @@ final class SimObjectStore: WaitingTransport {
         return document(text + "</ListMultipartUploadsResult>")
     }
 
-    private static func tag(_ bytes: [UInt8]) -> String { "\"\(Base64.encode(SHA256.hash(bytes)))\"" }
+    private static func tag(_ bytes: [UInt8]) -> String { "\"\(BlobStorageContract.digest(bytes).hex)\"" }
 
     private static func document(_ text: String) -> HTTPResponse {
         HTTPResponse(status: 200, body: Array("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\(text)".utf8))
