@@ -118,14 +118,17 @@ extension Store {
         guard let record = try MirrorRow.find(database, rid: conflict.rid) else { throw Refusal.notFound("record of \(conflict.name)") }
         let view = record.document.flatMap { StoredJSON.read($0)?.object }
         let later = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
-        var content = decided(conflict, choices, payload?.content(under: rules), view)
+        let base = record.base.flatMap { StoredJSON.read($0)?.object }
+        var content = decided(conflict, choices, payload?.content(under: rules), view, base, rules)
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
         let left = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
         if record.base == nil, content?.action == .update { content = nil }
         if conflict.kind == .updateDelete, !carried.isEmpty, let view { content?.data = view }
-        let ending: MutationState = content != nil ? .resolved : event == "moot" ? .superseded : .discarded
+        // A deletion that comes later may still be refused: then what it had made pointless is not gone without a word.
+        let isGivenUp = event == "resolved" || left.contains { $0.payload?.action == .delete }
+        let ending: MutationState = content != nil ? .resolved : isGivenUp ? .discarded : .superseded
         try settle(row, as: ending, keptFor: try keptFor(row))
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         try restatus(conflict.rid, foldAgain: true)
@@ -167,7 +170,8 @@ extension Store {
     ///
     /// - Parameter content: `nil` when its row is damaged: then the stored sides are all there is.
     private func decided(
-        _ conflict: ConflictRow, _ choices: Choices, _ content: MutationContent?, _ view: JSONObject?
+        _ conflict: ConflictRow, _ choices: Choices, _ content: MutationContent?, _ view: JSONObject?, _ base: JSONObject?,
+        _ rules: EntityRules
     ) -> MutationContent? {
         switch conflict.kind {
         case .deleteUpdate: return choices.record == .local ? MutationContent(.delete) : nil
@@ -189,7 +193,13 @@ extension Store {
                 case .value(let value): result.data[field] = value
                 case .local:
                     let mine = view == nil ? conflict.sides.first { $0.field == field }?.local.value : view?[field]
-                    if let mine { result.data[field] = mine } else { result.unset.append(field) }
+                    guard let mine else { result.unset.append(field); continue }
+                    // Where the rule has a form that commutes with what others add meanwhile, in that.
+                    if let base, let forms = WireForm.operations(rules, field, from: base[field], to: mine) {
+                        result.operations += forms
+                    } else {
+                        result.data[field] = mine
+                    }
                 }
             }
             return result.isEmpty ? nil : result

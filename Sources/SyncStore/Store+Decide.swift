@@ -113,15 +113,16 @@ extension Store {
             damagedRecords.insert(found.rid)
             throw Refusal.damaged(name)
         }
-        let action = try action(of: mutation, on: record, name)
+        let action = try action(of: mutation, on: record, name, isSuccessor: isSuccessor)
         if let expected = mutation.expectedVersion, expected != record?.baseVersion ?? 0 {
             throw Refusal.versionMismatch(
                 name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected,
                 found: record?.baseVersion ?? 0)
         }
-        let content = try content(action, of: mutation, on: record, rules, isSuccessor: isSuccessor)
+        let isAnew = action == .update && !isSuccessor ? try isMadeAnew(record) : false
+        let content = try content(action, of: mutation, on: record, rules, isSuccessor: isSuccessor, isAnew: isAnew)
         var payload = Payload(content)
-        payload.baseVersion = max(0, record?.baseVersion ?? 0)
+        payload.baseVersion = isAnew ? 0 : max(0, record?.baseVersion ?? 0)
         let document = fold(content, onto: record, payload)
         let size = document?.utf8.count ?? 0
         guard size <= Limits.documentBytes else {
@@ -131,8 +132,18 @@ extension Store {
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: document)
     }
 
+    /// Whether this device makes the record anew, after deleting what the hub has: what changes that has seen nothing of it.
+    private func isMadeAnew(_ record: MirrorRow?) throws(StoreError) -> Bool {
+        guard let record, record.status != .synced, record.base != nil else { return false }
+        return try database.number(
+            """
+            SELECT 1 FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 AND p.action = 0 LIMIT 1
+            """, .int(record.rid)) != nil
+    }
+
     private func action(
-        of mutation: NewMutation, on record: MirrorRow?, _ name: RecordName?
+        of mutation: NewMutation, on record: MirrorRow?, _ name: RecordName?, isSuccessor: Bool
     ) throws(StoreError) -> MutationAction {
         let exists = record?.document != nil
         switch mutation.action {
@@ -140,7 +151,9 @@ extension Store {
             if exists, let name { throw Refusal.exists(name, version: record?.baseVersion ?? 0) }
             return .create
         case .upsert:
-            return exists ? .update : .create
+            // What brings a record back says of all that it carries what was there before. That somebody else has made the record
+            // anew meanwhile does not make a change of that out of it.
+            return exists && !isSuccessor ? .update : .create
         case .update, .delete:
             guard let name else { throw Refusal.validation("/record_id", "a record id is needed") }
             guard exists else {
@@ -154,7 +167,8 @@ extension Store {
     /// What the app asked for, in the form that says most about what it meant: see ``WireForm``. What takes the place of
     /// another mutation has its form already.
     private func content(
-        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules, isSuccessor: Bool
+        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules, isSuccessor: Bool,
+        isAnew: Bool
     ) throws(StoreError) -> MutationContent {
         if action == .delete { return MutationContent(.delete) }
         var content = MutationContent(
@@ -168,6 +182,8 @@ extension Store {
         if hasForms {
             content.base = WireForm.bases(content, seen: seen, rules: rules)
             content = WireForm.of(content, seen: seen, rules: rules)
+            // The deletion may still be undone. Then first values of fields that add up go behind what is there, not over it.
+            if isAnew { content = WireForm.withFirstsAdded(content, seen: seen, rules: rules) }
         }
         var document = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
         for (index, operation) in mutation.operations.enumerated() {
@@ -186,8 +202,8 @@ extension Store {
         switch content.action {
         case .delete: return nil
         case .create:
-            if content.unset.isEmpty, content.operations.isEmpty { return payload.data }
-            return Fold.apply(content, to: nil)?.json
+            if record?.document == nil, content.unset.isEmpty, content.operations.isEmpty { return payload.data }
+            return Fold.apply(content, to: record?.document.flatMap { StoredJSON.read($0)?.object })?.json
         case .update: return Fold.apply(content, to: record?.document.flatMap { StoredJSON.read($0)?.object })?.json
         }
     }

@@ -76,6 +76,7 @@ extension Store {
             // The rest of its atomic list may have taken it along.
             guard try outboxRow(open.row.seq)?.state == open.row.state else { continue }
             let isFree = open.row.state == .pending && !open.row.isSent
+            var hasFallen = false
             if hasDeleted {
                 // Of the record that was to be deleted there is nothing left, so what comes next rests on that.
                 if isFree, remote.record == nil { try rewrite(payload, content, restingOn: remote.version) }
@@ -92,8 +93,9 @@ extension Store {
                 for field in content.unset { ground.expected[field, default: []].append(nil) }
             } else {
                 let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
-                try apply(outcome, to: open.row, payload, content, ground, remote, &records)
+                try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
                 if case .isDisputed(_, let fields) = outcome.verdict { noteAsked(fields) }
+                hasFallen = outcome.verdict.isRejected || outcome.verdict == .isSuperseded
                 // It brings the record back, or is to be asked about: what comes after it rests on it.
                 if remote.record == nil, outcome.content.action == .create, outcome.verdict != .isSuperseded,
                     !outcome.verdict.isRejected
@@ -101,8 +103,10 @@ extension Store {
                     break
                 }
             }
-            // What comes after a deletion does not rest on the hub's document.
+            // What comes after a deletion does not rest on the hub's document, and what comes after a creation has seen that and no
+            // more.
             hasDeleted = content.action == .delete
+            if content.action == .create, remote.record != nil, !hasFallen { ground.known = Fold.apply(content, to: nil) }
         }
     }
 
@@ -137,7 +141,7 @@ extension Store {
 
     private func apply(
         _ outcome: Rebase.Outcome, to row: OutboxRow, _ payload: Payload, _ content: MutationContent,
-        _ ground: Rebase.Ground, _ remote: RemoteSide, _ records: inout TouchedRecords
+        known: JSONObject?, _ remote: RemoteSide, _ records: inout TouchedRecords
     ) throws(StoreError) {
         try keepLost(outcome.lost, of: payload, remote)
         switch outcome.verdict {
@@ -152,7 +156,7 @@ extension Store {
             if let group = row.group { try rejectRest(of: group, &records) }
         case .isDisputed(let kind, let fields):
             if options.ablations.contains(.conflictLosesLocal) { return try settle(row, as: .superseded) }
-            let sides = sides(kind, fields, payload, content, known: ground.known, remote)
+            let sides = sides(kind, fields, payload, content, known: known, remote)
             try rewrite(payload, outcome.content, restingOn: remote.version)
             try openConflict(row, kind, sides, remoteVersion: remote.version)
             if let group = row.group { try refreshReadiness(ofGroup: group) }

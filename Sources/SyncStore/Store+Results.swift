@@ -207,9 +207,14 @@ extension Store {
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
         var ground = Rebase.Ground(known: before.base.flatMap { StoredJSON.read($0)?.object }, record: remote.record)
-        ground.disputed = Set(fields.isEmpty ? content.fields : fields)
+        ground.disputed = Set(fields)
         ground.isKnown = payload.baseVersion >= before.baseVersion
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+        if fields.isEmpty, case .isDisputed = outcome.verdict {} else if fields.isEmpty {
+            // The rules find nothing to ask about, and the hub has said that there is.
+            ground.disputed = Set(content.fields)
+            outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+        }
         try keepLost(outcome.lost, of: payload, remote)
         var kind = ConflictKind.field
         var disputed = fields.filter { $0 != HubMerge.wholeRecord }

@@ -165,11 +165,18 @@ extension Store {
     /// A newer mutation answers for an older one: what waited for that waits for it.
     func handOver(from older: Int64, to newer: Int64) throws(StoreError) {
         guard ledger[.ties] > 0 else { return }
-        for seq in try tied(to: older) where try !reaches(newer, seq) {
+        var freed: [Int64] = []
+        for seq in try tied(to: older) {
+            // The newer one goes after what is before it on its record: that cannot wait for it as well.
+            if try reaches(newer, seq) { freed.append(seq); continue }
             try database.run("UPDATE OR REPLACE tie SET on_seq = ? WHERE seq = ? AND on_seq = ?", .int(newer), .int(seq), .int(older))
         }
         try untie(older)
         ledger[.ties] = try database.number("SELECT count(*) FROM tie") ?? 0
+        for seq in freed { try refreshReadiness(of: seq) }
+        for seq in try tied(to: newer) {
+            if let row = try outboxRow(seq) { try raisePriorities(before: row) }
+        }
     }
 
     // MARK: - On the wire

@@ -4,6 +4,8 @@ import SyncCore
 struct HubOracle {
     /// Of a record that exists: the tokens that were appended since it came into being.
     private(set) var lists: [RecordName: [String]] = [:]
+    /// What was in such a list when its record was deleted.
+    private var gone: [RecordName: Set<String>] = [:]
     private(set) var values = ValueOracle()
     /// Readings by id.
     private(set) var events: [RecordID: String] = [:]
@@ -53,7 +55,9 @@ struct HubOracle {
         known.insert(mutation.record)
         // One mutation may be several operations: those that say so by their tokens, and those whose apps were told. A
         // deletion carries no token.
-        var numbers = Set(tokens(of: mutation).compactMap { Operation.number(of: $0) })
+        // What brings a deleted record back carries what was done to it before: that is not done again.
+        let carried = (gone[mutation.record] ?? []).subtracting(lists[mutation.record] ?? [])
+        var numbers = Set(tokens(of: mutation).filter { !carried.contains($0) }.compactMap { Operation.number(of: $0) })
         if let number = byKey[key] { numbers.insert(number) }
         let told = operations.filter { $0.agent == agent && $0.into == key && !$0.isLost }.map(\.number)
         if mutation.content.action == .delete { numbers.formUnion(told) }
@@ -71,6 +75,7 @@ struct HubOracle {
         }
         try values.apply(mutation, version: version, from: agent, existed: lists[mutation.record] != nil)
         if mutation.content.action == .delete {
+            gone[mutation.record, default: []].formUnion(lists[mutation.record] ?? [])
             lists[mutation.record] = nil
             return
         }

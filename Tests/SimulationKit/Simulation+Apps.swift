@@ -58,7 +58,7 @@ extension Simulation {
         guard operation.action != .delete else { return operation }
         if entity == Entities.rooms, chance(0.8) { operation.data["area"] = .string("r\(Int.random(in: 0..<scenario.records, using: &random))") }
         operation.data["t"] = .string(token)
-        let fields = entity == Entities.works ? ["s", "s", "s", "v", "c"] + (chance(0.3) ? ["m"] : []) : ["s", "v", "c"]
+        let fields = entity == Entities.works ? ["s", "s", "v", "c", "m"] : ["s", "v", "c"]
         operation.data[pick(fields)] = .string(token)
         if entity == Entities.works { addRich(to: &operation, agent) }
         if strikes(.poison, 0.1) { operation.data["x"] = "poison" }

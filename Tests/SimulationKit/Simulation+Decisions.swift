@@ -83,14 +83,21 @@ extension Simulation {
                 let known = oracle.values.history[conflict.record] ?? []
                 // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.
                 var isBlind = side.base == nil
-                if isBlind, let key = conflict.mutation, let number = byKey[key], operations[number].action == .update {
-                    isBlind = try mutation(key, of: agent)?.isSent == true
+                if isBlind, let key = conflict.mutation, let number = byKey[key], [.update, .delete].contains(operations[number].action) {
+                    // A change of what this agent itself had created before.
+                    let isOwn = operations[..<number].contains {
+                        $0.agent == agent.index && $0.record == conflict.record && [.create, .upsert].contains($0.action)
+                    }
+                    let isSent = try mutation(key, of: agent)?.isSent == true
+                    isBlind = isOwn || isSent
                 }
                 // What nobody had ever written before, nobody had seen.
                 if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
                 // What was seen in a history that has ended is in no history any more.
                 if scenario.faults.contains(.hubRestore) { isBlind = true }
-                guard isBlind || known.contains(where: { $0.value == side.base && $0.version < conflict.remoteVersion }) else {
+                // When a record was deleted that a listing does not name any more, nobody can tell.
+                let before = side.remote.isDeleted ? conflict.remoteVersion + 1 : conflict.remoteVersion
+                guard isBlind || known.contains(where: { $0.value == side.base && $0.version < before }) else {
                     throw Broken(
                         "a conflict shows what both had seen",
                         "c-\(conflict.number) of agent \(agent.index), \(conflict.record): \(side.base?.json ?? "nothing") was never there")

@@ -133,7 +133,11 @@ extension Simulation {
             }
         case .rejected, .discarded, .cancelled, .expired:
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
-            if operation.isDoubtful, found.state == .cancelled || found.state == .expired || found.problem?.code == "idempotency-mismatch" { return }
+            // What was to come after that one falls with it.
+            let codes: Set<String> = ["idempotency-mismatch", "parent-rejected"]
+            if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {
+                return
+            }
             // So for an edit that went into such a one.
             let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
             if found.key != key, isDoubtful { return }

@@ -238,12 +238,13 @@ final class HubStore {
             .int(StatusColumn.number(row.status)), .int(row.version), DatabaseValue(row.payload), .int(now.milliseconds))
     }
 
-    /// Drops what only serves to repeat an answer in full, once its device has recorded it.
+    /// Drops what only serves to repeat an answer in full, once its device has recorded it. The names of fields in dispute stay:
+    /// a database that goes back asks again, and nothing else says what people are to decide.
     func prunePayloads(before: Timestamp) throws(DatabaseError) -> Int {
         try database.run(
             """
             UPDATE mutation_key SET payload = NULL
-            WHERE payload IS NOT NULL AND at_ms < ? AND seq <= (
+            WHERE payload IS NOT NULL AND status <> 2 AND at_ms < ? AND seq <= (
               SELECT acked_seq FROM replica JOIN device ON device.id = replica.device AND device.replica = replica.id
               WHERE replica.device = mutation_key.device)
             """, .int(before.milliseconds))

@@ -200,7 +200,7 @@ private struct Pass {
     private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
         let theirs = remote[field]
         // Of two counts that are the same, each was counted.
-        let isCount = ground.isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
+        let isCount = isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
         if value == theirs, !isCount { return drop(field) }
         // Of what a create brings back, only what differs from what was there before was ever asked for.
         if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
@@ -210,7 +210,7 @@ private struct Pass {
         let isMerged = local.content.action == .update && local.content.base[field] != nil
         guard isNews(field, theirs), !isMerged || ground.disputed.contains(field) else { return }
         let strategy = ground.disputed.contains(field) ? .manual : rules.strategy(of: field)
-        let known: FieldContest.Known = ground.isKnown ? .value(seen?[field]) : .unknown
+        let known: FieldContest.Known = isKnown ? .value(seen?[field]) : .unknown
         var rules = rules
         if strategy == .manual { rules.criticalFields.append(field) }
         let contest = FieldContest(
@@ -261,6 +261,9 @@ private struct Pass {
     }
 
     /// Of what a create brings back, what there was before it was deleted.
+    /// Of a create that is always known: it says what was there before, or there was nothing.
+    private var isKnown: Bool { ground.isKnown || local.content.action == .create }
+
     private var seen: JSONObject? { local.content.action == .create ? local.content.base : ground.known }
 
     private func isManual(_ field: String) -> Bool { rules.strategy(of: field) == .manual }

@@ -37,9 +37,16 @@ package enum WireForm {
         guard content.action == .update, rules.mergesObjects else { return [:] }
         var bases: JSONObject = [:]
         for member in content.data.members where rules.strategy(of: member.name.text) == .merge {
-            if let value = seen[member.name.text], value.object != nil { bases[member.name.text] = value }
+            // Of a first object, every member was added to none: somebody else's first one has others.
+            let value = seen[member.name.text] ?? .object([:])
+            if value.object != nil, member.value.object != nil { bases[member.name.text] = value }
         }
         return bases
+    }
+
+    /// What makes `new` of `old` and commutes with what others do; `nil` where the rule of the field knows no such thing.
+    package static func operations(_ rules: EntityRules, _ field: String, from old: JSON?, to new: JSON) -> [FieldOperation]? {
+        rules.strategy == .fields ? operations(rules.strategy(of: field), field, from: old, to: new) : nil
     }
 
     /// - Returns: Operations that make `new` of `old` under this rule, or `nil` when it has none that do.
@@ -65,6 +72,20 @@ package enum WireForm {
             guard old == nil || old?.isNull == true || Fold.extreme(kind, old, new) != nil, isOrdered(new) else { return nil }
             return [FieldOperation(field, kind, new)]
         }
+    }
+
+    /// First values of fields that add up as additions to whatever is there.
+    package static func withFirstsAdded(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> MutationContent {
+        var result = content
+        for member in content.data.members {
+            let field = member.name.text
+            guard seen[field] == nil, !content.operations.contains(where: { $0.field == field }) else { continue }
+            let additions = additions(rules, field, member.value)
+            guard !additions.isEmpty else { continue }
+            result.data[field] = nil
+            result.operations += additions
+        }
+        return result
     }
 
     /// A value as an addition to whatever is there; nothing where the rule of the field knows no such thing.

@@ -31,6 +31,16 @@ struct RebaseTests {
         #expect(outcome == .init(verdict: .stays, content: Self.update(["f": 2])))
     }
 
+    @Test("What a create brings back says what was there before, whatever was learned while it was under way")
+    func broughtBack() {
+        let content = MutationContent(.create, data: ["n": 6, "a": ["x", "y"]], base: ["n": 1, "a": ["x"]])
+        let outcome = Self.decide(
+            content, known: ["n": 3, "a": ["z"]], remote: ["n": 3, "a": ["z"]], fields: ["n": .counter, "a": .append]
+        ) { $1.isKnown = false }
+        #expect(outcome.verdict == .stays && outcome.content.data.names.isEmpty)
+        #expect(Set(outcome.content.operations) == [FieldOperation("n", .increment, 5), FieldOperation("a", .append, ["y"])])
+    }
+
     @Test("Equal values are no contest and need not be sent")
     func equal() {
         let outcome = Self.decide(Self.update(["f": 2, "g": 3]), known: ["f": 1], remote: ["f": 2], fields: ["f": .manual])
