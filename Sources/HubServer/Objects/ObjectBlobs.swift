@@ -41,9 +41,8 @@ package final class ObjectBlobs: BlobStorage {
         try check()
         _ = try store.openParts("partial/")
         try store.put(Array("agenthub looks whether it may write here\n".utf8), as: "check")
-        guard try store.get("check", atMost: 1_024) != nil else {
-            throw BlobError(.io, doing: "get check in \(store.place)", detail: "what was put a moment ago is not there")
-        }
+        // Another replica that starts at this moment may have deleted it again.
+        _ = try store.get("check", atMost: 1_024)
         try store.delete("check")
     }
 
