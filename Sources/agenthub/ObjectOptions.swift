@@ -60,6 +60,8 @@ struct ObjectOptions: ParsableArguments {
                 switch change {
                 case .away(let error):
                     log.error("the object store does not answer", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
+                case .busy(let error):
+                    log.warning("the object store could not", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
                 case .back: log.notice("the object store answers again")
                 }
             })

@@ -17,7 +17,7 @@ package final class ObjectBlobs: BlobStorage {
     let held = Atomic(0)
 
     /// Beyond this what waits goes to the store as a piece, which costs a request more and no memory.
-    static let heldMax = 48 << 20
+    static let heldMax = 24 << 20
     /// Less is not worth a request.
     static let pieceMin = 256 << 10
 

@@ -25,6 +25,8 @@ package final class ObjectStore: Sendable {
     package enum Change: Sendable {
         case away(BlobError)
         case back
+        /// It could not do one thing at the moment.
+        case busy(BlobError)
     }
 
     /// - Parameters:
@@ -96,7 +98,8 @@ package final class ObjectStore: Sendable {
             if (500...599).contains(response.status) || response.status == 429 {
                 let refusal = Self.refusal(response)
                 let failure = BlobError(.away, doing: doing, detail: "it answers \(refusal.words)")
-                went(away: failure)
+                // One object's trouble, or too much at once, is not everybody's: the others need not wait for it.
+                if call.key.isEmpty { went(away: failure) } else { report(.busy(failure)) }
                 throw failure
             }
             came()

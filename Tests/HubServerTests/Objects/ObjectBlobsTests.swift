@@ -148,13 +148,24 @@ struct ObjectBlobsTests {
     func away() throws {
         let told = Mutex<[String]>([])
         let blobs = try store.blobs { change in
-            let words = if case .away(let error) = change { error.description } else { "back" }
+            let words =
+                switch change {
+                case .away(let error): error.description
+                case .busy: "busy"
+                case .back: "back"
+                }
             told.withLock { $0.append(words) }
         }
         #expect(blobs.isReachable == true)
         let store = store
-        store.fail { number, _ in number <= 3 ? .status(503) : nil }
-        for _ in 1...3 {
+        // What one object cannot is no news of the store.
+        store.fail { _, _ in .status(500) }
+        #expect { try blobs.size(of: Self.digest) } throws: { ($0 as? BlobError)?.code == .away }
+        #expect(blobs.isReachable == true && told.withLock { $0 } == ["busy"])
+        told.withLock { $0 = [] }
+        store.fail { number, _ in number == 1 ? .status(503) : number <= 3 ? .lostRequest : nil }
+        #expect { try blobs.check() } throws: { ($0 as? BlobError)?.code == .away }
+        for _ in 2...3 {
             #expect { try blobs.size(of: Self.digest) } throws: { ($0 as? BlobError)?.code == .away }
             #expect(blobs.isReachable == false)
         }
