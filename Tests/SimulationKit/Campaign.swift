@@ -34,15 +34,16 @@ package enum Campaign {
     /// Runs these seeds.
     ///
     /// - Parameters:
+    ///   - toward: See ``Scenario/toward``.
     ///   - lanes: How many at a time.
     ///   - stopsAfter: So many that broke are enough.
     /// - Returns: What each brought, by seed.
     package static func run(
-        seeds: Range<UInt64>, ablations: Set<Ablation> = [], lanes: Int = 2, stopsAfter enough: Int
+        seeds: Range<UInt64>, ablations: Set<Ablation> = [], toward: Ablation? = nil, lanes: Int = 2, stopsAfter enough: Int
     ) -> [Outcome] {
         let results = Results()
         Lanes.run(seeds, lanes: lanes) { seed in
-            results.add(run(Scenario(seed: seed, ablations: ablations))) < enough
+            results.add(run(Scenario(seed: seed, ablations: ablations, toward: toward))) < enough
         }
         return results.sorted
     }

@@ -22,6 +22,8 @@ package struct Scenario: Sendable, Hashable {
     package var seed: UInt64
     package var faults: Set<Fault>
     package var ablations: Set<Ablation>
+    /// The rule whose rare moments come more often (``lead(to:)``).
+    package let toward: Ablation?
     package var agents: Int
     /// What apps do during the time of faults.
     package var operations: Int
@@ -40,10 +42,11 @@ package struct Scenario: Sendable, Hashable {
     package var faultsFor: Duration
 
     /// Draws a scenario from its seed.
-    package init(seed: UInt64, ablations: Set<Ablation> = []) {
+    package init(seed: UInt64, ablations: Set<Ablation> = [], toward: Ablation? = nil) {
         var random = SeededRandom(seed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 77)
         self.seed = seed
         self.ablations = ablations
+        self.toward = toward
         faults = Set(Fault.allCases.filter { _ in random.fraction() < 0.4 })
         // Only when it is asked for. Two databases under one name may put different edits into the mutation that both hold under
         // one key; what must hold then is not modelled yet.
@@ -65,6 +68,30 @@ package struct Scenario: Sendable, Hashable {
             operations = 150
             faultsFor = .seconds(1_800)
         }
+        if let toward { lead(to: toward) }
+    }
+
+    /// Some rules guard moments that a history of this size seldom has. What leads to them comes more often here; that the
+    /// rule is what such histories need is shown by the same ones with it.
+    private mutating func lead(to rule: Ablation) {
+        switch rule {
+        case .cursorAtEnd:
+            // Somebody changes, far from the end of a listing of many pages, what was listed already.
+            faults.formUnion([.collect, .hubRestore, .delay])
+            faults.subtract([.portal, .auth, .poison, .hubCrash, .crash, .powerCut, .restore, .link, .metered, .pause, .diskFull])
+            (agents, operations, records, page) = (3, 60, 8, 1)
+            (pullInterval, fullSync, faultsFor) = (.seconds(20), .seconds(7 * 86_400), .seconds(240))
+        case .sentCoalesced:
+            // An app changes again what left already, and whose answer did not say what became of it.
+            faults.formUnion([.missingResults, .failed, .lostAnswer, .busy, .link])
+            faults.subtract([.portal, .auth, .poison, .restore, .hubRestore])
+            (operations, records, batch) = (60, 2, 50)
+        case .conflictLosesBase:
+            // Two devices change what they both have seen, and nothing takes that away again.
+            faults.subtract([.portal, .auth, .restore, .hubRestore])
+            (operations, records) = (60, 2)
+        default: break
+        }
     }
 
     // MARK: Replay
@@ -72,12 +99,13 @@ package struct Scenario: Sendable, Hashable {
     /// What a person sets to get exactly this history again: names of environment variables, and values.
     package var settings: [(name: String, value: String)] {
         var settings = [("SIMULATION_SEED", "\(seed)")]
-        let drawn = Scenario(seed: seed)
+        let drawn = Scenario(seed: seed, toward: toward)
         if faults != drawn.faults { settings.append(("SIMULATION_FAULTS", faults.isEmpty ? "none" : list(faults.map(\.rawValue)))) }
         if agents != drawn.agents { settings.append(("SIMULATION_AGENTS", "\(agents)")) }
         if operations != drawn.operations { settings.append(("SIMULATION_OPERATIONS", "\(operations)")) }
         if records != drawn.records { settings.append(("SIMULATION_RECORDS", "\(records)")) }
         if faultsFor != drawn.faultsFor { settings.append(("SIMULATION_SECONDS", "\(faultsFor.milliseconds / 1_000)")) }
+        if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
     }
@@ -88,7 +116,9 @@ package struct Scenario: Sendable, Hashable {
         guard let seed = setting("SIMULATION_SEED").flatMap({ UInt64($0) }) else { return nil }
         func list(_ name: String) -> [String]? { setting(name)?.split(separator: ",").map { String($0) } }
         func number(_ name: String) -> Int? { setting(name).flatMap { Int($0) } }
-        self.init(seed: seed, ablations: Set((list("SIMULATION_ABLATIONS") ?? []).compactMap { Ablation(rawValue: $0) }))
+        self.init(
+            seed: seed, ablations: Set((list("SIMULATION_ABLATIONS") ?? []).compactMap { Ablation(rawValue: $0) }),
+            toward: setting("SIMULATION_TOWARD").flatMap { Ablation(rawValue: $0) })
         if let names = list("SIMULATION_FAULTS") { faults = Set(names.compactMap { Fault(rawValue: $0) }) }
         agents = number("SIMULATION_AGENTS") ?? agents
         operations = number("SIMULATION_OPERATIONS") ?? operations
