@@ -141,20 +141,21 @@ package final class ObjectStore: Sendable {
         request.signature = RequestSignature(
             region: place.region, service: "s3", keyID: credentials.keyID, secret: credentials.secret)
         if let caFile { request.tls = TLSIdentity(caFile: caFile) }
-        request.deadlines = Self.deadlines
+        request.deadlines = Self.deadlines(of: call.method)
         return request
     }
 
-    /// Short ones: whoever waits here holds a thread, and comes again. The first byte may take as long as a copy of the largest
-    /// file within the store.
-    private static let deadlines: HTTPRequest.Deadlines = {
+    /// Short ones: whoever waits here holds a thread, and comes again. What the store is given to do may take as long as a copy
+    /// of the largest file.
+    private static func deadlines(of method: HTTPRequest.Method) -> HTTPRequest.Deadlines {
+        let patience: Duration = method == .put || method == .post ? .seconds(50) : .seconds(15)
         var deadlines = HTTPRequest.Deadlines()
         deadlines.connect = .seconds(5)
-        deadlines.idle = .seconds(50)
-        deadlines.firstByte = .seconds(50)
+        deadlines.idle = patience
+        deadlines.firstByte = patience
         deadlines.total = .seconds(120)
         return deadlines
-    }()
+    }
 
     func digest(_ bytes: [UInt8]) -> BlobDigest {
         let hash = newDigest()
