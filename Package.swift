@@ -117,6 +117,8 @@ let package = Package(
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
         .target(name: "PostgresStand", dependencies: ["CPostgres"], path: "Tests/PostgresStand", swiftSettings: strict),
+        // An object store of the tests' own.
+        .target(name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux"], path: "Tests/ObjectStand", swiftSettings: strict),
         // Watches the links of a network namespace that a test has made.
         .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
         .testTarget(
@@ -129,8 +131,8 @@ let package = Package(
         .testTarget(
             name: "HubServerTests",
             dependencies: [
-                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "SyncHTTP", "SyncLinux", "SyncYAML", "SyncCore", nio,
-                nioPosix, nioSSL,
+                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncYAML",
+                "SyncCore", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
@@ -150,7 +152,7 @@ let package = Package(
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "PowerCutKit", "standin"],
+            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "ObjectStand", "PowerCutKit", "standin"],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),
     ],

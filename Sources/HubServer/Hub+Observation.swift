@@ -15,7 +15,10 @@ extension Hub {
         case .healthz: return HubResponse(text: "ok\n")
         case .readyz:
             let reasons = notReady
-            return reasons.isEmpty ? HubResponse(text: "ready\n") : HubResponse(text: reasons.joined(separator: "\n") + "\n", status: 503)
+            guard reasons.isEmpty else { return HubResponse(text: reasons.joined(separator: "\n") + "\n", status: 503) }
+            // Without its store of files a hub syncs all the same: no reason for a balancer to send devices elsewhere.
+            let isWhole = settings.uploads?.storage.isReachable ?? true
+            return HubResponse(text: isWhole ? "ready\n" : "ready, but the store of files does not answer\n")
         case .metrics:
             var response = HubResponse(text: metrics(at: now))
             response.headers["Content-Type"] = MetricsPage.contentType
@@ -74,6 +77,11 @@ extension Hub {
         if let figures { add(figures, to: &page) }
         if let free = settings.freeBytes?() {
             page.family("agenthub_disk_free_bytes", .gauge, "Left on the disk of the database.", [([:], free)])
+        }
+        if let isReachable = settings.uploads?.storage.isReachable {
+            page.family(
+                "agenthub_object_store_up", .gauge, "Whether the object store with the files answered the last time.",
+                [([:], isReachable ? 1 : 0)])
         }
         addHousekeeping(to: &page)
         return page.text

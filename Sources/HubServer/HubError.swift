@@ -11,6 +11,8 @@ package struct HubError: Error, Sendable, CustomStringConvertible {
         case cannotListen
         /// Certificate or key cannot be used.
         case badCertificate
+        /// The place for files, or the credentials for it, cannot be used.
+        case badStorage
     }
 
     package var code: Code

@@ -16,6 +16,8 @@ package struct HubRequest: Sendable {
 
     enum FileStep: Sendable {
         case begin
+        /// Whoever wrote to the upload is ended, or could not be.
+        case fenced(BlobError?)
         case end(UploadGrant, UploadEnd)
     }
 
@@ -69,14 +71,26 @@ package struct HubRequest: Sendable {
     }
 }
 
+/// What a request needs of the storage of files. The hub does it itself for a request without a ``HubRequest/FileStep``.
+enum FileWork: Sendable {
+    /// Ends whoever writes to an upload, whose offset the database knows; then the request comes again.
+    case fence(String, at: Int64)
+    /// Writes the bytes that come with the request; then it comes again.
+    case write(UploadGrant)
+    /// Answers, if the storage has the blob in this size; to GET with its bytes.
+    case show(BlobDigest, size: Int64)
+
+    var grant: UploadGrant? {
+        if case .write(let grant) = self { grant } else { nil }
+    }
+}
+
 package struct HubResponse: Sendable {
     package var status: Int
     package var headers: HTTPHeaders
     package var body: [UInt8]
-    /// Leave to write the bytes that come with the request; the answer is another one then.
-    var grant: UploadGrant?
-    /// The body is this file.
-    var file: BlobDigest?
+    /// What must happen to files first, on a thread that may wait; the answer is another one then.
+    var work: FileWork?
 
     package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         self.status = status

@@ -10,7 +10,8 @@ struct AgentHubCommand: ParsableCommand {
         commandName: "agenthub", abstract: "The hub that devices sync with, and what an operator does with it.",
         discussion: """
             Exit status: 0 fine, 64 wrong usage, 65 a file is not what it should be, 66 there is no such hub, 69 the address \
-            cannot be listened on, 73 the data folder cannot be used, 74 a file cannot be read or written, 75 another agenthub serves it, 77 it is another user's, 78 the entities are not \
+            cannot be listened on, 73 the data folder cannot be used, 74 a file cannot be read or written, 75 another agenthub \
+            serves it, 77 it is another user's or the object store refuses us, 78 the entities or credentials are not \
             accepted.
             """,
         version: "agenthub \(version)",
@@ -57,6 +58,7 @@ struct Failure: Error {
             case .database: 73
             case .foreignDatabase, .badTokens, .badCertificate: 65
             case .cannotListen: 69
+            case .badStorage: 78
             }
         self.init(status, error.description)
     }

@@ -10,7 +10,7 @@ import SyncLinux
 struct DataFolder: ParsableArguments {
     @Option(
         name: .long,
-        help: "The folder of the hub: database, tokens and files. With --database the files only; all replicas must see the same folder.")
+        help: "The folder of the hub: database, tokens and files. With --database the files only; all replicas must see the same folder. With --blobs none of the files.")
     var data: String?
 
     @Option(

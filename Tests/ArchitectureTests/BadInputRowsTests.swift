@@ -144,6 +144,13 @@ private let rows: [(input: String, tests: [String])] = [
     ("a mirror that differs", ["EngineResyncTests.differs", "SnapshotTests.buckets"]),
     ("the answer to another request", ["HTTPTransportContract.excess", "EngineFailureTests.lateAnswer"]),
     (
+        "an object store that is away, refuses, lies, rots, is no such store",
+        [
+            "ObjectBlobsTests.away", "ObjectBlobsTests.refused", "ObjectBlobsTests.altered", "ObjectBlobsTests.rotten",
+            "ObjectStoreWordsTests.badXML", "ObjectStoreTests.away",
+        ]
+    ),
+    (
         "offsets and digests of files that are wrong",
         ["UploadMachineTests.anything", "UploadMachineTests.restarts", "TusPeerTests.killedServer"]
     ),

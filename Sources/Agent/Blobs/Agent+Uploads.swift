@@ -39,7 +39,7 @@ extension Agent {
         let kept = Set((try? folder.kept()) ?? [])
         var orphans: [(BlobDigest, Int64)] = []
         for digest in kept.subtracting(known) {
-            if adopts, let size = folder.size(of: digest) { orphans.append((digest, size)) } else { try? folder.remove(digest) }
+            if adopts, let size = try? folder.size(of: digest) { orphans.append((digest, size)) } else { try? folder.remove(digest) }
         }
         return (orphans, known.subtracting(kept))
     }

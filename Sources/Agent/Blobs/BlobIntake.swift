@@ -15,7 +15,7 @@ final class BlobIntake: @unchecked Sendable {
     private let name: String
     private let limit: Int64
     private let expected: BlobDigest?
-    private var file: (any IncomingBlob)?
+    private var file: (any IncomingCopy)?
 
     init(_ call: LocalCall, _ agent: Agent, _ folder: any BlobFolder, name: String, limit: Int64, expected: BlobDigest?) {
         self.call = call
@@ -76,9 +76,9 @@ final class BlobIntake: @unchecked Sendable {
 
     // MARK: On the files' thread
 
-    private func opened() throws(BlobError) -> any IncomingBlob {
+    private func opened() throws(BlobError) -> any IncomingCopy {
         if let file { return file }
-        let made = try folder.open(incoming: name, at: 0)
+        let made = try folder.openFile(incoming: name, at: 0)
         file = made
         return made
     }
@@ -139,7 +139,7 @@ final class BlobIntake: @unchecked Sendable {
         case .full: LocalProblem.diskFull.problem("the disk of the agent is full", retryAfter: 60)
         case .tooLarge: LocalProblem.tooLarge.problem(error.detail)
         case .refused, .notFound: LocalProblem.validation.problem(error.description)
-        case .damaged, .io: LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
+        case .damaged, .io, .away, .altered: LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
         }
     }
 }

@@ -52,11 +52,17 @@ final class FileOutput: @unchecked Sendable {
     private let exchange: HTTPExchange
     private let reader: any BlobReader
     private let loop: any EventLoop
+    private let readBytes: Int
+    /// The place of the request among those that are served, until all is sent.
+    private let slot: HubWorker.Slot
     private var offset: Int64 = 0
 
-    init(_ exchange: HTTPExchange, _ reader: any BlobReader, on loop: any EventLoop) {
+    /// - Parameter readBytes: To be asked of the storage at once.
+    init(_ exchange: HTTPExchange, _ reader: any BlobReader, readBytes: Int, holding slot: HubWorker.Slot, on loop: any EventLoop) {
         self.exchange = exchange
         self.reader = reader
+        self.readBytes = readBytes
+        self.slot = slot
         self.loop = loop
     }
 
@@ -69,7 +75,7 @@ final class FileOutput: @unchecked Sendable {
     private func next() {
         guard exchange.isOpen else { return exchange.abort() }
         guard offset < reader.size else { return exchange.end() }
-        guard let bytes = try? reader.read(at: offset, count: 128 << 10), !bytes.isEmpty else {
+        guard let bytes = try? reader.read(at: offset, count: readBytes), !bytes.isEmpty else {
             // Only a cut tells the client that this is not all.
             return exchange.abort()
         }

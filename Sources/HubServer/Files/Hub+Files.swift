@@ -27,7 +27,11 @@ extension Hub {
     private func tus(
         _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
-        if case .end(let grant, let end)? = request.fileStep { return try ended(grant, end, uploads, at: now) }
+        switch request.fileStep {
+        case .end(let grant, let end): return try ended(grant, end, uploads, at: now)
+        case .fenced(let error?): throw refusal(error)
+        case .fenced(nil), .begin, nil: break
+        }
         switch (endpoint, request.method) {
         case (.files, "OPTIONS"):
             return HubResponse(
@@ -45,7 +49,7 @@ extension Hub {
             throw HubRefusal(Problem("upload-expired", status: 410, detail: "nobody went on with this upload in time"))
         }
         switch request.method {
-        case "HEAD": return try show(row, uploads, at: now)
+        case "HEAD": return try show(row, request, uploads, at: now)
         case "DELETE":
             try drop(row, uploads)
             return HubResponse(status: 204)
@@ -76,7 +80,7 @@ extension Hub {
             throw HubRefusal(
                 Problem("quota", status: 507, detail: "the files of this device use what it may have (\(used.bytes) bytes)", retryAfter: 3_600))
         }
-        if let free = uploads.folder.freeBytes(), free - length < uploads.limits.freeBytes {
+        if let free = uploads.storage.freeBytes(), free - length < uploads.limits.freeBytes {
             throw HubRefusal(Problem("disk-full", status: 507, detail: "the hub has \(free) bytes free", retryAfter: 600))
         }
         var link: BlobLink?
@@ -102,7 +106,7 @@ extension Hub {
         let hasBody = request.headers["Content-Type"] == Tus.contentType
         if !hasBody, length > 0 { return created(row, uploads) }
         var response = created(row, uploads)
-        response.grant = grant
+        response.work = .write(grant)
         return response
     }
 
@@ -123,7 +127,9 @@ extension Hub {
         return row?.device == caller.device ? row : nil
     }
 
-    private func show(_ row: HubStore.UploadRow, _ uploads: HubUploads, at now: Timestamp) throws(HubRefusal) -> HubResponse {
+    private func show(
+        _ row: HubStore.UploadRow, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
         var response = HubResponse(
             status: 200, headers: [Tus.length: String(row.length), "Cache-Control": "no-store", Tus.expires: HTTPDate.text(row.expiresAt)])
         if !row.metadata.isEmpty { response.headers[Tus.metadata] = row.metadata }
@@ -132,18 +138,24 @@ extension Hub {
             response.headers[Tus.reprDigest] = digest.field
             return response
         }
-        let offset = try settle(row, uploads, at: now)
+        guard let offset = try settle(row, request, uploads, at: now) else { return Hub.fencing(row) }
         response.headers[Tus.offset] = String(offset)
         return response
     }
 
     /// Ends whoever writes to it, and remembers what is on disk.
-    private func settle(_ row: HubStore.UploadRow, _ uploads: HubUploads, at now: Timestamp) throws(HubRefusal) -> Int64 {
-        let offset: Int64
-        do throws(BlobError) {
-            offset = try uploads.fence(row.id, at: row.offset)
-        } catch {
-            throw refusal(error)
+    ///
+    /// - Returns: `nil` when that means to wait for the storage, which is not for this thread.
+    private func settle(
+        _ row: HubStore.UploadRow, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> Int64? {
+        var offset: Int64
+        if let standing = uploads.standing(row.id, at: row.offset) {
+            offset = standing
+        } else if request.fileStep == nil {
+            do throws(BlobError) { offset = try uploads.fence(row.id, at: row.offset) } catch { throw refusal(error) }
+        } else {
+            return nil
         }
         if offset != row.offset {
             try querying { () throws(DatabaseError) in
@@ -161,7 +173,11 @@ extension Hub {
         }
         guard let said = Tus.count(request.headers[Tus.offset]) else { throw Hub.malformed("Upload-Offset is missing or no number") }
         let sum = try checksum(request)
-        let offset = row.digest == nil ? try settle(row, uploads, at: now) : row.length
+        var offset = row.length
+        if row.digest == nil {
+            guard let settled = try settle(row, request, uploads, at: now) else { return Hub.fencing(row) }
+            offset = settled
+        }
         guard said == offset else {
             var response = HubResponse(Problem("offset-conflict", status: 409, detail: "the upload has \(offset) bytes, not \(said)"))
             response.headers[Tus.offset] = String(offset)
@@ -171,9 +187,16 @@ extension Hub {
             return HubResponse(status: 204, headers: [Tus.offset: String(offset), Tus.reprDigest: row.digest?.field ?? ""])
         }
         var response = HubResponse(status: 204)
-        response.grant = UploadGrant(
-            id: row.id, token: uploads.grant(row.id, at: offset), offset: offset, length: row.length, digest: row.expected,
-            checksum: sum)
+        response.work = .write(
+            UploadGrant(
+                id: row.id, token: uploads.grant(row.id, at: offset), offset: offset, length: row.length, digest: row.expected,
+                checksum: sum))
+        return response
+    }
+
+    private static func fencing(_ row: HubStore.UploadRow) -> HubResponse {
+        var response = HubResponse(status: 503)
+        response.work = .fence(row.id, at: row.offset)
         return response
     }
 
@@ -186,9 +209,7 @@ extension Hub {
 
     private func drop(_ row: HubStore.UploadRow, _ uploads: HubUploads) throws(HubRefusal) {
         try querying { () throws(DatabaseError) in try store.deleteUpload(row.id) }
-        guard row.digest == nil else { return }
-        uploads.forget(row.id)
-        uploads.folder.discard(incoming: row.id)
+        if row.digest == nil { uploads.discard(row.id) }
     }
 
     // MARK: Bytes
@@ -197,7 +218,7 @@ extension Hub {
     private func write(
         _ response: HubResponse, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
-        guard let grant = response.grant, request.fileStep == nil else { return response }
+        guard let grant = response.work?.grant, request.fileStep == nil else { return response }
         let end = UploadBody.write(request.body, grant, uploads)
         return try ended(grant, end, uploads, at: now)
     }
@@ -231,6 +252,8 @@ extension Hub {
                 try store.advanceUpload(row.id, to: max(end.offset, row.offset), expiresAt: expires)
             }
         }
+        // Only now: until the row says that it is whole, an upload can go on from what it has.
+        if end.digest != nil { uploads.discard(row.id) }
         var response = grant.isCreation ? created(row, uploads) : HubResponse(status: 204)
         response.headers[Tus.offset] = String(end.offset)
         response.headers[Tus.expires] = HTTPDate.text(expires)
@@ -244,34 +267,40 @@ extension Hub {
     private func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {
         let name = request.path.dropFirst(Endpoint.blobPrefix.utf8.count)
         guard let digest = BlobDigest(hex: String(name)) ?? BlobDigest(String(name)),
-            let found = try querying({ () throws(DatabaseError) in try store.blob(digest, of: caller.device) }),
-            uploads.folder.size(of: digest) == found.size
-        else { throw HubRefusal(Problem("not-found", status: 404, detail: "this device has brought no such file")) }
+            let found = try querying({ () throws(DatabaseError) in try store.blob(digest, of: caller.device) })
+        else { throw HubRefusal(Hub.noBlob) }
         var response = HubResponse(status: 200, headers: ["Content-Type": found.type, Tus.reprDigest: digest.field])
         // What a browser would do with it is not ours to say.
         response.headers["X-Content-Type-Options"] = "nosniff"
-        if request.method == "GET" { response.file = digest }
+        response.work = .show(digest, size: found.size)
+        guard request.fileStep == nil else { return response }
+        let size: Int64?
+        do throws(BlobError) { size = try uploads.storage.size(of: digest) } catch { throw refusal(error) }
+        guard size == found.size else { throw HubRefusal(Hub.noBlob) }
         return response
     }
+
+    static let noBlob = Problem("not-found", status: 404, detail: "this device has brought no such file")
 
     // MARK: Housekeeping
 
     /// Drops what nobody went on with, and what a crash left behind.
     package func tidyFiles(at now: Timestamp) throws(HubError) {
         guard let uploads = settings.uploads else { return }
-        try transact { () throws(DatabaseError) in
-            for id in try store.expiredUploads(before: now, limit: 1_000) {
-                try store.deleteUpload(id)
-                uploads.forget(id)
-                uploads.folder.discard(incoming: id)
-                housekept.uploads += 1
-            }
+        let (expired, known) = try transact { () throws(DatabaseError) in
+            let expired = try store.expiredUploads(before: now, limit: 1_000)
+            for id in expired { try store.deleteUpload(id) }
+            housekept.uploads += Int64(expired.count)
+            return (expired, try store.uploads())
         }
-        // An hour: whoever makes a file makes its row at once.
-        guard let files = try? uploads.folder.incoming() else { return }  // the next day looks again
-        for file in files where file.changedAt < now.advanced(by: .seconds(-3_600)) {
-            let isKnown = (try? store.hasUpload(file.name)) ?? true  // a database that fails is no reason to delete
-            if !isKnown { uploads.folder.discard(incoming: file.name) }
+        for id in expired { uploads.discard(id) }
+        uploads.later {
+            guard let files = try? uploads.storage.incoming() else { return }  // the next day looks again
+            for file in files {
+                // An hour: whoever makes a file makes its row at once, but perhaps after we looked.
+                let isLeft = known[file.name].map { $0 } ?? (file.changedAt < now.advanced(by: .seconds(-3_600)))
+                if isLeft { uploads.storage.discard(incoming: file.name) }
+            }
         }
     }
 
@@ -306,7 +335,7 @@ enum UploadBody {
                 offset: grant.offset,
                 refusal: Problem("too-large", status: 413, detail: "the upload was announced with \(grant.length) bytes"))
         case .success: return nil
-        case .failure(let why): return end(why, grant)
+        case .failure(let why): return end(why, grant, uploads)
         }
     }
 
@@ -322,11 +351,11 @@ enum UploadBody {
         }
         switch uploads.finish(grant) {
         case .success(let end): return end
-        case .failure(let why): return end(why, grant)
+        case .failure(let why): return end(why, grant, uploads)
         }
     }
 
-    private static func end(_ why: HubUploads.Written, _ grant: UploadGrant) -> UploadEnd {
+    private static func end(_ why: HubUploads.Written, _ grant: UploadGrant, _ uploads: HubUploads) -> UploadEnd {
         switch why {
         case .fenced:
             return UploadEnd(
@@ -337,13 +366,18 @@ enum UploadBody {
             var end = UploadEnd(offset: 0, refusal: Problem("offset-conflict", status: 409, detail: error.description))
             end.isLost = true
             return end
-        case .failed(let error): return UploadEnd(offset: grant.offset, refusal: problem(error))
+        case .failed(let error):
+            uploads.tell(error)
+            return UploadEnd(offset: grant.offset, refusal: problem(error))
         }
     }
 
     static func problem(_ error: BlobError) -> Problem {
-        error.code == .full
-            ? Problem("disk-full", status: 507, detail: "the hub's disk is full", retryAfter: 600)
-            : Problem("maintenance", status: 503, detail: "the hub cannot use its disk at the moment", retryAfter: 30)
+        switch error.code {
+        case .full: Problem("disk-full", status: 507, detail: "the hub's disk is full", retryAfter: 600)
+        case .away: Problem("maintenance", status: 503, detail: "the hub cannot reach its store of files at the moment", retryAfter: 10)
+        case .notFound, .damaged, .refused, .tooLarge, .io, .altered:
+            Problem("maintenance", status: 503, detail: "the hub cannot use its disk at the moment", retryAfter: 30)
+        }
     }
 }

@@ -74,8 +74,10 @@ extension HubStore {
         ) { $0.text(0) }
     }
 
-    func hasUpload(_ id: String) throws(DatabaseError) -> Bool {
-        try database.first("SELECT 1 FROM upload WHERE id = ? AND digest IS NULL", .text(id)) { $0.int(0) } != nil
+    /// All of them, and whether they are complete.
+    func uploads() throws(DatabaseError) -> [String: Bool] {
+        let rows = try database.all("SELECT id, CASE WHEN digest IS NULL THEN 0 ELSE 1 END FROM upload") { ($0.text(0), $0.int(1) == 1) }
+        return Dictionary(rows) { first, _ in first }
     }
 
     /// Bytes and uploads that count against a device's limits.

@@ -6,6 +6,9 @@ import Synchronization
 /// The thread that owns the database decides what may be written and where; another one writes. Between them stands one rule:
 /// an upload has one writer at a time, and whoever asks where it stands ends the one before. A connection that hangs somewhere
 /// in the network so can neither hold an upload up nor add to it later.
+///
+/// Whatever may wait for the storage is called on a thread for that (``later(_:)``), never on the database's: a store that hangs
+/// holds files up and nothing else.
 package final class HubUploads: Sendable {
     package struct Limits: Sendable {
         /// Of one file, bytes.
@@ -22,9 +25,13 @@ package final class HubUploads: Sendable {
         package init() {}
     }
 
-    package let folder: any BlobFolder
+    package let storage: any BlobStorage
     package let limits: Limits
     private let open = Mutex(Open())
+    private let runner = Mutex<Runner>({ $0() })
+    private let report = Mutex<@Sendable (BlobError) -> Void>({ _ in })
+
+    package typealias Runner = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     private struct Open {
         var writers: [String: Writer] = [:]
@@ -34,9 +41,31 @@ package final class HubUploads: Sendable {
     /// Files whose digest is held in memory, so that the next piece need not hash all before it again.
     private static let writersMax = 64
 
-    package init(_ folder: any BlobFolder, limits: Limits = Limits()) {
-        self.folder = folder
+    package init(_ storage: any BlobStorage, limits: Limits = Limits()) {
+        self.storage = storage
         self.limits = limits
+    }
+
+    /// What may wait goes to these threads from now on; before that it is done at once.
+    ///
+    /// - Parameter report: Told why a request was refused with less than the truth.
+    func use(_ runner: @escaping Runner, report: @escaping @Sendable (BlobError) -> Void) {
+        self.runner.withLock { $0 = runner }
+        self.report.withLock { $0 = report }
+    }
+
+    func tell(_ error: BlobError) {
+        report.withLock { $0 }(error)
+    }
+
+    func later(_ work: @escaping @Sendable () -> Void) {
+        runner.withLock { $0 }(work)
+    }
+
+    /// Removes what has come of an upload.
+    func discard(_ id: String) {
+        forget(id)
+        later { [storage] in storage.discard(incoming: id) }
     }
 
     /// One file on its way. Its lock is held while a piece is written, so that nobody counts half of it.
@@ -46,19 +75,44 @@ package final class HubUploads: Sendable {
         struct State: ~Copyable {
             var token: UInt64
             var offset: Int64
+            /// Up to where it is on disk. Invariant: synced <= offset.
+            var synced: Int64
             /// `nil` until the first piece: taking up a large file means to hash it again.
             nonisolated(unsafe) var file: (any IncomingBlob)?
+
+            /// After an error nobody knows what became of what was not synced: the next one takes up what is.
+            mutating func restart() {
+                token = 0
+                offset = synced
+                file = nil
+            }
         }
 
         init(token: UInt64, offset: Int64) {
-            state = Mutex(State(token: token, offset: offset, file: nil))
+            state = Mutex(State(token: token, offset: offset, synced: offset, file: nil))
         }
     }
 
-    /// Ends whoever writes to an upload.
+    /// Ends whoever writes to an upload, if that needs no waiting.
+    ///
+    /// - Parameter known: What the database says that is there.
+    /// - Returns: What is there, on disk; `nil` when ``fence(_:at:)`` must come first.
+    func standing(_ id: String, at known: Int64) -> Int64? {
+        guard let writer = open.withLock({ $0.writers[id] }) else { return known }
+        let standing: Int64?? = writer.state.withLockIfAvailable { state in
+            guard state.offset >= known else { return known }
+            guard state.synced == state.offset else { return nil }
+            state.token = 0
+            return state.offset
+        }
+        return standing ?? nil
+    }
+
+    /// Ends whoever writes to an upload. Waits for what it is writing.
     ///
     /// - Parameter known: What the database says that is there.
     /// - Returns: What is there, on disk.
+    @discardableResult
     func fence(_ id: String, at known: Int64) throws(BlobError) -> Int64 {
         guard let writer = open.withLock({ $0.writers[id] }) else { return known }
         // Another replica went on with it: what we hold in memory is of before.
@@ -70,8 +124,10 @@ package final class HubUploads: Sendable {
             state.token = 0
             do throws(BlobError) {
                 try state.file?.sync()
+                state.synced = state.offset
                 return .success(state.offset)
             } catch {
+                state.restart()
                 return .failure(error)
             }
         }
@@ -83,10 +139,16 @@ package final class HubUploads: Sendable {
         open.withLock { open in
             open.lastToken += 1
             let token = open.lastToken
-            if let writer = open.writers[id], writer.state.withLock({ $0.offset == offset }) {
-                writer.state.withLock { $0.token = token }
-            } else {
-                if open.writers.count >= Self.writersMax, let idle = open.writers.first(where: { $0.value.state.withLock { $0.token == 0 } }) {
+            // One whose lock is taken writes at this moment: it is neither at rest nor where we stand.
+            let isTaken = open.writers[id]?.state.withLockIfAvailable { state in
+                guard state.offset == offset else { return false }
+                state.token = token
+                return true
+            }
+            if isTaken != true {
+                if open.writers.count >= Self.writersMax,
+                    let idle = open.writers.first(where: { $0.value.state.withLockIfAvailable { $0.token == 0 } ?? false })
+                {
                     open.writers[idle.key] = nil
                 }
                 open.writers[id] = Writer(token: token, offset: offset)
@@ -104,7 +166,7 @@ package final class HubUploads: Sendable {
     /// Appends bytes for whoever holds the grant.
     func append(_ bytes: [UInt8], to grant: UploadGrant) -> Result<Int64, Written> {
         with(grant) { state throws(BlobError) in
-            if state.file == nil { state.file = try folder.open(incoming: grant.id, at: state.offset) }
+            if state.file == nil { state.file = try storage.open(incoming: grant.id, at: state.offset) }
             try state.file?.append(bytes)
             state.offset += Int64(bytes.count)
             return state.offset
@@ -117,9 +179,10 @@ package final class HubUploads: Sendable {
             state.token = 0
             guard state.offset == grant.length else {
                 try state.file?.sync()
+                state.synced = state.offset
                 return UploadEnd(offset: state.offset)
             }
-            if state.file == nil { state.file = try folder.open(incoming: grant.id, at: state.offset) }
+            if state.file == nil { state.file = try storage.open(incoming: grant.id, at: state.offset) }
             guard let file = state.file else { return UploadEnd(offset: state.offset) }
             let digest = file.digest()
             if let expected = grant.digest, expected != digest {
@@ -153,6 +216,7 @@ package final class HubUploads: Sendable {
             do throws(BlobError) {
                 return .success(try body(&state))
             } catch {
+                state.restart()
                 return .failure(.failed(error))
             }
         }

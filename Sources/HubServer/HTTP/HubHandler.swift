@@ -43,6 +43,7 @@ final class HubHandler: HTTPHandler {
         if let uploads = worker.uploads, endpoint?.isTus == true, request.method == "PATCH" || request.method == "POST" {
             return takeFile(request, uploads)
         }
+        let asksFiles = endpoint == .file || endpoint == .blob
         let declared = head.contentLength ?? Limits.hubRequestBytes
         switch worker.place(rank: endpoint?.rank ?? 2, bytes: min(declared, Limits.hubRequestBytes)) {
         case .none(let seconds): return .answering(overloaded(seconds))
@@ -51,6 +52,7 @@ final class HubHandler: HTTPHandler {
             return .collect(limit: Limits.hubRequestBytes) { [self] exchange, body in
                 var whole = request
                 whole.body = body
+                if asksFiles, let uploads = worker.uploads { return ask(whole, slot, exchange, uploads) }
                 let job = HubWorker.Job(request: whole, slot: slot) { [self] response in
                     // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
                     guard let loop else { return send(response, to: request, exchange) }
@@ -62,33 +64,77 @@ final class HubHandler: HTTPHandler {
     }
 
     private func takeFile(_ head: HubRequest, _ uploads: HubUploads) -> HTTPAdmission {
-        guard case .slot(let slot) = worker.place(rank: 2, bytes: 64 << 10) else { return .answering(overloaded(2)) }
-        return .stream(limit: nil) { [self] exchange in
-            var first = head
-            first.fileStep = .begin
-            worker.submit(HubWorker.Job(request: first, slot: slot) { [self] response in
-                guard let grant = response.grant else { return send(response, to: head, exchange) }
-                FileIntake(exchange, grant, uploads, on: worker.filesLoop) { [self] end in
-                    var last = head
-                    last.fileStep = .end(grant, end)
-                    worker.submit(HubWorker.Job(request: last, slot: slot) { [self] response in send(response, to: head, exchange) })
+        guard case .slot(let slot) = worker.place(rank: 2, bytes: uploads.storage.traits.bytesPerUpload) else {
+            return .answering(overloaded(2))
+        }
+        return .stream(limit: nil) { [self] exchange in ask(head, slot, exchange, uploads) }
+    }
+
+    /// Asks the hub, does on the files' threads what it wants done first, and asks again, until it has an answer.
+    private func ask(
+        _ request: HubRequest, _ slot: HubWorker.Slot, _ exchange: HTTPExchange, _ uploads: HubUploads,
+        step: HubRequest.FileStep = .begin
+    ) {
+        var now = request
+        now.fileStep = step
+        worker.submit(HubWorker.Job(request: now, slot: slot) { [self] response in
+            let loop = worker.files.next()
+            switch response.work {
+            case nil: send(response, to: request, exchange)
+            case .write(let grant):
+                FileIntake(exchange, grant, uploads, on: loop) { [self] end in
+                    ask(request, slot, exchange, uploads, step: .end(grant, end))
                 }.begin()
-            })
+            case .fence(let id, let offset):
+                loop.execute { [self] in
+                    var failure: BlobError?
+                    do throws(BlobError) {
+                        try uploads.fence(id, at: offset)
+                    } catch {
+                        uploads.tell(error)
+                        failure = error
+                    }
+                    ask(request, slot, exchange, uploads, step: .fenced(failure))
+                }
+            case .show(let digest, let size):
+                loop.execute { [self] in show(digest, size, response, to: request, slot, exchange, uploads, on: loop) }
+            }
+        })
+    }
+
+    private func show(
+        _ digest: BlobDigest, _ size: Int64, _ response: HubResponse, to request: HubRequest, _ slot: HubWorker.Slot,
+        _ exchange: HTTPExchange, _ uploads: HubUploads, on loop: any EventLoop
+    ) {
+        do throws(BlobError) {
+            if request.method == "GET" {
+                let reader = try uploads.storage.read(digest)
+                guard reader.size == size else { throw BlobError(.notFound, doing: "read \(digest)", detail: "it has \(reader.size) bytes") }
+                log(response, to: request)
+                FileOutput(exchange, reader, readBytes: uploads.storage.traits.readBytes, holding: slot, on: loop).begin(response)
+            } else {
+                guard try uploads.storage.size(of: digest) == size else { throw BlobError(.notFound, doing: "look at \(digest)", detail: "gone") }
+                send(response, to: request, exchange)
+            }
+        } catch {
+            if error.code != .notFound { uploads.tell(error) }
+            let problem = error.code == .notFound ? Hub.noBlob : UploadBody.problem(error)
+            send(Hub.finish(HubResponse(problem), at: environment.time.now().wall), to: request, exchange)
         }
     }
 
-    private func send(_ response: HubResponse, to request: HubRequest, _ exchange: HTTPExchange) {
-        var response = response
+    private func log(_ response: HubResponse, to request: HubRequest) {
         environment.log.debug(
             "answered",
             metadata: [
                 "method": "\(request.method)", "path": "\(request.path)", "status": "\(response.status)",
                 "device": "\(request.headers[HubHeader.device] ?? "")", "session": "\(request.headers[HubHeader.session] ?? "")",
             ])
-        if let digest = response.file, let uploads = worker.uploads {
-            guard let reader = try? uploads.folder.read(digest) else { return exchange.abort() }
-            return FileOutput(exchange, reader, on: worker.filesLoop).begin(response)
-        }
+    }
+
+    private func send(_ response: HubResponse, to request: HubRequest, _ exchange: HTTPExchange) {
+        var response = response
+        log(response, to: request)
         if response.body.count > HubHandler.compressOver, ContentCoding.acceptsGzip(request.headers["Accept-Encoding"]),
             let smaller = environment.compressor?.gzip(response.body)
         {

@@ -79,9 +79,12 @@ package final class HubService: Sendable {
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
-        // The second one writes files: the database must not wait for them.
-        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: hub.settings.uploads == nil ? 1 : 2)
-        let worker = HubWorker(hub, on: ownGroup.next(), files: ownGroup.next(), environment)
+        // The others write files: the database must not wait for them.
+        let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0
+        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1 + fileThreads)
+        let loop = ownGroup.next()
+        let files = FileThreads(fileThreads == 0 ? [loop] : (0..<fileThreads).map { _ in ownGroup.next() })
+        let worker = HubWorker(hub, on: loop, files: files, environment)
         let handler = HubHandler(worker: worker, options: options, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)

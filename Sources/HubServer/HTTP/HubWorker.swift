@@ -1,3 +1,4 @@
+import Logging
 import NIOCore
 import SyncCore
 import Synchronization
@@ -11,14 +12,14 @@ final class HubWorker: @unchecked Sendable {
     // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
     let loop: any EventLoop
     private let hub: Hub
-    /// Where files are written.
-    let filesLoop: any EventLoop
+    let files: FileThreads
     let uploads: HubUploads?
     /// The database keeps the tokens; what the environment knows of them is what was read last.
     let keepsTokens: Bool
     private let environment: HubService.Environment
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
+    private let watching = Mutex<RepeatedTask?>(nil)
 
     private let inbox = Mutex(Inbox())
     private let admission: Mutex<Admission>
@@ -43,19 +44,26 @@ final class HubWorker: @unchecked Sendable {
     private static let housekeepingPeriod = TimeAmount.hours(24)
     /// With ``Hub/shrinkPages``: 400 MB a day at most.
     private static let shrinkSlicesMax = 100
+    private static let watchPeriod = TimeAmount.seconds(30)
     /// Quiet time after which the log of the database is written back.
     private static let quietTime = TimeAmount.seconds(10)
 
     init(
-        _ hub: sending Hub, on loop: any EventLoop, files filesLoop: any EventLoop, _ environment: HubService.Environment
+        _ hub: sending Hub, on loop: any EventLoop, files: FileThreads, _ environment: HubService.Environment
     ) {
         uploads = hub.settings.uploads
         keepsTokens = hub.settings.keepsTokens
-        self.filesLoop = filesLoop
+        self.files = files
         self.hub = hub
         self.loop = loop
         self.environment = environment
         admission = Mutex(Admission(random: SeededRandom(seed: environment.seed)))
+        let log = environment.log
+        uploads?.use { work in files.next().execute(work) } report: { error in
+            // A store that is away says so itself, once.
+            guard error.code != .away else { return }
+            log.error("the storage of files failed", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
+        }
     }
 
     // MARK: From any thread
@@ -102,6 +110,21 @@ final class HubWorker: @unchecked Sendable {
             self.housekeeping = self.loop.scheduleRepeatedTask(
                 initialDelay: .minutes(1), delay: HubWorker.housekeepingPeriod
             ) { _ in self.housekeep() }
+            // What a crash left behind. A database that fails is reported, and asked again by the housekeeping.
+            try? self.hub.tidyFiles(at: self.environment.time.now().wall)
+        }
+        watchStorage()
+    }
+
+    /// Whether a store of files is there should be known before a device asks.
+    private func watchStorage() {
+        guard let uploads, uploads.storage.traits.isRemote else { return }
+        let storage = uploads.storage
+        watching.withLock { watching in
+            watching = files.next().scheduleRepeatedTask(initialDelay: .zero, delay: HubWorker.watchPeriod) { _ in
+                // The storage itself reports when that changes.
+                try? storage.check()
+            }
         }
     }
 
@@ -111,6 +134,7 @@ final class HubWorker: @unchecked Sendable {
             self.turn()
             self.housekeeping?.cancel()
             self.tidying?.cancel()
+            self.watching.withLock { $0?.cancel() }
             self.tidy()
         }
     }

@@ -11,6 +11,25 @@ package struct SHA256: Sendable {
         pending.reserveCapacity(64)
     }
 
+    /// Goes on where another one stood.
+    ///
+    /// - Parameter midstate: What ``midstate`` gave; `nil` for anything that it cannot have given.
+    package init?(midstate: [UInt8]) {
+        guard midstate.count >= 40, midstate.count < 104 else { return nil }
+        state = (0..<8).map { word in midstate[(word * 4)..<(word * 4 + 4)].reduce(0) { $0 << 8 | UInt32($1) } }
+        length = midstate[32..<40].reduce(0) { $0 << 8 | UInt64($1) }
+        pending = Array(midstate[40...])
+        guard length % 512 == UInt64(pending.count) * 8 else { return nil }
+    }
+
+    /// Everything that a later hash needs to go on: 8 words of state, the bits so far, up to 63 bytes that no block holds yet;
+    /// big endian.
+    package var midstate: [UInt8] {
+        var bytes = state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - $0 * 8)) } }
+        for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: length >> UInt64(shift))) }
+        return bytes + pending
+    }
+
     /// - Returns: 32 bytes.
     package static func hash(_ bytes: [UInt8]) -> [UInt8] {
         var digest = SHA256()
@@ -30,6 +49,13 @@ package struct SHA256: Sendable {
         let before = pending.count
         pending.append(contentsOf: bytes)
         length &+= UInt64(pending.count - before) &* 8
+        compressWhole()
+    }
+
+    /// Not generic, so that other modules need not specialise it: files of uploads go through here.
+    package mutating func update(_ bytes: [UInt8]) {
+        pending += bytes
+        length &+= UInt64(bytes.count) &* 8
         compressWhole()
     }
 

@@ -14,6 +14,12 @@ package protocol HTTPTransport: Sendable {
     ) async throws(TransportError) -> HTTPResponse
 }
 
+/// The same for a thread that may wait.
+package protocol WaitingTransport: Sendable {
+    /// - Throws: As ``HTTPTransport/send(_:)``.
+    func exchange(_ request: HTTPRequest) throws(TransportError) -> HTTPResponse
+}
+
 package struct HTTPRequest: Sendable {
     package enum Method: String, Sendable { case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE", head = "HEAD", options = "OPTIONS" }
 
@@ -47,6 +53,8 @@ package struct HTTPRequest: Sendable {
     package var keepsConnection: Bool
     /// Send, and receive, at most this many bytes a second on average; `nil`: as fast as it goes.
     package var bytesPerSecond: Int?
+    /// Sign it for a service that wants that.
+    package var signature: RequestSignature?
 
     package init(
         _ method: Method, _ url: String, headers: HTTPHeaders = [], body: Body = .none, socketPath: String? = nil,
@@ -79,6 +87,28 @@ package struct HTTPRequest: Sendable {
 
         package init() {}
     }
+}
+
+/// AWS Signature Version 4, which every S3-compatible store understands. The transport adds the `Authorization`.
+///
+/// What the transport signs is the URL as it is: path escaped as AWS does (all but `A-Z a-z 0-9 - . _ ~ /`), the names of the
+/// query in order, each with a `=`. The header `x-amz-content-sha256` must be there.
+package struct RequestSignature: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
+    package var region: String
+    package var service: String
+    package var keyID: String
+    package var secret: String
+
+    package init(region: String, service: String, keyID: String, secret: String) {
+        self.region = region
+        self.service = service
+        self.keyID = keyID
+        self.secret = secret
+    }
+
+    /// Without the secret, wherever it is printed.
+    package var description: String { "\(keyID) \(region)/\(service)" }
+    package var debugDescription: String { description }
 }
 
 /// What a TLS connection trusts and shows. Files are read by the TLS library at each new connection.

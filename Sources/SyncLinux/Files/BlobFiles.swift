@@ -29,7 +29,7 @@ package final class BlobFiles: BlobFolder {
 
     // MARK: - Coming in
 
-    package func open(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingBlob {
+    package func openFile(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingCopy {
         try IncomingFile(folder: self, path: try incomingPath(name), at: offset)
     }
 
@@ -199,7 +199,7 @@ package final class FileHash: RunningDigest {
     }
 }
 
-private final class IncomingFile: IncomingBlob {
+private final class IncomingFile: IncomingCopy {
     private let folder: BlobFiles
     private let path: String
     private let descriptor: Int32

@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// Kept connections and TLS sessions belong to the object: callers that shall share them share it. Environment variables for
 /// proxies are not read, because a probe through a proxy says nothing about the link.
-package final class CurlTransport: HTTPTransport {
+package final class CurlTransport: HTTPTransport, WaitingTransport {
     private let loop: CurlLoop
     private let lastID = Atomic<UInt64>(0)
 
@@ -41,6 +41,16 @@ package final class CurlTransport: HTTPTransport {
         onBody: @escaping @Sendable ([UInt8]) -> Bool
     ) async throws(TransportError) -> HTTPResponse {
         try await run(request, .pieces(onHead: onHead, onBody: onBody))
+    }
+
+    /// For a thread of its own: never for one of the runtime's or of a socket loop.
+    package func exchange(_ request: HTTPRequest) throws(TransportError) -> HTTPResponse {
+        let order = CurlLoop.Order(
+            id: lastID.wrappingAdd(1, ordering: .relaxed).newValue, request: request, sink: .whole,
+            cancellation: CurlLoop.Cancellation())
+        let answer = Handover()
+        loop.start(order) { answer.put($0) }
+        return try answer.take().get()
     }
 
     /// Closes the connections that no transfer uses: after a change of links they lead nowhere. Transfers under way go on.

@@ -14,6 +14,7 @@ struct ServeCommand: ParsableCommand {
         discussion: "Prints `agenthub: listening on HOST:PORT` on standard output when it is ready; the log goes to standard error.")
 
     @OptionGroup var folder: DataFolder
+    @OptionGroup var objects: ObjectOptions
 
     @Option(help: ArgumentHelp("Where to listen; port 0 lets the system choose.", valueName: "host:port"))
     var listen = "127.0.0.1:7433"
@@ -94,12 +95,6 @@ struct ServeCommand: ParsableCommand {
             let hint = "agenthub token add DEVICE " + (folder.data.map { "--data \($0)" } ?? "--database …")
             log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
         }
-        // What a crash left behind; the hub goes on without it being gone.
-        do throws(HubError) {
-            try hub.tidyFiles(at: SystemClocks().now().wall)
-        } catch {
-            log.warning("files were not looked through", metadata: ["error": "\(error)"])
-        }
         var options = HubService.Options(host: address.host, port: address.port)
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
@@ -166,16 +161,18 @@ struct ServeCommand: ParsableCommand {
         let hub = try Hub(
             place.map { .shared($0) } ?? .file(folder.file), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
         if case .rows = tokens { _ = try hub.tokens() }
-        if let data = folder.data {
+        var limits = HubUploads.Limits()
+        limits.expiry = .seconds(86_400) * keepUploads
+        if let storage = try objects.storage(log) {
+            hub.settings.uploads = HubUploads(storage, limits: limits)
+        } else if let data = folder.data {
             do throws(BlobError) {
-                var limits = HubUploads.Limits()
-                limits.expiry = .seconds(86_400) * keepUploads
                 hub.settings.uploads = HubUploads(try BlobFiles(data + "/blobs"), limits: limits)
             } catch {
                 log.error("no files are taken", metadata: ["error": "\(error)"])
             }
         } else {
-            log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see"])
+            log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
         }
         let mark = folder.readMark()
         if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {

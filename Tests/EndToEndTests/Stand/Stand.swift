@@ -22,6 +22,8 @@ actor Stand {
     /// Laid over the environment of the agent, and of the hub, from its next start on.
     private var agentEnvironment: [String: String] = [:]
     private var hubEnvironment: [String: String] = [:]
+    /// Of the hub, from its next start on.
+    private var hubArguments: [String] = []
     /// Keys of the section `store` besides the path.
     private var storeSettings = ""
     /// In the place of the usual one.
@@ -74,6 +76,10 @@ actor Stand {
         (agentEnvironment, hubEnvironment) = (agent, hub)
     }
 
+    func setHubArguments(_ arguments: [String]) {
+        hubArguments = arguments
+    }
+
     func setStore(_ settings: String) {
         storeSettings = ", " + settings
     }
@@ -87,7 +93,7 @@ actor Stand {
             [
                 Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "127.0.0.1:\(port)",
                 "--entities", "\(folder)/entities.yaml",
-            ], environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
+            ] + hubArguments, environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
         guard let line = await pipe.line(), let said = Stand.port(in: line) else {
             await child.stop(SIGKILL)
             throw StandError("the hub did not say where it listens")

@@ -100,4 +100,18 @@ struct SHA256Tests {
     private func hex(_ bytes: [UInt8]) -> String {
         bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
+
+    @Test("A hash goes on from its midstate as if it had never stopped; what is none is refused", arguments: [0, 1, 55, 63, 64, 65, 200])
+    func midstate(_ count: Int) throws {
+        let bytes = (0..<200).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        var first = SHA256()
+        first.update(Array(bytes[..<count]))
+        let midstate = first.midstate
+        var second = try #require(SHA256(midstate: midstate))
+        #expect(second.midstate == midstate)
+        second.update(Array(bytes[count...]))
+        #expect(second.finish() == SHA256.hash(bytes))
+        #expect(SHA256(midstate: midstate + [0]) == nil)
+        #expect(SHA256(midstate: Array(midstate.dropLast())) == nil)
+    }
 }

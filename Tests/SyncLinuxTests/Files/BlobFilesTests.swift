@@ -101,7 +101,7 @@ struct BlobFilesTests {
         }
         let descriptor = open(path, O_RDONLY | O_NONBLOCK)
         #expect(descriptor >= 0)
-        let file = try files.open(incoming: "a", at: 0)
+        let file = try files.openFile(incoming: "a", at: 0)
         #expect { try file.copy(BlobSource(descriptor: descriptor) { close($0) }, atMost: 1 << 20) } throws: {
             ($0 as? BlobError)?.code == .refused
         }
@@ -112,7 +112,7 @@ struct BlobFilesTests {
         let path = folder.path + "/sparse"
         let descriptor = open(path, O_RDWR | O_CREAT, 0o600)
         #expect(ftruncate(descriptor, 1 << 40) == 0)
-        let file = try files.open(incoming: "a", at: 0)
+        let file = try files.openFile(incoming: "a", at: 0)
         #expect { try file.copy(BlobSource(descriptor: descriptor) { close($0) }, atMost: 2_000_000_000) } throws: {
             ($0 as? BlobError)?.code == .tooLarge
         }
@@ -124,7 +124,7 @@ struct BlobFilesTests {
         let bytes = (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         let path = folder.path + "/photo"
         #expect(FileManager.default.createFile(atPath: path, contents: Data(bytes)))
-        let file = try files.open(incoming: "a", at: 0)
+        let file = try files.openFile(incoming: "a", at: 0)
         try file.copy(BlobSource(descriptor: open(path, O_RDONLY)) { close($0) }, atMost: 1 << 20)
         try Data([0]).write(to: URL(fileURLWithPath: path))
         #expect(file.digest() == Self.digest(bytes))

@@ -1,0 +1,229 @@
+import SyncCore
+
+// The calls of S3 that we use, each named by its page of the API reference.
+extension ObjectStore {
+    struct Object: Hashable {
+        /// Without the prefix of the place.
+        var key: String
+        var size: Int64
+        var changedAt: Timestamp
+    }
+
+    // MARK: Objects
+
+    /// PutObject
+    func put(_ bytes: [UInt8], as key: String) throws(BlobError) {
+        _ = try demand(Call(method: .put, key: key, body: bytes, doing: "put \(key)"))
+    }
+
+    /// GetObject
+    ///
+    /// - Returns: `nil` when there is none.
+    func get(_ key: String, atMost limit: Int) throws(BlobError) -> [UInt8]? {
+        let call = Call(method: .get, key: key, maxAnswer: limit, doing: "get \(key)")
+        switch try ask(call) {
+        case .done(let response): return response.body
+        case .refused(let refusal) where refusal.isMissing: return nil
+        case .refused(let refusal): throw failure(call.doing, refusal)
+        }
+    }
+
+    /// GetObject with Range (RFC 9110, section 14).
+    ///
+    /// - Throws: `.altered` when there are fewer.
+    func get(_ key: String, at offset: Int64, count: Int) throws(BlobError) -> [UInt8] {
+        guard count > 0 else { return [] }
+        let response = try demand(
+            Call(
+                method: .get, key: key, headers: [("Range", "bytes=\(offset)-\(offset + Int64(count) - 1)")],
+                maxAnswer: max(count, 64 << 10), doing: "get \(key)"))
+        // Some answer a range with 200; what it is says another field.
+        let isRange = response.headers["Content-Range"].map { $0.hasPrefix("bytes \(offset)-") } ?? (offset == 0)
+        guard isRange, response.body.count == count else {
+            throw BlobError(.altered, doing: "get \(key) in \(place)", detail: "\(response.body.count) bytes came from \(offset) on, not \(count)")
+        }
+        return response.body
+    }
+
+    /// HeadObject
+    ///
+    /// - Returns: `nil` when there is none.
+    func size(of key: String) throws(BlobError) -> Int64? {
+        let call = Call(method: .head, key: key, doing: "look at \(key)")
+        switch try ask(call) {
+        case .done(let response):
+            guard let size = response.headers["Content-Length"].flatMap({ Int64($0) }) else {
+                throw BlobError(.io, doing: call.doing, detail: "it does not say how long it is")
+            }
+            return size
+        case .refused(let refusal) where refusal.status == 404: return nil
+        case .refused(let refusal): throw failure(call.doing, refusal)
+        }
+    }
+
+    /// DeleteObject. One that is not there is deleted.
+    func delete(_ key: String) throws(BlobError) {
+        let call = Call(method: .delete, key: key, doing: "delete \(key)")
+        if case .refused(let refusal) = try ask(call), !refusal.isMissing { throw failure(call.doing, refusal) }
+    }
+
+    /// CopyObject, within the store.
+    func copy(_ key: String, to target: String) throws(BlobError) {
+        _ = try demand(
+            Call(
+                method: .put, key: target, headers: [("x-amz-copy-source", "/\(place.bucket)/\(place.prefix)\(key)")],
+                mayFailLate: true, doing: "copy \(key) to \(target)"))
+    }
+
+    /// ListObjectsV2
+    ///
+    /// - Parameter limit: Of objects; `nil`: all.
+    func list(_ prefix: String, limit: Int? = nil) throws(BlobError) -> [Object] {
+        var found: [Object] = []
+        var token: String?
+        repeat {
+            let query = [
+                token.map { "continuation-token=\(Self.escaped($0))" }, "list-type=2", "max-keys=\(min(limit ?? 1_000, 1_000))",
+                "prefix=\(Self.escaped(place.prefix + prefix))",
+            ].compactMap { $0 }.joined(separator: "&")
+            let root = try document(Call(method: .get, key: "", query: query, maxAnswer: 8 << 20, doing: "list \(prefix)"))
+            for entry in root.all("Contents") {
+                guard let key = own(entry["Key"]), let size = entry["Size"].flatMap({ Int64($0) }) else { continue }
+                found.append(Object(key: key, size: size, changedAt: moment(entry["LastModified"])))
+            }
+            token = root["IsTruncated"] == "true" ? root["NextContinuationToken"] : nil
+        } while token != nil && found.count < limit ?? .max
+        return found
+    }
+
+    // MARK: Multipart uploads
+
+    /// CreateMultipartUpload
+    func beginParts(of key: String) throws(BlobError) -> String {
+        let call = Call(method: .post, key: key, query: "uploads=", doing: "begin the parts of \(key)")
+        guard let id = try document(call)["UploadId"], !id.isEmpty else {
+            throw BlobError(.io, doing: call.doing, detail: "it gives no UploadId")
+        }
+        return id
+    }
+
+    /// UploadPart
+    ///
+    /// - Returns: Its ETag, as the store wrote it.
+    func put(part number: Int, _ bytes: [UInt8], of key: String, in upload: String) throws(BlobError) -> String {
+        let call = Call(
+            method: .put, key: key, query: "partNumber=\(number)&uploadId=\(Self.escaped(upload))", body: bytes,
+            doing: "put part \(number) of \(key)")
+        guard let tag = try demand(call).headers["ETag"], !tag.isEmpty else {
+            throw BlobError(.io, doing: call.doing, detail: "it gives no ETag")
+        }
+        return tag
+    }
+
+    /// CompleteMultipartUpload
+    ///
+    /// - Returns: `false` when there is no such upload any more: it is complete already, or was aborted.
+    func joinParts(_ tags: [String], of key: String, in upload: String) throws(BlobError) -> Bool {
+        var text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+        for (index, tag) in tags.enumerated() {
+            text += "<Part><PartNumber>\(index + 1)</PartNumber><ETag>\(Self.markup(tag))</ETag></Part>"
+        }
+        text += "</CompleteMultipartUpload>"
+        let call = Call(
+            method: .post, key: key, query: "uploadId=\(Self.escaped(upload))", body: Array(text.utf8), mayFailLate: true,
+            doing: "join the parts of \(key)")
+        switch try ask(call) {
+        case .done: return true
+        case .refused(let refusal) where refusal.code == "NoSuchUpload": return false
+        case .refused(let refusal): throw failure(call.doing, refusal)
+        }
+    }
+
+    /// AbortMultipartUpload. One that is not there is aborted.
+    func abortParts(of key: String, in upload: String) throws(BlobError) {
+        let call = Call(method: .delete, key: key, query: "uploadId=\(Self.escaped(upload))", doing: "abort the parts of \(key)")
+        if case .refused(let refusal) = try ask(call), refusal.status != 404 { throw failure(call.doing, refusal) }
+    }
+
+    /// ListMultipartUploads. (MinIO lists those of a whole key only, and drops all others itself after a day.)
+    func openParts(_ prefix: String) throws(BlobError) -> [(key: String, upload: String, begunAt: Timestamp)] {
+        var found: [(key: String, upload: String, begunAt: Timestamp)] = []
+        var marker = (key: "", upload: "")
+        while true {
+            let query = [
+                marker.key.isEmpty ? nil : "key-marker=\(Self.escaped(marker.key))", "prefix=\(Self.escaped(place.prefix + prefix))",
+                marker.key.isEmpty ? nil : "upload-id-marker=\(Self.escaped(marker.upload))", "uploads=",
+            ].compactMap { $0 }.joined(separator: "&")
+            let call = Call(method: .get, key: "", query: query, maxAnswer: 8 << 20, doing: "list the open uploads of \(prefix)")
+            let root: XMLElement
+            switch try ask(call) {
+            case .done(let response): root = try document(response, call)
+            // How some say that there are none.
+            case .refused(let refusal) where refusal.code == "NoSuchUpload": return found
+            case .refused(let refusal): throw failure(call.doing, refusal)
+            }
+            for entry in root.all("Upload") {
+                guard let key = own(entry["Key"]), key.hasPrefix(prefix), let upload = entry["UploadId"] else { continue }
+                found.append((key, upload, moment(entry["Initiated"])))
+            }
+            let next = (key: root["NextKeyMarker"] ?? "", upload: root["NextUploadIdMarker"] ?? "")
+            guard root["IsTruncated"] == "true", !next.key.isEmpty, next != marker else { return found }
+            marker = next
+        }
+    }
+
+    // MARK: Reading and writing
+
+    private func document(_ call: Call) throws(BlobError) -> XMLElement {
+        try document(try demand(call), call)
+    }
+
+    private func document(_ response: HTTPResponse, _ call: Call) throws(BlobError) -> XMLElement {
+        guard let root = XMLReader.read(response.body) else {
+            throw BlobError(.io, doing: "\(call.doing) in \(place)", detail: "the answer is not the XML of an object store: expected one at this endpoint")
+        }
+        return root
+    }
+
+    private func own(_ key: String?) -> String? {
+        guard let key, key.hasPrefix(place.prefix) else { return nil }
+        return String(key.dropFirst(place.prefix.count))
+    }
+
+    /// One that does not read is of now: nothing is dropped for its age then.
+    private func moment(_ text: String?) -> Timestamp {
+        text.flatMap { RFC3339.timestamp($0) } ?? Timestamp(milliseconds: .max)
+    }
+
+    /// As AWS signs it: everything but `A-Z a-z 0-9 - . _ ~` as `%XY`.
+    static func escaped(_ text: String) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var bytes: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+                UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): bytes.append(byte)
+            default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func markup(_ text: String) -> String {
+        var result = ""
+        for character in text.unicodeScalars {
+            switch character {
+            case "&": result += "&amp;"
+            case "<": result += "&lt;"
+            case ">": result += "&gt;"
+            default: result.unicodeScalars.append(character)
+            }
+        }
+        return result
+    }
+}
+
+extension ObjectStore.Refusal {
+    /// There is no such object; a missing bucket is another matter.
+    var isMissing: Bool { status == 404 && (code == "NoSuchKey" || code.isEmpty) }
+}
