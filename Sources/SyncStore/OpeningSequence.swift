@@ -27,7 +27,10 @@ struct OpeningSequence {
     func run() throws(StoreError) -> Result {
         // A store that was thrown away in the middle of something leaves its transaction open.
         if database.isInTransaction { try database.execute("ROLLBACK") }
-        let isNew = try inspectFile()
+        var isNew = try inspectFile()
+        try database.execute("PRAGMA busy_timeout = \(Database.busyTimeoutMS)")
+        // The power went while the first page was being written: SQLite takes it back when it looks.
+        if !isNew { isNew = try database.pragma("page_count") == "0" }
         if isNew, let marker = options.marker {
             throw StoreError(
                 .lostDatabase, doing: place, detail: "there was a database with replica \(marker.replica), and it is gone")
@@ -45,6 +48,7 @@ struct OpeningSequence {
     ///
     ///     offset  size  content
     ///          0    16  "SQLite format 3\0"
+    ///         40     4  schema cookie, 0 until something is made
     ///         60     4  user version, big-endian
     ///         68     4  application id, big-endian
     ///
@@ -58,6 +62,8 @@ struct OpeningSequence {
         }
         func number(at offset: Int) -> UInt32 { header[offset..<(offset + 4)].reduce(0) { $0 << 8 | UInt32($1) } }
         let application = number(at: 68)
+        // Nothing was ever made in it: a first start that was cut, of a version that named its file in a second step.
+        if application == 0, number(at: 40) == 0, number(at: 60) == 0 { return true }
         guard application == UInt32(bitPattern: Schema.applicationID) else {
             throw StoreError(.foreignFile, doing: place, detail: "its application id is \(application)")
         }
@@ -85,15 +91,19 @@ struct OpeningSequence {
     // MARK: - Settings and schema
 
     private func applySettings(isNew: Bool) throws(StoreError) {
-        try database.execute("PRAGMA busy_timeout = \(Database.busyTimeoutMS)")
         if let version = Int64(try database.pragma("user_version")), version > Schema.version { throw newer(version) }
         // Each of them is a write, even when it changes nothing.
         if isNew {
+            // What is there already, without anything in it, gets its form by this alone.
+            if try database.pragma("page_count") != "0" { try database.execute("PRAGMA auto_vacuum = INCREMENTAL; VACUUM") }
+            // In one transaction: the first page is there with its name, or not at all.
             try database.execute(
                 """
                 PRAGMA page_size = 4096;
+                BEGIN;
                 PRAGMA auto_vacuum = INCREMENTAL;
                 PRAGMA application_id = \(Schema.applicationID);
+                COMMIT;
                 """)
         }
         if database.path != nil {

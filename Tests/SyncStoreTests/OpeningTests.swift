@@ -48,6 +48,41 @@ struct OpeningTests {
         #expect(try reader.pragma(setting.name) == setting.value)
     }
 
+    @Test("A database in which nothing was ever made is taken for none: the power went in the middle of the first start")
+    func unfinished() throws {
+        let folder = try TemporaryFolder()
+        let raw = try RawDatabase(folder.database)
+        // The first page, without the name.
+        _ = try raw.rows("PRAGMA auto_vacuum = FULL")
+        #expect(folder.bytes().count == 4_096)
+        let agent = try TestAgent(in: folder)
+        #expect(agent.store.opening.isNew)
+        #expect(try agent.database.pragma("auto_vacuum") == "2" && agent.database.pragma("journal_mode") == "wal")
+        #expect(try agent.database.pragma("application_id") == "1163084135")
+        try agent.create("a")
+        try agent.reopen()
+        #expect(try agent.document("a") != nil)
+    }
+
+    @Test("A first page that SQLite takes back leaves no database")
+    func takenBack() throws {
+        let folder = try TemporaryFolder()
+        _ = try TestAgent(in: folder)
+        // As the cut leaves it: the page with its name, and a journal which says that there was none before.
+        var page = Array(folder.bytes().prefix(4_096))
+        page[18] = 1
+        page[19] = 1
+        for name in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: folder.database + name) }
+        try Data(page).write(to: URL(fileURLWithPath: folder.database))
+        // https://www.sqlite.org/fileformat.html, 3: magic, no records, nonce, 0 pages before, sector and page size.
+        var journal: [UInt8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 16, 0]
+        journal += [UInt8](repeating: 0, count: 512 - journal.count)
+        try Data(journal).write(to: URL(fileURLWithPath: folder.database + "-journal"))
+        let agent = try TestAgent(in: folder)
+        #expect(agent.store.opening.isNew)
+        #expect(try agent.database.pragma("auto_vacuum") == "2" && agent.database.pragma("application_id") == "1163084135")
+    }
+
     @Test("The first page is in the file itself as soon as the store is open, so a foreign file is told by it")
     func firstPage() throws {
         let folder = try TemporaryFolder()
