@@ -2,6 +2,7 @@ import Agent
 import Glibc
 import Logging
 import SyncCore
+import SyncLinux
 import Synchronization
 
 /// One line a message on standard error, as text or as JSON. Never blocks the agent: a line that standard error does not
@@ -21,6 +22,7 @@ struct StandardErrorLog: LogHandler {
     }
 
     func log(event: LogEvent) {
+        if format == .text, let journal = LogSink.journal, tell(journal, event) { return }
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
         let line =
             switch format {
@@ -28,6 +30,20 @@ struct StandardErrorLog: LogHandler {
             case .json: json(event.level, "\(event.message)", all)
             }
         LogSink.write(line)
+    }
+
+    /// What a person reads stays one line; what it is about can be searched for.
+    ///
+    /// - Returns: Whether that was all.
+    private func tell(_ journal: Journal, _ event: LogEvent) -> Bool {
+        let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
+        let fields = all.map { (name: $0.key, value: Printable.text("\($0.value)")) }
+        let line = Printable.text("\(event.message)") + fields.map { " \($0.name)=\(Self.quoted($0.value))" }.joined()
+        switch journal.send(priority: event.level.priority, message: line, fields: fields) {
+        case .sent: return true
+        // Standard error ends in the same place, and counts what it drops.
+        case .isFull, .isGone: return false
+        }
     }
 
     /// journald adds the time; a number in angle brackets is the priority it reads (sd-daemon(3)).
@@ -73,6 +89,8 @@ private enum SystemTime {
 /// Standard error, written without waiting for whoever reads it.
 private enum LogSink {
     static let isJournal = getenv("JOURNAL_STREAM") != nil
+    static let journal = Journal.ofStandardError(
+        identifier: "agentd", stream: getenv("JOURNAL_STREAM").map { String(cString: $0) })
 
     static func write(_ line: String) {
         var waiting = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)

@@ -30,12 +30,12 @@ package struct ReadinessNotifier: Sendable {
     package init(socket: String, watchdogMicroseconds: String?, watchdogProcess: String?) throws(LinuxError) {
         var bytes = Array(socket.utf8)
         let abstract = bytes.first == UInt8(ascii: "@")
-        guard abstract || bytes.first == UInt8(ascii: "/"), bytes.count > 1, bytes.count < Self.maxPath,
+        guard abstract || bytes.first == UInt8(ascii: "/"), bytes.count > 1, bytes.count < UnixDatagram.maxPath,
             !bytes.contains(0)
         else {
             throw LinuxError(
                 .malformed, doing: "read NOTIFY_SOCKET", path: socket,
-                expected: "an absolute path or @name, shorter than \(Self.maxPath) bytes")
+                expected: "an absolute path or @name, shorter than \(UnixDatagram.maxPath) bytes")
         }
         if abstract { bytes[0] = 0 }
         address = bytes
@@ -61,32 +61,13 @@ package struct ReadinessNotifier: Sendable {
     /// is only a status or a watchdog message, of which the next one follows soon.
     package func send(_ messages: Message...) throws(LinuxError) {
         let text = messages.map { $0.lines(now: Self.monotonicMicroseconds()) }.joined(separator: "\n")
-        let patient = messages.contains { $0.mustArrive }
-
-        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw failure() }
-        defer { close(descriptor) }
-        var wait = timeval(tv_sec: 1, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &wait, socklen_t(MemoryLayout<timeval>.size))
-
-        var target = sockaddr_un()
-        target.sun_family = sa_family_t(AF_UNIX)
-        // An abstract name ends with the given length: a NUL more would be part of it. A path takes its NUL from the zeros.
-        let length = MemoryLayout<sockaddr_un>.offset(of: \.sun_path).map { $0 + address.count } ?? 0
-        withUnsafeMutableBytes(of: &target.sun_path) { $0.copyBytes(from: address) }
-        let flags = Int32(MSG_NOSIGNAL) | (patient ? 0 : Int32(MSG_DONTWAIT))
-        let sent = withUnsafePointer(to: &target) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                Array(text.utf8).withUnsafeBytes { bytes in
-                    sendto(descriptor, bytes.baseAddress, bytes.count, flags, address, socklen_t(length))
-                }
-            }
+        let isPatient = messages.contains { $0.mustArrive }
+        if let error = UnixDatagram.send(Array(text.utf8), to: address, wait: isPatient ? .seconds(1) : nil) {
+            throw failure(error)
         }
-        guard sent >= 0 else { throw failure() }
     }
 
-    private func failure() -> LinuxError {
-        let error = Errno.current
+    private func failure(_ error: Errno) -> LinuxError {
         let name = String(decoding: address.first == 0 ? [64] + address.dropFirst() : address, as: UTF8.self)
         return LinuxError(error.code, doing: "notify the service manager at", path: name, errno: error.number)
     }
@@ -95,8 +76,6 @@ package struct ReadinessNotifier: Sendable {
     private static func monotonicMicroseconds() -> Int64 {
         SystemClocks.nanoseconds(of: CLOCK_MONOTONIC) / 1_000
     }
-
-    private static let maxPath = 108
 }
 
 extension ReadinessNotifier.Message {
