@@ -1,3 +1,4 @@
+import CSyncLinux
 import Glibc
 
 /// systemd's journal, told by its own protocol: a datagram of fields, so that `journalctl AGENTD_LINK=wwan0` finds what a
