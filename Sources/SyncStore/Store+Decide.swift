@@ -135,10 +135,19 @@ extension Store {
     /// Whether this device makes the record anew, after deleting what the hub has: what changes that has seen nothing of it.
     private func isMadeAnew(_ record: MirrorRow?) throws(StoreError) -> Bool {
         guard let record, record.status != .synced, record.base != nil else { return false }
+        // The newest tells it for nearly all, however many wait: only a creation and what comes after it rest on no version.
+        let newest = try database.first(
+            """
+            SELECT p.action, p.base_version FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 ORDER BY m.seq DESC LIMIT 1
+            """, .int(record.rid)
+        ) { row throws(StoreError) in (action: MutationAction(number: row.int(0)), version: row.int(1)) }
+        guard let newest else { return false }
+        if newest.action != .update || newest.version != 0 { return newest.action == .create }
         return try database.number(
             """
             SELECT 1 FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 AND p.action = 0 LIMIT 1
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 AND p.action = 0 ORDER BY m.seq LIMIT 1
             """, .int(record.rid)) != nil
     }
 

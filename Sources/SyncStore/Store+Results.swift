@@ -210,7 +210,8 @@ extension Store {
         ground.disputed = Set(fields)
         ground.isKnown = payload.baseVersion >= before.baseVersion
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
-        if fields.isEmpty, case .isDisputed = outcome.verdict {} else if fields.isEmpty {
+        let isFound = if case .isDisputed = outcome.verdict { true } else { false }
+        if fields.isEmpty, !isFound {
             // The rules find nothing to ask about, and the hub has said that there is.
             ground.disputed = Set(content.fields)
             outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
