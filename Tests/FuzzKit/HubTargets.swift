@@ -43,7 +43,7 @@ extension FuzzTarget {
 
     /// A whole answer as it comes from the wire: head, then body. Only what says that it is the hub's counts as its answer.
     static let hubHead = FuzzTarget("hub-head") { bytes in
-        let limits = WholeAnswer.Limits(headBytes: 1_024, headFields: 20, bodyBytes: 2_048, inflateRatio: 100)
+        let limits = AnswerLimits(headBytes: 1_024, headFields: 20, bodyBytes: 2_048, inflateRatio: 100)
         guard let response = WholeAnswer.read(bytes, limits: limits) else { return }
         try claim(response.body.count <= limits.bodyBytes, "a body of \(response.body.count) bytes")
         try claim(response.headers.fields.count <= limits.headFields, "\(response.headers.fields.count) header fields")

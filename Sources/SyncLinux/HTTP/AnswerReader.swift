@@ -1,18 +1,26 @@
 import SyncCore
 
+/// What an answer may cost.
+package struct AnswerLimits: Sendable {
+    /// All heads of one answer together: interim ones (1xx), the final one and trailers.
+    package var headBytes: Int
+    package var headFields: Int
+    package var bodyBytes: Int
+    package var inflateRatio: Int
+
+    package init(headBytes: Int = 64 << 10, headFields: Int = 100, bodyBytes: Int, inflateRatio: Int) {
+        self.headBytes = headBytes
+        self.headFields = headFields
+        self.bodyBytes = bodyBytes
+        self.inflateRatio = inflateRatio
+    }
+}
+
 /// Reads one answer as it arrives: lines of the head, then the body, with every limit held before memory is spent.
 ///
 /// curl has undone the framing (chunks, HTTP/2) and checks its syntax. What the answer *means* is checked here, where it can be
 /// tested byte by byte: codings that nobody asked for, two lengths that disagree, floods of interim answers, bombs.
 struct AnswerReader {
-    struct Limits {
-        /// All heads of one answer together: interim ones (1xx), the final one and trailers.
-        var headBytes = 64 << 10
-        var headFields = 100
-        var bodyBytes: Int
-        var inflateRatio: Int
-    }
-
     /// What the body goes to.
     enum Sink {
         case whole
@@ -33,7 +41,7 @@ struct AnswerReader {
 
     private enum Part { case statusLine, fields, body }
 
-    private let limits: Limits
+    private let limits: AnswerLimits
     private let acceptsGzip: Bool
     private let isHead: Bool
     private let sink: Sink
@@ -44,7 +52,7 @@ struct AnswerReader {
     private var bodyBytes = 0
     private var inflater: Inflater?
 
-    init(limits: Limits, acceptsGzip: Bool, isHead: Bool, sink: Sink) {
+    init(limits: AnswerLimits, acceptsGzip: Bool, isHead: Bool, sink: Sink) {
         self.limits = limits
         self.acceptsGzip = acceptsGzip
         self.isHead = isHead

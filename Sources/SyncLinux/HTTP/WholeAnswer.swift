@@ -3,27 +3,9 @@ package import SyncCore
 /// An answer that is there in one piece, read by the same rules as one that arrives (``AnswerReader``): the lines of its
 /// heads, then its body.
 package enum WholeAnswer {
-    package struct Limits: Sendable {
-        package var headBytes: Int
-        package var headFields: Int
-        package var bodyBytes: Int
-        package var inflateRatio: Int
-
-        package init(headBytes: Int, headFields: Int, bodyBytes: Int, inflateRatio: Int) {
-            self.headBytes = headBytes
-            self.headFields = headFields
-            self.bodyBytes = bodyBytes
-            self.inflateRatio = inflateRatio
-        }
-    }
-
     /// - Returns: `nil` for what is no whole, valid answer within the limits.
-    package static func read(_ bytes: [UInt8], limits: Limits) -> HTTPResponse? {
-        var reader = AnswerReader(
-            limits: AnswerReader.Limits(
-                headBytes: limits.headBytes, headFields: limits.headFields, bodyBytes: limits.bodyBytes,
-                inflateRatio: limits.inflateRatio),
-            acceptsGzip: true, isHead: false, sink: .whole)
+    package static func read(_ bytes: [UInt8], limits: AnswerLimits) -> HTTPResponse? {
+        var reader = AnswerReader(limits: limits, acceptsGzip: true, isHead: false, sink: .whole)
         do throws(Refusal) {
             var rest = bytes[...]
             while !reader.isHeadWhole {
