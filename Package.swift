@@ -97,7 +97,7 @@ let package = Package(
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
-            name: "agenthub", dependencies: ["HubServer", "HubPostgres", "HubConformance", "SyncYAML", "SyncLinux", arguments, logging],
+            name: "agenthub", dependencies: ["HubServer", "HubPostgres", "HubConformance", "LocalAPI", "SyncYAML", "SyncLinux", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
@@ -115,10 +115,12 @@ let package = Package(
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
+        // Starts programs of others.
+        .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
-        .target(name: "PostgresStand", dependencies: ["CPostgres"], path: "Tests/PostgresStand", swiftSettings: strict),
+        .target(name: "PostgresStand", dependencies: ["CPostgres", "ProcessStand"], path: "Tests/PostgresStand", swiftSettings: strict),
         // An object store of the tests' own.
-        .target(name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux"], path: "Tests/ObjectStand", swiftSettings: strict),
+        .target(name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux", "ProcessStand"], path: "Tests/ObjectStand", swiftSettings: strict),
         // Watches the links of a network namespace that a test has made.
         .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
         .testTarget(
@@ -152,7 +154,9 @@ let package = Package(
         .executableTarget(name: "standin", path: "Tests/standin", swiftSettings: strict),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "PostgresStand", "ObjectStand", "PowerCutKit", "standin"],
+            dependencies: [
+                "SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit", "standin",
+            ],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),
     ],

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import SyncLinux
 import Testing
@@ -127,7 +128,7 @@ private final class TusServer {
 
     init(on stand: Stand) async throws {
         self.stand = stand
-        port = try Self.freePort()
+        port = try FreePorts.take(1)[0]
         url = "http://127.0.0.1:\(port)/files"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try await start()
@@ -174,21 +175,5 @@ private final class TusServer {
             hash.update(Array(content))
             return hash.blobDigest
         }
-    }
-
-    private static func freePort() throws -> UInt16 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let bound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
-            }
-        }
-        guard bound else { throw StandError("no free port") }
-        return UInt16(bigEndian: address.sin_port)
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import ProcessStand
 import SyncCore
 import SyncLinux
 import Synchronization
@@ -54,7 +55,7 @@ package final class SeaweedServer: Sendable {
               "actions": ["Admin", "Read", "Write", "List"]}]}
             """
         try identities.write(toFile: "\(folder)/s3.json", atomically: false, encoding: .utf8)
-        ports = try Self.freePorts(8)
+        ports = try FreePorts.take(8)
         endpoint = "http://127.0.0.1:\(ports[6])"
         transport = try CurlTransport(name: "seaweed")
         try start()
@@ -70,12 +71,12 @@ package final class SeaweedServer: Sendable {
             "-master.volumeSizeLimitMB=256", "-filer", "-filer.port=\(ports[4])", "-filer.port.grpc=\(ports[5])", "-s3",
             "-s3.port=\(ports[6])", "-s3.port.grpc=\(ports[7])", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.config=\(folder)/s3.json",
         ]
-        let pid = try Self.spawn(arguments, output: "\(folder)/log")
+        let pid = try Spawn.start(arguments, log: "\(folder)/log")
         // However this process ends, the server ends with it: the shell sees the end of its input.
         let script = "read line || { kill -9 \(pid); rm -rf '\(folder)'; }"
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else { throw Failure(description: "pipe: \(String(cString: strerror(errno)))") }
-        let watch = try Self.spawn(["/bin/sh", "-c", script], input: ends[0])
+        let watch = try Spawn.start(["/bin/sh", "-c", script], input: ends[0])
         close(ends[0])
         running.withLock { $0 = Processes(server: pid, watch: watch, lifeline: ends[1]) }
         let end = ContinuousClock.now + .seconds(60)
@@ -162,44 +163,5 @@ package final class SeaweedServer: Sendable {
         if method == .put { request.headers["Content-Type"] = "text/plain" }
         request.signature = RequestSignature(region: Self.region, service: "s3", keyID: Self.keyID, secret: Self.secret)
         return request
-    }
-
-    private static func spawn(_ arguments: [String], input: Int32? = nil, output: String = "/dev/null") throws -> pid_t {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        if let input {
-            posix_spawn_file_actions_adddup2(&actions, input, 0)
-        } else {
-            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        }
-        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
-        posix_spawn_file_actions_adddup2(&actions, 1, 2)
-        let list = arguments.map { strdup($0) } + [nil]
-        defer { list.forEach { free($0) } }
-        var pid: pid_t = 0
-        let error = posix_spawn(&pid, arguments[0], &actions, nil, list, environ)
-        guard error == 0 else { throw Failure(description: "start \(arguments[0]): \(String(cString: strerror(error)))") }
-        return pid
-    }
-
-    private static func freePorts(_ count: Int) throws -> [UInt16] {
-        var descriptors: [Int32] = []
-        defer { descriptors.forEach { close($0) } }
-        return try (0..<count).map { _ in
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            descriptors.append(descriptor)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let bound = withUnsafeMutablePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
-                }
-            }
-            guard bound else { throw Failure(description: "no free port") }
-            return UInt16(bigEndian: address.sin_port)
-        }
     }
 }

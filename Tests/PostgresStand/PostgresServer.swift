@@ -1,6 +1,7 @@
 import CPostgres
 import Foundation
 import Glibc
+import ProcessStand
 import Synchronization
 
 /// A PostgreSQL server of our own, in a folder of its own, reached by a Unix socket: nothing of the machine's is touched.
@@ -64,7 +65,7 @@ package final class PostgresServer: Sendable {
         lifeline = ends[1]
         let words = Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", "immediate", "stop"]
         let script = "read line; \(words.joined(separator: " ")) >/dev/null 2>&1; rm -rf '\(folder)'"
-        _ = try Self.spawn(["/bin/sh", "-c", script], input: ends[0], output: "/dev/null")
+        _ = try Spawn.start(["/bin/sh", "-c", script], input: ends[0])
         close(ends[0])
         try start()
     }
@@ -166,34 +167,12 @@ package final class PostgresServer: Sendable {
     private static func run(_ command: [String]) throws {
         let output = FileManager.default.temporaryDirectory.appendingPathComponent("run-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: output) }
-        let pid = try spawn(command, input: nil, output: output)
+        let pid = try Spawn.start(command, log: output)
         var status: Int32 = 0
         while waitpid(pid, &status, 0) < 0, errno == EINTR {}
         guard status == 0 else {
             let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
             throw Failure(description: "\(command.joined(separator: " ")): wait status \(status)\n\(text)")
         }
-    }
-
-    /// Foundation's `Process` takes a program for running as long as anybody has a descriptor of its making, and what pg_ctl starts
-    /// would keep it: so this is done by hand.
-    private static func spawn(_ command: [String], input: Int32?, output: String) throws -> pid_t {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        if let input {
-            posix_spawn_file_actions_adddup2(&actions, input, 0)
-        } else {
-            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        }
-        posix_spawn_file_actions_addopen(&actions, 1, output, O_CREAT | O_WRONLY | O_APPEND, 0o600)
-        posix_spawn_file_actions_adddup2(&actions, 1, 2)
-        let arguments = command.map { strdup($0) } + [nil]
-        let environment = ProcessInfo.processInfo.environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { for text in arguments + environment { free(text) } }
-        var pid: pid_t = 0
-        let error = posix_spawn(&pid, command[0], &actions, nil, arguments, environment)
-        guard error == 0 else { throw Failure(description: "start \(command[0]): \(String(cString: strerror(error)))") }
-        return pid
     }
 }

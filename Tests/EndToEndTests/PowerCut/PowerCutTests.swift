@@ -132,9 +132,7 @@ enum Campaign {
     static func folder() throws -> String {
         let memory = "/dev/shm"
         let parent = access(memory, W_OK) == 0 && (freeBytes(memory) ?? 0) > 200_000_000 ? memory : "/tmp"
-        var template = Array("\(parent)/edge-cut.XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw StandError("mkdtemp: \(String(cString: strerror(errno)))") }
-        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return try NewFolder.make("\(parent)/edge-cut")
     }
 
     private static func freeBytes(_ path: String) -> UInt64? {

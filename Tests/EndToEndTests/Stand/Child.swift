@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import ProcessStand
 import Synchronization
 
 /// A started program. It is collected by a thread of its own, so that its end is seen at once, also after `kill -9`.
@@ -19,26 +20,8 @@ final class Child: Sendable {
     init(
         _ arguments: [String], environment: [String: String] = [:], log: String, output: Int32? = nil, input: Int32? = nil
     ) throws {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        if let input {
-            posix_spawn_file_actions_adddup2(&actions, input, 0)
-        } else {
-            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        }
-        posix_spawn_file_actions_addopen(&actions, 2, log, O_CREAT | O_WRONLY | O_APPEND, 0o600)
-        posix_spawn_file_actions_adddup2(&actions, output ?? 2, 1)
         defer { for end in [output, input] { if let end { close(end) } } }
-
-        let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0.key)=\($0.value)" }
-        let argumentList = arguments.map { strdup($0) } + [nil]
-        let environmentList = all.map { strdup($0) } + [nil]
-        defer { (argumentList + environmentList).forEach { free($0) } }
-        var child: pid_t = 0
-        let error = posix_spawn(&child, arguments[0], &actions, nil, argumentList, environmentList)
-        guard error == 0 else { throw StandError("start \(arguments[0]): \(String(cString: strerror(error)))") }
-        pid = child
+        pid = try Spawn.start(arguments, environment: environment, log: log, output: output, input: input)
         let thread = Thread { [self] in collect() }
         thread.start()
     }

@@ -45,9 +45,7 @@ actor FieldStand {
     }
 
     private init() async throws {
-        var template = Array("/tmp/edge-sync.XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw StandError("mkdtemp: \(String(cString: strerror(errno)))") }
-        folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        folder = try NewFolder.make("/tmp/edge-sync")
         network = try await Namespaces(in: folder)
         transport = try CurlTransport(name: "stand", idleConnections: 4)
         client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")

@@ -56,9 +56,7 @@ actor Stand {
     }
 
     private init(entities: String, hubEntities: String) throws {
-        var template = Array("/tmp/edge-sync.XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw StandError("mkdtemp: \(String(cString: strerror(errno)))") }
-        folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        folder = try NewFolder.make("/tmp/edge-sync")
         self.entities = entities
         transport = try CurlTransport(name: "stand", idleConnections: 8)
         client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")

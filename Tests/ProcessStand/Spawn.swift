@@ -1,0 +1,39 @@
+import Foundation
+package import Glibc
+
+package struct SpawnFailure: Error, CustomStringConvertible {
+    package let description: String
+}
+
+/// Starting programs. Foundation's `Process` takes one for running as long as anybody has a descriptor of its making, and what a
+/// server starts itself would keep it: so this is done by hand.
+package enum Spawn {
+    /// - Parameters:
+    ///   - environment: Beside our own.
+    ///   - log: Gets standard error, and standard output unless `output` is given.
+    ///   - output: The writing end for standard output.
+    ///   - input: The reading end for standard input, which is empty otherwise.
+    package static func start(
+        _ arguments: [String], environment: [String: String] = [:], log: String = "/dev/null", output: Int32? = nil,
+        input: Int32? = nil
+    ) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
+        posix_spawn_file_actions_addopen(&actions, 2, log, O_CREAT | O_WRONLY | O_APPEND, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, output ?? 2, 1)
+        let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0.key)=\($0.value)" }
+        let argumentList = arguments.map { strdup($0) } + [nil]
+        let environmentList = all.map { strdup($0) } + [nil]
+        defer { (argumentList + environmentList).forEach { free($0) } }
+        var child: pid_t = 0
+        let error = posix_spawn(&child, arguments[0], &actions, nil, argumentList, environmentList)
+        guard error == 0 else { throw SpawnFailure(description: "start \(arguments[0]): \(String(cString: strerror(error)))") }
+        return child
+    }
+}
