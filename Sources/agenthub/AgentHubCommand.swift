@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import HubServer
+import LocalAPI
 import SyncLinux
 
 /// `agenthub`: the reference hub. One program and one database file; or any number of it over a PostgreSQL server.
@@ -14,15 +15,12 @@ struct AgentHubCommand: ParsableCommand {
             serves it, 77 it is another user's or the object store refuses us, 78 the entities or credentials are not \
             accepted.
             """,
-        version: "agenthub \(version)",
+        version: "agenthub \(ProductVersion.text)",
         subcommands: [
             ServeCommand.self, TokenCommand.self, DevicesCommand.self, StatsCommand.self, DiagnosticsCommand.self, EntitiesCommand.self,
             ExportCommand.self, PublishCommand.self, BackupCommand.self, RestoreCommand.self,
             ConformanceCommand.self,
         ])
-
-    /// Of all programs: LocalAPI's `ProductVersion`, which a hub has no use for otherwise. A test holds them together.
-    static let version = "0.1.0"
 
     static func main() {
         StandardDescriptors.fill()

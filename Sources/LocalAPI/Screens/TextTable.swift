@@ -1,40 +1,49 @@
 /// A plain table for a terminal: columns as wide as their content, two spaces between, numbers to the right. When it is
-/// wider than the screen, the columns that may give way are cut, the widest first; text from outside is made safe.
-struct TextTable {
-    struct Column {
-        enum Side { case left, right }
+/// wider than the screen, the columns that can be done without go, and then those that may give way are cut, the widest first;
+/// text from outside is made safe.
+package struct TextTable {
+    package struct Column {
+        package enum Side { case left, right }
 
         var title: String
         var side: Side
         /// The least width that it may be cut to; `nil`: it is never cut.
         var widthMin: Int?
+        /// Those with the highest number go first; 0: it stays.
+        var dispensable: Int
 
-        init(_ title: String, _ side: Side = .left, widthMin: Int? = nil) {
+        package init(_ title: String, _ side: Side = .left, widthMin: Int? = nil, dispensable: Int = 0) {
             self.title = title
             self.side = side
             self.widthMin = widthMin
+            self.dispensable = dispensable
         }
     }
 
     private let columns: [Column]
     private var rows: [[String]] = []
 
-    init(_ columns: [Column]) {
+    package init(_ columns: [Column]) {
         self.columns = columns
     }
 
     /// - Precondition: One cell for each column.
-    mutating func add(_ cells: [String]) {
+    package mutating func add(_ cells: [String]) {
         precondition(cells.count == columns.count, "a row has a cell for each column")
         rows.append(cells.map(PlainText.safe))
     }
 
     /// Title and rows, none wider than `width`. A column that is empty everywhere is left out.
-    func lines(width: Int) -> [String] {
-        let used = columns.indices.filter { column in rows.contains { !$0[column].isEmpty } }
+    package func lines(width: Int) -> [String] {
+        var used = columns.indices.filter { column in rows.contains { !$0[column].isEmpty } }
         let all = [columns.map(\.title)] + rows
         var widths = columns.indices.map { column in all.map { PlainText.columns($0[column]) }.max() ?? 0 }
         func total() -> Int { used.reduce(0) { $0 + widths[$1] } + 2 * max(0, used.count - 1) }
+        while total() > width, let next = used.max(by: { columns[$0].dispensable < columns[$1].dispensable }),
+            columns[next].dispensable > 0
+        {
+            used.removeAll { $0 == next }
+        }
         while total() > width {
             let flexible = used.filter { column in
                 columns[column].widthMin.map { least in widths[column] > least } ?? false

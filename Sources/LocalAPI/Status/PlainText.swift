@@ -39,6 +39,11 @@ package enum PlainText {
         }
     }
 
+    /// The first part of ``duration(_:)``, to be read at a glance: `38 s`, `41 min`, `3 h`, `3 d`.
+    package static func roughDuration(_ duration: Duration) -> String {
+        self.duration(duration).split(separator: " ").prefix(2).joined(separator: " ")
+    }
+
     /// The time of day when `time` is on the same day as `now`, else with its date. `Z` marks UTC.
     ///
     /// - Parameter offset: Of the local time from UTC.

@@ -58,20 +58,20 @@ struct BackupFolder {
     /// - Parameter files: `false` where they are kept elsewhere and have backups of their own.
     /// - Throws: Nothing of a name without `.partial` is there then.
     static func make(_ path: String, of folder: String, files: Bool, at now: Timestamp) throws -> Manifest {
-        guard !FileWork.exists(path) else { throw Failure(73, "\(path) is there already: a backup gets a folder of its own") }
+        guard !BackupFiles.exists(path) else { throw Failure(73, "\(path) is there already: a backup gets a folder of its own") }
         let partial = path + ".partial"
-        guard !FileWork.exists(partial) else {
+        guard !BackupFiles.exists(partial) else {
             throw Failure(73, "\(partial) is there: a backup that was interrupted, or one that is being made; remove it if it is not")
         }
-        try FileWork.makeFolder(partial)
+        try BackupFiles.makeFolder(partial)
         do {
             let manifest = try fill(partial, from: folder, files: files, at: now)
-            try FileWork.rename(partial, to: path)
-            try FileWork.syncFolder(parent(of: path))
+            try BackupFiles.rename(partial, to: path)
+            try BackupFiles.syncFolder(parent(of: path))
             return manifest
         } catch {
             // The first error is what counts; what cannot be removed has a name that says what it is.
-            try? FileWork.removeTree(partial)
+            try? BackupFiles.removeTree(partial)
             throw error
         }
     }
@@ -83,9 +83,9 @@ struct BackupFolder {
         } catch {
             throw Failure(error)
         }
-        let database = try FileWork.digestAndSync(target + "/hub.db")
-        let hasTokens = FileWork.exists(folder + "/tokens")
-        if hasTokens { _ = try FileWork.copy(folder + "/tokens", to: target + "/tokens") }
+        let database = try BackupFiles.digestAndSync(target + "/hub.db")
+        let hasTokens = BackupFiles.exists(folder + "/tokens")
+        if hasTokens { _ = try BackupFiles.copy(folder + "/tokens", to: target + "/tokens") }
         let copied = files ? try BlobCopy.copy(facts.blobs, from: folder + "/blobs", to: target + "/blobs") : nil
         let manifest = Manifest(at: now, facts, database: database, hasTokens: hasTokens, files: copied)
         do throws(LinuxError) {
@@ -124,7 +124,7 @@ enum BlobCopy {
         _ wanted: [HubBackup.Facts.Blob], from source: String, to target: String
     ) throws(Failure) -> (count: Int64, bytes: Int64) {
         if wanted.isEmpty { return (0, 0) }
-        guard FileWork.exists(source) else {
+        guard BackupFiles.exists(source) else {
             throw Failure(
                 66, "the database speaks of \(wanted.count) files, and \(source) is not there; --without-files is for those that are kept elsewhere")
         }

@@ -23,10 +23,10 @@ struct Restore {
 
     /// - Precondition: The folder is locked: no hub serves it.
     func run(_ backup: BackupFolder, _ manifest: BackupFolder.Manifest, at now: Timestamp) throws -> Outcome {
-        try FileWork.removeTree(partial)
-        try FileWork.makeFolder(partial)
+        try BackupFiles.removeTree(partial)
+        try BackupFiles.makeFolder(partial)
         let database = partial + "/hub.db"
-        guard try FileWork.copy(backup.path + "/hub.db", to: database) == manifest.database else {
+        guard try BackupFiles.copy(backup.path + "/hub.db", to: database) == manifest.database else {
             throw Failure(65, "\(backup.path)/hub.db is damaged: it is not what was put there (its SHA-256 is another one)")
         }
         let mark: HubMark
@@ -40,9 +40,9 @@ struct Restore {
         // Before the moment from which it counts: files more than there are rows for do no harm.
         if manifest.hasFiles { _ = try BlobCopy.copy(facts.blobs, from: backup.path + "/blobs", to: folder + "/blobs") }
         // Tokens that are here are newer: some were refreshed since, and others revoked, which must stay so.
-        let keptTokens = FileWork.exists(folder + "/tokens")
-        if !keptTokens, manifest.hasTokens { _ = try FileWork.copy(backup.path + "/tokens", to: partial + "/tokens") }
-        let aside = FileWork.exists(folder + "/hub.db") ? "replaced-\(now.milliseconds)" : nil
+        let keptTokens = BackupFiles.exists(folder + "/tokens")
+        if !keptTokens, manifest.hasTokens { _ = try BackupFiles.copy(backup.path + "/tokens", to: partial + "/tokens") }
+        let aside = BackupFiles.exists(folder + "/hub.db") ? "replaced-\(now.milliseconds)" : nil
         do throws(LinuxError) {
             let files = DurableFiles(calls: LinuxFileCalls())
             try files.write(Array(mark.text.utf8), to: partial + "/mark")
@@ -50,9 +50,9 @@ struct Restore {
         } catch {
             throw Failure(error)
         }
-        try FileWork.syncFolder(partial)
-        try FileWork.rename(partial, to: ready)
-        try FileWork.syncFolder(folder)
+        try BackupFiles.syncFolder(partial)
+        try BackupFiles.rename(partial, to: ready)
+        try BackupFiles.syncFolder(folder)
         try finish()
         return Outcome(mark: mark, aside: aside.map { "\(folder)/\($0)" }, keptTokens: keptTokens)
     }
@@ -62,29 +62,29 @@ struct Restore {
     /// - Returns: `false` when there is none.
     @discardableResult
     func finish() throws(Failure) -> Bool {
-        guard FileWork.exists(ready) else { return false }
-        if FileWork.exists(ready + "/hub.db") {
+        guard BackupFiles.exists(ready) else { return false }
+        if BackupFiles.exists(ready + "/hub.db") {
             if let aside = try asideName() { try putAside(folder + "/" + aside) }
-            try FileWork.rename(ready + "/hub.db", to: folder + "/hub.db")
+            try BackupFiles.rename(ready + "/hub.db", to: folder + "/hub.db")
         }
-        for name in ["mark", "tokens"] { try FileWork.renameIfThere(ready + "/" + name, to: folder + "/" + name) }
+        for name in ["mark", "tokens"] { try BackupFiles.renameIfThere(ready + "/" + name, to: folder + "/" + name) }
         // First what is in its place must be on the disk, or a cut could leave neither.
-        try FileWork.syncFolder(folder)
-        try FileWork.removeTree(ready)
-        try FileWork.syncFolder(folder)
+        try BackupFiles.syncFolder(folder)
+        try BackupFiles.removeTree(ready)
+        try BackupFiles.syncFolder(folder)
         return true
     }
 
     /// The log goes first and with the database: the log of one must never stand beside another.
     private func putAside(_ aside: String) throws(Failure) {
-        if !FileWork.exists(aside) { try FileWork.makeFolder(aside) }
-        for name in ["hub.db-wal", "hub.db-shm", "hub.db"] { try FileWork.renameIfThere("\(folder)/\(name)", to: "\(aside)/\(name)") }
-        try FileWork.syncFolder(aside)
-        try FileWork.syncFolder(folder)
+        if !BackupFiles.exists(aside) { try BackupFiles.makeFolder(aside) }
+        for name in ["hub.db-wal", "hub.db-shm", "hub.db"] { try BackupFiles.renameIfThere("\(folder)/\(name)", to: "\(aside)/\(name)") }
+        try BackupFiles.syncFolder(aside)
+        try BackupFiles.syncFolder(folder)
     }
 
     private func asideName() throws(Failure) -> String? {
-        guard FileWork.exists(ready + "/aside") else { return nil }
+        guard BackupFiles.exists(ready + "/aside") else { return nil }
         do throws(LinuxError) {
             let name = String(decoding: try DurableFiles(calls: LinuxFileCalls()).read(ready + "/aside", maxBytes: 256), as: UTF8.self)
             guard Identifier<Never>(name) != nil else { throw LinuxError(.malformed, doing: "read \(ready)/aside", expected: "a name") }

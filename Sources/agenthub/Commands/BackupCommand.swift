@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import HubServer
+import LocalAPI
 import SyncCore
 import SyncLinux
 
@@ -28,7 +29,7 @@ struct BackupCommand: ParsableCommand {
         try Say.result(
             """
             \(target): head \(manifest.head) of epoch \(manifest.epoch), \
-            \(manifest.hasFiles ? "\(manifest.blobs) files with \(PlainWords.bytes(manifest.blobBytes))" : "no files"), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
+            \(manifest.hasFiles ? "\(manifest.blobs) files with \(PlainText.bytes(manifest.blobBytes))" : "no files"), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
             """)
     }
 
@@ -69,7 +70,7 @@ struct RestoreCommand: ParsableCommand {
         defer { state.close() }
         let restore = Restore(folder: folder.folder)
         try restore.finish()
-        guard replace || !FileWork.exists(folder.file) else {
+        guard replace || !BackupFiles.exists(folder.file) else {
             throw Failure(73, "\(folder.folder) has a hub already: --replace puts the backup in its place, and keeps what is there aside")
         }
         let outcome = try restore.run(backup, manifest, at: SystemClocks().now().wall)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import HubServer
+import LocalAPI
 import SyncCore
 import SyncLinux
 
@@ -88,30 +89,29 @@ struct DeviceView {
         self.now = now
     }
 
-    private func ago(_ time: Timestamp?) -> String { time.map { PlainWords.duration($0.duration(to: now)) } ?? "never" }
+    private func ago(_ time: Timestamp?) -> String { time.map { PlainText.roughDuration($0.duration(to: now)) } ?? "never" }
 
     private var tokenText: String {
         guard case .valid(let end, _) = token else { return token.word }
-        return end.map { PlainWords.duration(now.duration(to: $0)) } ?? "no end"
+        return end.map { PlainText.roughDuration(now.duration(to: $0)) } ?? "no end"
     }
 
     // MARK: Many
 
     static func table(_ views: [DeviceView]) -> [String] {
-        var table = Table([
-            .init(title: "DEVICE"), .init(title: "SEEN", isNumber: true), .init(title: "WAITS", isNumber: true),
-            .init(title: "SEQ", isNumber: true), .init(title: "TOKEN", isNumber: true), .init(title: "AGENT", dispensable: 1),
-            .init(title: "PLATFORM", dispensable: 2), .init(title: "REPLICA", dispensable: 3),
+        var table = TextTable([
+            .init("DEVICE", widthMin: 8), .init("SEEN", .right), .init("WAITS", .right), .init("SEQ", .right), .init("TOKEN", .right),
+            .init("AGENT", dispensable: 1), .init("PLATFORM", dispensable: 2), .init("REPLICA", dispensable: 3),
         ])
-        table.rows = views.map { view in
+        for view in views {
             let device = view.device
-            return [
+            table.add([
                 device.id.text, view.ago(device.lastSeen), device.waiting.map { String($0) } ?? "-",
                 device.replica == nil ? "-" : "\(device.maxSeq)/\(device.ackedSeq)", view.tokenText, device.agent ?? "-",
                 device.platform ?? "-", device.replica.map { String($0.text.prefix(8)) } ?? "-",
-            ]
+            ])
         }
-        return table.lines() + views.flatMap(\.notes)
+        return table.lines(width: 80) + views.flatMap(\.notes)
     }
 
     /// What an operator should do something about.
@@ -137,7 +137,7 @@ struct DeviceView {
         var lines = [
             line("device", device.id.text),
             line("seen", device.lastSeen.map { "\(ago($0)) ago (\($0)), first \(device.firstSeen?.description ?? "then")" } ?? "never"),
-            line("agent", "\(device.agent ?? "unknown") on \(device.platform ?? "unknown")"),
+            line("agent", PlainText.safe("\(device.agent ?? "unknown") on \(device.platform ?? "unknown")")),
             line("replica", device.replica.map { "\($0), \(device.replicas) so far, \(device.returns) returns" } ?? "none"),
             line("seq", "\(device.maxSeq) seen, \(device.ackedSeq) acknowledged"),
             line(

@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import HubPostgres
 import HubServer
+import LocalAPI
 import Logging
 import SyncCore
 import SyncLinux
@@ -141,7 +142,7 @@ struct ServeCommand: ParsableCommand {
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
         settings.retention.deletions = .seconds(86_400) * keepDeletions
         settings.retention.reports = .seconds(86_400) * keepReports
-        settings.version = AgentHubCommand.version
+        settings.version = ProductVersion.text
         // With a server's database the disk here holds the files, without which a device's records still get through.
         if let data = folder.data, folder.database == nil {
             settings.freeBytes = { (try? LinuxFileCalls().space(at: data, for: .measureSpace))?.freeBytes }
