@@ -11,6 +11,8 @@ package final class Database {
     package private(set) var commits = 0
     /// Pages in the WAL after the last commit.
     private(set) var walPages = 0
+    /// ``OpeningSequence`` has set this connection up.
+    var isSet = false
 
     private let handle: OpaquePointer
     private var statements: [UnsafePointer<UInt8>: Statement] = [:]
@@ -46,6 +48,14 @@ package final class Database {
 
     package static func inMemory() throws(StoreError) -> Database {
         try Database(path: nil, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY)
+    }
+
+    /// A database in memory that has the tables, and nothing in them: as new as none at all.
+    package static func empty() throws(StoreError) -> Database {
+        let database = try inMemory()
+        try database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        try Schema.bringUpToDate(database)
+        return database
     }
 
     private init(path: String?, flags: Int32) throws(StoreError) {

@@ -36,7 +36,7 @@ struct OpeningSequence {
                 .lostDatabase, doing: place, detail: "there was a database with replica \(marker.replica), and it is gone")
         }
         try applySettings(isNew: isNew)
-        try migrate()
+        try Schema.bringUpToDate(database)
         return try takeStock(isNew: isNew)
     }
 
@@ -106,6 +106,8 @@ struct OpeningSequence {
                 COMMIT;
                 """)
         }
+        // Settings are a connection's, and each of them has SQLite forget how its statements were prepared.
+        if database.isSet { return }
         if database.path != nil {
             let mode = try database.pragma("journal_mode = WAL")
             guard mode == "wal" else {
@@ -131,24 +133,7 @@ struct OpeningSequence {
         guard synchronous == "2" else {
             throw StoreError(.notDurable, doing: place, detail: "synchronous is \(synchronous) instead of 2 (FULL)")
         }
-    }
-
-    private func migrate() throws(StoreError) {
-        guard var version = Int64(try database.pragma("user_version")) else { return }
-        while version < Schema.version {
-            let step = Schema.steps[Int(version)]
-            try database.execute("BEGIN IMMEDIATE")
-            do throws(StoreError) {
-                try database.execute(step)
-                try database.execute("PRAGMA user_version = \(version + 1)")
-                try database.execute("COMMIT")
-            } catch {
-                // The error of the step is the one to tell; a failed rollback is repeated by the next opening.
-                try? database.execute("ROLLBACK")
-                throw error
-            }
-            version += 1
-        }
+        database.isSet = true
     }
 
     // MARK: - What the last life left

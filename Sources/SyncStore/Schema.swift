@@ -22,6 +22,25 @@ enum Schema {
 
     static var version: Int64 { Int64(steps.count) }
 
+    /// Takes the steps that are missing, each in a transaction of its own.
+    static func bringUpToDate(_ database: Database) throws(StoreError) {
+        guard var version = Int64(try database.pragma("user_version")) else { return }
+        while version < Schema.version {
+            let step = steps[Int(version)]
+            try database.execute("BEGIN IMMEDIATE")
+            do throws(StoreError) {
+                try database.execute(step)
+                try database.execute("PRAGMA user_version = \(version + 1)")
+                try database.execute("COMMIT")
+            } catch {
+                // The error of the step is the one to tell; a failed rollback is repeated by the next opening.
+                try? database.execute("ROLLBACK")
+                throw error
+            }
+            version += 1
+        }
+    }
+
     private static let step1 = """
         CREATE TABLE meta (
             k TEXT PRIMARY KEY,

@@ -6,7 +6,8 @@ struct EventQueue<Event> {
     private struct Entry {
         var at: Instant
         var sequence: UInt64
-        var event: Event
+        /// Where its event lies: events are large, and entries are moved often.
+        var place: Int
 
         func isBefore(_ other: Entry) -> Bool {
             at != other.at ? at < other.at : sequence < other.sequence
@@ -16,12 +17,16 @@ struct EventQueue<Event> {
     /// A binary heap: no entry is before its parent, which is at `(index - 1) / 2`.
     private var heap: [Entry] = []
     private var sequence: UInt64 = 0
+    private var events: [Event?] = []
+    private var free: [Int] = []
 
     var isEmpty: Bool { heap.isEmpty }
 
     mutating func plan(_ event: Event, at time: Instant) {
         sequence += 1
-        heap.append(Entry(at: time, sequence: sequence, event: event))
+        let place = free.popLast() ?? events.count
+        if place == events.count { events.append(event) } else { events[place] = event }
+        heap.append(Entry(at: time, sequence: sequence, place: place))
         var index = heap.count - 1
         while index > 0 {
             let parent = (index - 1) / 2
@@ -32,13 +37,15 @@ struct EventQueue<Event> {
     }
 
     mutating func take() -> (at: Instant, event: Event)? {
-        guard let first = heap.first else { return nil }
+        guard let first = heap.first, let event = events[first.place] else { return nil }
+        events[first.place] = nil
+        free.append(first.place)
         let last = heap.removeLast()
         if !heap.isEmpty {
             heap[0] = last
             sink()
         }
-        return (first.at, first.event)
+        return (first.at, event)
     }
 
     private mutating func sink() {

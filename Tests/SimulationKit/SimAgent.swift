@@ -1,5 +1,6 @@
 import SyncCore
 import SyncStore
+import Synchronization
 
 /// One agent: the real engine on the real store, over SQLite in memory. It dies and comes back as the world decides; what
 /// is left then is the database, and what stood beside it.
@@ -42,6 +43,9 @@ final class SimAgent {
     /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
     var places: [EntityName: Int64] = [:]
 
+    /// The mutations up to this one have been looked at for such that take the place of others.
+    var learnedSeq: Int64 = 0
+
     /// Its app will say its very last word when a cycle has taken all it takes and is not over yet: work that arrives then
     /// must wake somebody, too.
     var owesWord = false
@@ -64,8 +68,16 @@ final class SimAgent {
         self.index = index
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
-        database = try Database.inMemory()
+        database = try Self.formed.withLock { template throws(StoreError) in
+            let formed = if let template { template } else { try Database.empty() }
+            template = formed
+            return try formed.copy()
+        }
     }
+
+    /// To make the tables takes longer than all the rest of a start, so it is done once: that they are made right, and from
+    /// those of each earlier version, is what other tests are about.
+    private static let formed = Mutex<Database?>(nil)
 
     /// A copy of another one's card, in a machine of its own.
     init(index: Int, cloning other: SimAgent) throws(StoreError) {
@@ -110,6 +122,7 @@ final class SimAgent {
         database = try image.database.copy()
         if withMarker { marker = image.marker }
         places = [:]
+        learnedSeq = 0
         wentBack = true
     }
 }

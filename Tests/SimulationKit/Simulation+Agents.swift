@@ -19,6 +19,7 @@ extension Simulation {
         agent.store = store
         agent.life += 1
         agent.job = .none
+        agent.learnedSeq = 0
         say("agent \(agent.index) starts, boot \(agent.bootID), replica \(store.replica)")
         try verify(agent)
         var settings = SyncEngine.Settings()
@@ -29,6 +30,11 @@ extension Simulation {
         agent.engine = SyncEngine(
             settings: settings, replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
         let facts = try Broken.none { try store.reads.facts(at: moment) }
+        // As people are shown them.
+        let sum = facts.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) }
+        guard facts.enqueued == sum else {
+            throw Broken("counters add up", "agent \(agent.index): \(facts.enqueued) enqueued, \(sum) in all states")
+        }
         let memory = try Broken.none { try store.memory() }
         try feed(
             .started(

@@ -172,13 +172,18 @@ extension Simulation {
 
     /// A decision goes under a new key; it is about the same operation.
     func learnSuccessors(of agent: SimAgent) {
+        guard let store = agent.store, store.lastSeq > agent.learnedSeq else { return }
         var query = MutationQuery()
         query.limit = 1_000
-        for item in (try? agent.store?.reads.mutations(query, at: agent.moment(at: now)).items) ?? [] {
+        query.after = agent.learnedSeq
+        // What cannot be read shows at the next command.
+        guard let items = try? store.reads.mutations(query, at: agent.moment(at: now)).items else { return }
+        for item in items {
             guard byKey[item.key] == nil, let older = item.supersedes, let number = byKey[older] else { continue }
             byKey[item.key] = number
             successors.insert(item.key)
         }
+        agent.learnedSeq = store.lastSeq
     }
 
     private func acknowledge(_ request: AppRequest, _ answers: [Enqueued], _ agent: SimAgent, _ store: Store) {

@@ -26,7 +26,11 @@ final class SQLiteDatabase: Database {
     private let connection: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
 
+    /// Of the library, once in a process.
+    private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK
+
     init(_ place: Place) throws(DatabaseError) {
+        _ = Self.isSetUp
         let (path, flags): (String, Int32) =
             switch place {
             case .memory: (":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
