@@ -73,7 +73,8 @@ struct HubOracle {
             events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
             return
         }
-        try values.apply(mutation, version: version, from: agent, existed: lists[mutation.record] != nil)
+        let sight = numbers.map { operations[$0].sight }.joined()
+        try values.apply(mutation, version: version, from: agent, existed: lists[mutation.record] != nil, inSightOf: sight)
         if mutation.content.action == .delete {
             gone[mutation.record, default: []].formUnion(lists[mutation.record] ?? [])
             lists[mutation.record] = nil

@@ -20,6 +20,8 @@ struct Operation {
     var app = Entities.app
     var dependsOn: [MutationKey] = []
     var ttl: Duration?
+    /// The text of the record as its app saw it.
+    var sight = ""
     var answer = Answer.none
     /// The older mutation that it went into.
     var into: MutationKey?

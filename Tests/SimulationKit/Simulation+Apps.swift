@@ -76,6 +76,7 @@ extension Simulation {
         let view = seen(operation.record, agent)
         if chance(0.4) {
             let before = view?["txt"]?.text ?? ""
+            operation.sight = before
             // Mostly a line more; now and then somebody writes it all anew.
             operation.data["txt"] = .string(chance(0.6) ? before + "<\(token)>" : "<\(token)>")
         }

@@ -207,9 +207,18 @@ extension Simulation {
             // One history of the hub refused it, and a backup of another that has it came back.
             if operations[number].wasApplied { continue }
             let token = Operation.token(number)
-            if view.contains("\"\(token)\"") {
+            guard view.contains("\"\(token)\"") else { continue }
+            let isDecided = try isDecided(token, refused.record, agent)
+            if !isDecided {
                 throw Broken("the mirror shows nothing that was refused", "agent \(agent.index) \(refused.record): \(token) in \(view)")
             }
+        }
+    }
+
+    /// A value that was there when somebody decided for what was there is the decision's since.
+    private func isDecided(_ token: String, _ record: RecordName, _ agent: SimAgent) throws(Broken) -> Bool {
+        try mutations(of: agent).contains {
+            $0.record == record && $0.supersedes != nil && $0.data?.contains("\"\(token)\"") == true
         }
     }
 

@@ -93,6 +93,8 @@ extension Simulation {
                 }
                 // What nobody had ever written before, nobody had seen.
                 if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
+                // Who makes a record anew after deleting it has seen what the hub still holds.
+                if side.base == side.remote.value { isBlind = true }
                 // What was seen in a history that has ended is in no history any more.
                 if scenario.faults.contains(.hubRestore) { isBlind = true }
                 // When a record was deleted that a listing does not name any more, nobody can tell.

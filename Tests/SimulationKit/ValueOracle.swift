@@ -18,6 +18,8 @@ struct ValueOracle {
         var tags: [String: [Written]] = [:]
         var words: [String: Written] = [:]
         var members: [String: (device: Int, value: JSON)] = [:]
+        /// Members that stamps have decided about, which say nothing of single members: what they hold is not followed.
+        var contested: Set<String> = []
         var peak: Int64?
         /// Versions of `m`, newest last; `nil` stands for none.
         var disputed: [(version: Int64, device: Int, value: JSON?)] = []
@@ -27,9 +29,11 @@ struct ValueOracle {
     /// Every value that `m` ever had, `nil` for none, with the version that it came in.
     private(set) var history: [RecordName: [(version: Int64, value: JSON?)]] = [:]
 
-    /// - Parameter before: What the hub held before; `nil` when the record was not there.
+    /// - Parameters:
+    ///   - existed: Whether the hub held the record before.
+    ///   - sight: The text that its author saw when it was made. In a history that began since, its base says nothing of it.
     mutating func apply(
-        _ mutation: IncomingMutation, version: Int64, from device: Int, existed: Bool
+        _ mutation: IncomingMutation, version: Int64, from device: Int, existed: Bool, inSightOf sight: String
     ) throws(Broken) {
         let name = mutation.record
         let content = mutation.content
@@ -41,10 +45,18 @@ struct ValueOracle {
         let base = content.action == .create ? 0 : mutation.baseVersion
         var record = existed ? records[name] ?? Record() : Record()
         func isSeen(_ written: Written) -> Bool { written.device == device || written.version <= base }
+        /// What a create brings back unchanged is not asked for where somebody has made the record anew.
+        func isBroughtBack(_ field: String) -> Bool {
+            existed && content.action == .create && content.base[field] == content.data[field]
+        }
         if let text = content.data["txt"]?.text {
-            let words = Self.words(in: text)
-            for (word, written) in record.words where isSeen(written) && !words.contains(word) { record.words[word] = nil }
-            for word in words where record.words[word] == nil { record.words[word] = Written(version: version, device: device) }
+            let words = Self.words(in: text), seen = Self.words(in: sight)
+            for (word, written) in record.words where !words.contains(word) && (isSeen(written) || seen.contains(word)) {
+                record.words[word] = nil
+            }
+            for word in words where record.words[word] == nil && !isBroughtBack("txt") {
+                record.words[word] = Written(version: version, device: device)
+            }
         }
         // A whole object on one that is there: the rule has nothing to go by but stamps.
         let isWhole = existed && content.data["o"] != nil && content.base["o"] == nil && content.action == .create
@@ -55,8 +67,10 @@ struct ValueOracle {
             // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
             guard key == "d\(device)" else { continue }
             // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
-            guard !isWhole, !existed || content.base["o"]?.object?[key] == record.members[key]?.value else {
+            guard !isWhole, !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
+            else {
                 record.members[key] = nil
+                record.contested.insert(key)
                 continue
             }
             record.members[key] = (device, member.value)
@@ -69,11 +83,14 @@ struct ValueOracle {
             // What comes with a whole list is nobody's addition: whoever takes it out has seen it.
             for tag in tags { record.tags[tag, default: []].append(Written(version: 0, device: device)) }
         }
-        if let peak = content.data["p"]?.int { record.peak = max(record.peak ?? peak, peak) }
+        if let peak = content.data["p"]?.int, !isBroughtBack("p") { record.peak = max(record.peak ?? peak, peak) }
         for operation in content.operations {
             switch (operation.field, operation.kind) {
             case ("tags", .add):
-                if let tag = operation.value.text { record.tags[tag, default: []].append(Written(version: version, device: device)) }
+                guard let tag = operation.value.text else { continue }
+                // Whoever puts in what is there, and has seen that, has taken it over: to take it out again is enough then.
+                record.tags[tag]?.removeAll { isSeen($0) }
+                record.tags[tag, default: []].append(Written(version: version, device: device))
             case ("tags", .remove): if let tag = operation.value.text { record.tags[tag]?.removeAll { isSeen($0) } }
             case ("txt", .append):
                 for word in Self.words(in: operation.value.text ?? "") { record.words[word] = Written(version: version, device: device) }
