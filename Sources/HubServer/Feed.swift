@@ -114,22 +114,24 @@ struct Feed {
 
     // MARK: Listings
 
-    func answer(_ request: SnapshotRequest) throws(DatabaseError) -> SnapshotPage {
+    /// - Parameter device: Who asks: a seed filter may name it.
+    func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> SnapshotPage {
         let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
         let isEvent = rules[request.entity]?.kind == .event
-        var rows = isEvent ? [] : try listing(request)
+        let found = isEvent ? Listed() : try listing(request, for: device)
         // A page of large documents ends early; at least one record is always on it.
         var size = 0
-        let fitting = rows.prefix { row in
+        let fitting = found.rows.prefix { row in
             size += row.size + Feed.overhead
             return size - row.size - Feed.overhead < Limits.pullBytes
         }
-        let hasMore = rows.count > min(request.limit, fitting.count)
-        rows = Array(fitting.prefix(request.limit))
+        let rows = Array(fitting.prefix(request.limit))
+        let isCut = found.rows.count > rows.count
         return SnapshotPage(
             entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
-            records: rows.compactMap { record($0, of: request.entity) }, after: rows.last?.id, hasMore: hasMore,
-            total: request.after == nil && hasMore ? try store.count(request.entity) : nil)
+            records: rows.compactMap { record($0, of: request.entity) },
+            after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
+            total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil)
     }
 
     private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {

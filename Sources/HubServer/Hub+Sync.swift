@@ -84,10 +84,10 @@ extension Hub {
         }
     }
 
-    func snapshot(_ request: HubRequest) throws(HubRefusal) -> HubResponse {
+    func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
         return try querying { () throws(DatabaseError) in
-            HubResponse(json: SnapshotMessages.response(try feed.answer(wanted)))
+            HubResponse(json: SnapshotMessages.response(try feed.answer(wanted, for: caller.device)))
         }
     }
 

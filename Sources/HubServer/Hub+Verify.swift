@@ -37,22 +37,6 @@ extension Feed {
                     differs: digest.differences(from: request.digest), startCursor: start.text(secret: secret), startVersion: head))
         }
     }
-
-    /// The rows of a page of a listing, of those buckets only, and one more if there is one.
-    func listing(_ request: SnapshotRequest) throws(DatabaseError) -> [HubStore.RecordRow] {
-        guard let buckets = request.buckets.map({ Set($0) }) else {
-            return try store.listing(request.entity, after: request.after, limit: request.limit + 1)
-        }
-        var rows: [HubStore.RecordRow] = []
-        var after = request.after
-        while rows.count <= request.limit {
-            let part = try store.listing(request.entity, after: after, limit: Limits.pullRecordsMax)
-            rows += part.filter { buckets.contains(EntityDigest.bucket(of: $0.id)) }
-            guard part.count == Limits.pullRecordsMax else { break }
-            after = part.last?.id
-        }
-        return Array(rows.prefix(request.limit + 1))
-    }
 }
 
 extension HubStore {

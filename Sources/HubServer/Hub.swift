@@ -241,7 +241,7 @@ package final class Hub {
         case .hello: try hello(request, caller, at: now)
         case .pull: try pull(request)
         case .push: try push(request, caller, at: now)
-        case .snapshot: try snapshot(request)
+        case .snapshot: try snapshot(request, caller)
         case .known: try known(request, caller)
         case .config: config(request)
         case .verify: try verify(request)

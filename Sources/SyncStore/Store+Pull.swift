@@ -7,17 +7,23 @@ extension Store {
         let age = ages.age(at: now)
         var found: [EntityName: StreamPosition] = [:]
         try database.each(
-            "SELECT eid, full_age, cursor, listing = 1 AND snapshot = 1, snap_after, buckets FROM stream"
+            "SELECT eid, full_age, cursor, listing = 1 AND snapshot = 1, snap_after, buckets, seeding FROM stream"
         ) { row throws(StoreError) in
             let entity = names.entity(row.int(0))
             var position = Self.position(entity, row, at: 2)
             position.fullSync = Self.fullSync(fullSync, last: row.optionalInt(1), device: options.device, age: age)
+            position.seed = seed(of: entity, (isSeeding: row.bool(6), after: row.optionalText(4)))
             found[entity] = position
         }
         let known = Set(rules.entities.keys).union(names.entities.keys).filter { entity in
             (rules[entity]?.kind ?? .event) != .event && isListed(entity)
         }
-        return rules.seedOrder(of: known).map { found[$0] ?? StreamPosition(entity: $0, cursor: nil) }
+        return rules.seedOrder(of: known).map { entity in
+            var position = found[entity] ?? StreamPosition(entity: entity, cursor: nil)
+            if found[entity] == nil { position.seed = seed(of: entity, nil) }
+            position.isReference = rules[entity]?.kind == .reference
+            return position
+        }
     }
 
     /// Applies one answer to a pull. Invariant: a cursor is committed only together with its page.
@@ -58,7 +64,7 @@ extension Store {
             """
             INSERT INTO stream (eid, gen, listing, snapshot) VALUES (?1, 1, 1, ?2)
             ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = ?2,
-                snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0
+                snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0, seeding = 0
             """, .int(eid), .bool(rest == nil))
     }
 
@@ -214,7 +220,7 @@ extension Store {
         try database.run(
             """
             UPDATE stream SET listing = 0, listing_head = NULL, snapshot = 0, snap_after = NULL, snap_cursor = NULL,
-                buckets = NULL, last_full_ms = ?, full_age = ? WHERE eid = ?
+                buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ? WHERE eid = ?
             """, .int(now.wall.milliseconds), .int(age), .int(eid))
         try noteSeeded()
     }

@@ -64,4 +64,6 @@ package struct EntityOverview: Hashable, Sendable {
     package var sweepHeld: Int64
     /// Live records that the hub had when all of it was last listed; `nil` when it did not say.
     package var seedTotal: Int64?
+    /// What this device needs of it first is here, if it has such a filter (``SeedFilter``).
+    package var isSeeded: Bool
 }

@@ -73,7 +73,8 @@ extension StoreReads {
         return try database.all(
             """
             SELECT e.eid, e.name, (SELECT count(*) FROM record r WHERE r.eid = e.eid AND r.deleted = 0),
-                s.last_pull_ms, s.last_full_ms, coalesce(s.listing, 0), coalesce(s.sweep_held, 0), s.seed_total
+                s.last_pull_ms, s.last_full_ms, coalesce(s.listing, 0), coalesce(s.sweep_held, 0), s.seed_total,
+                coalesce(s.seeding = 0, 0)
             FROM entity e LEFT JOIN stream s ON s.eid = e.eid ORDER BY e.name
             """
         ) { row throws(StoreError) in
@@ -81,7 +82,7 @@ extension StoreReads {
                 name: EntityName(trusted: row.text(1)), records: row.int(2), open: open[row.int(0)] ?? 0,
                 lastPullAt: row.optionalInt(3).map { Timestamp(milliseconds: $0) },
                 lastFullAt: row.optionalInt(4).map { Timestamp(milliseconds: $0) }, isListing: row.bool(5),
-                sweepHeld: row.int(6), seedTotal: row.optionalInt(7))
+                sweepHeld: row.int(6), seedTotal: row.optionalInt(7), isSeeded: row.bool(8))
         }
     }
 }

@@ -115,6 +115,7 @@ package enum EntitySettings {
                 .key("critical_fields", \.criticalFields, .list(fieldName)),
                 .key("max_len", \.maxLength, .dictionary(of: .integer(1...Limits.documentBytes), names: fieldName, text: { $0 })),
                 .key("on_deleted", \.onDeleted, .word),
+                .key("seed_filter", \.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
                 // Not less than 7 days: so long the agent can give a hub that was restored from a backup what it had
                 // acknowledged and then forgot.
                 .optional("retention", \.retention, .duration(.days(7)...(.days(3_650)))),
@@ -142,6 +143,8 @@ package enum EntitySettings {
             if !rules.criticalFields.isEmpty { refuse("critical_fields", "it only for a record: " + why) }
             if !rules.maxLength.isEmpty { refuse("max_len", "it only for a record: " + why) }
             if rules.onDeleted != .deleteWins { refuse("on_deleted", "it only for a record: " + why) }
+            let isFirst = rules.kind == .event ? "no device reads events" : "reference data comes first as a whole"
+            if !rules.seedFilter.isEmpty { refuse("seed_filter", "it only for a record: " + isFirst) }
         }
         if rules.kind == .reference {
             let expected = "no such key for reference data, which has no mutations"
@@ -187,6 +190,11 @@ package enum EntitySettings {
     private static var version: Format<String> {
         .text(
             expected: "a version such as 1.4", parse: { AgentRelease($0) == nil ? nil : $0 }, write: { .string($0) })
+    }
+
+    /// What a field must hold to pass a seed filter.
+    private static var seedValue: Format<String> {
+        .text(expected: "a text, or \(SeedFilter.device) for the device that asks", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
     }
 
     /// A member of a document: any text that a key can be.

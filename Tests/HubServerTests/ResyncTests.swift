@@ -53,6 +53,58 @@ struct ResyncTests {
         #expect(bench.send("GET", "/v1/sync/snapshot?entity=audits&bucket=1,,2").status == 400)
     }
 
+    @Test("A seed lists what passes the entity's filter for the device that asks, page by page, and nothing else")
+    func seeds() throws {
+        var rules = EntityRules()
+        rules.seedFilter = SeedFilter(["assignee": SeedFilter.device])
+        let bench = try HubBench(rules: RuleBook(["audits": rules]))
+        for number in 0..<40 {
+            let data: JSONObject = ["assignee": number.isMultiple(of: 7) ? "gw-1" : "gw-2", "n": .int(number)]
+            _ = try bench.verdict(Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: .object(data)))
+        }
+        func listed(_ device: DeviceID, entity: EntityName = "audits") throws -> [String] {
+            var found: [String] = []
+            var after: RecordID?
+            repeat {
+                let query = SnapshotMessages.query(SnapshotRequest(entity: entity, after: after, limit: 2, isSeed: true))
+                let answer = bench.send("GET", "/v1/sync/snapshot?" + query, device: device)
+                let page = try SnapshotMessages.readResponse(answer.body)
+                #expect(page.records.count <= 2 && page.total == nil)
+                found += page.records.map(\.id.text)
+                after = page.hasMore ? page.after : nil
+            } while after != nil
+            return found
+        }
+        #expect(try listed("gw-1") == ["a-0", "a-14", "a-21", "a-28", "a-35", "a-7"])
+        #expect(try listed("gw-2").count == 34)
+        #expect(try listed("gw-3").isEmpty)
+        _ = try bench.verdict(Sent("other", seq: 50, .create, "notes", id: "n-1"))
+        #expect(try listed("gw-3", entity: "notes") == ["n-1"], "an entity without a filter is listed as a whole")
+        #expect(bench.send("GET", "/v1/sync/snapshot?entity=audits&filter=mine").status == 400)
+    }
+
+    @Test("Where little passes, a page ends early and says where the search goes on")
+    func sparse() throws {
+        var rules = EntityRules()
+        rules.seedFilter = SeedFilter(["assignee": SeedFilter.device])
+        let bench = try HubBench(rules: RuleBook(["audits": rules]))
+        for batch in 0..<41 {
+            _ = try bench.verdicts((batch * 100..<batch * 100 + 100).map { number in
+                Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: ["assignee": "gw-2"])
+            })
+        }
+        _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": "gw-1"]))
+        func page(after: RecordID?) throws -> SnapshotPage {
+            let query = SnapshotMessages.query(SnapshotRequest(entity: "audits", after: after, limit: 500, isSeed: true))
+            return try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?" + query).body)
+        }
+        let first = try page(after: nil)
+        let searched = (0..<4_100).map { "a-\($0)" }.sorted()[3_999]
+        #expect(first.records.isEmpty && first.hasMore && first.after?.text == searched)
+        let second = try page(after: first.after)
+        #expect(second.records.map(\.id.text) == ["z"] && !second.hasMore)
+    }
+
     @Test("A comparison with a cursor of another history or an old one is answered 410; what is no digest, 400")
     func refuses() throws {
         let bench = try PullTests.filled(3)

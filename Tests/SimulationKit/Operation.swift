@@ -122,6 +122,7 @@ enum Entities {
         areas.onDeleted = .updateWins
         var rooms = areas
         rooms.refs = ["area": self.areas]
+        rooms.seedFilter = SeedFilter(["area": "r0"])
         return RuleBook(
             [
                 self.works: works, self.spots: spots, self.prices: prices, self.readings: readings,

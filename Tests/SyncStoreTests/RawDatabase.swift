@@ -69,6 +69,7 @@ final class RawDatabase {
         5: ["DROP TABLE conflict", "ALTER TABLE payload DROP COLUMN first_digest"],
         6: ["DROP TABLE blob_link", "DROP TABLE blob"],
         7: ["DROP TABLE idmap", "DROP TABLE attempt"],
+        8: ["ALTER TABLE stream DROP COLUMN seeding"],
     ]
 
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }

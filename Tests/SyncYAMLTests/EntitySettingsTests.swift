@@ -17,6 +17,7 @@ struct EntitySettingsTests {
                 strategy: fields
                 fields: { a: append, b: counter, c: set, d: manual, e: max, f: lww, g: min, h: merge, i: server, no: client }
                 on_deleted: update_wins
+                seed_filter: { assignee: $device, status: open }
                 retention: 30d
               readings: { kind: event, priority: bulk, ttl: 14d, when_full: drop_oldest, durability: relaxed }
               sites: { kind: reference }
@@ -32,6 +33,7 @@ struct EntitySettingsTests {
             "no": .client,
         ]
         orders.onDeleted = .updateWins
+        orders.seedFilter = SeedFilter(["assignee": SeedFilter.device, "status": "open"])
         orders.retention = .seconds(30 * 86_400)
         var readings = EntityRules()
         readings.kind = .event
@@ -77,6 +79,18 @@ struct EntitySettingsTests {
             (
                 "a: {kind: event, on_deleted: manual}",
                 "2:32: entities.a.on_deleted: manual is not accepted, expected it only for a record: events are never merged"
+            ),
+            (
+                "a: {kind: event, seed_filter: {x: y}}",
+                "2:33: entities.a.seed_filter: a mapping is not accepted, expected it only for a record: no device reads events"
+            ),
+            (
+                "a: {kind: reference, seed_filter: {x: y}}",
+                "2:37: entities.a.seed_filter: a mapping is not accepted, expected it only for a record: reference data comes first as a whole"
+            ),
+            (
+                "a: {seed_filter: {x: ''}}",
+                "2:24: entities.a.seed_filter.x: \"\" is not accepted, expected a text, or $device for the device that asks"
             ),
             (
                 "a: {kind: event, strategy: lww}",
@@ -136,7 +150,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, critical_fields, max_len, on_deleted, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, critical_fields, max_len, on_deleted, seed_filter, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {

@@ -170,7 +170,7 @@ extension SyncEngine.Step {
             .forgettingHistory, .adoptingHistory:
             "settle"
         case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams, .listing, .applyingSnapshot,
-            .digesting, .verifying, .recordingComparison:
+            .seeding, .applyingSeed, .digesting, .verifying, .recordingComparison:
             "pull"
         case .claiming, .pushing, .recordingResults, .recordingRest, .settingAside: "push"
         case .housekeeping, .remembering: "housekeeping"

@@ -53,6 +53,8 @@ package struct EntityRules: Hashable, Sendable {
     /// Characters that a text may get by merging, by field. More than that is a matter for a person.
     package var maxLength: [String: Int] = [:]
     package var onDeleted: OnDeleted = .deleteWins
+    /// What a new device gets before all other records.
+    package var seedFilter = SeedFilter()
     /// How long `done` mutations are kept; `nil` means the general 7 days.
     package var retention: Duration?
     /// An unsent mutation older than this expires; `nil` means never.

@@ -176,7 +176,20 @@ package struct StreamPosition: Hashable, Sendable {
     package var cursor: String?
     /// A listing by id is under way: its next page comes before anything of the feed.
     package var listing: Listing?
+    /// What this device needs of a new entity before the rest is not all here yet.
+    package var seed: Seed?
+    /// Other records refer to these.
+    package var isReference = false
     package var fullSync = FullSync.notDue
+
+    package struct Seed: Hashable, Sendable {
+        /// The last id that was listed.
+        package var after: RecordID?
+
+        package init(after: RecordID? = nil) {
+            self.after = after
+        }
+    }
 
     package struct Listing: Hashable, Sendable {
         /// The last id that was listed.

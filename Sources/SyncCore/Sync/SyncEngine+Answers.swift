@@ -8,7 +8,7 @@ extension SyncEngine {
         let expectsThisCall: Bool
         switch step {
         case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id), .listing(_, let id),
-            .verifying(_, let id), .asking(_, _, let id):
+            .seeding(_, let id), .verifying(_, let id), .asking(_, _, let id):
             expectsThisCall = id == call
         default: expectsThisCall = false
         }
@@ -86,6 +86,7 @@ extension SyncEngine {
             advance(to: .recordingResults(next: next?.leastPriority))
             effects.append(.store(.applyResults(response.results, next: next)))
         case .listing(let asked, _): try listed(body, asked, at: moment, &effects)
+        case .seeding(let asked, _): try seeded(body, asked, at: moment, &effects)
         case .verifying(let position, _): try compared(body, position, at: moment, &effects)
         case .asking(let keys, let seq, _): try told(body, about: keys, upTo: seq, at: moment, &effects)
         default: return

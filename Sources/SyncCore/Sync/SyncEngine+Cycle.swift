@@ -82,6 +82,7 @@ extension SyncEngine {
             applied(summary, next, gone, at: moment, &effects)
         case (.restartingStreams, .done): loadStreams(&effects)
         case (.applyingSnapshot, .snapshotApplied(let summary, let position)): listed(summary, position, at: moment, &effects)
+        case (.applyingSeed, .snapshotApplied(let summary, _)): seeded(summary, at: moment, &effects)
         case (.digesting(let position), .digest(let digest)): compare(position, digest, at: moment, &effects)
         case (.recordingComparison, .done): compare(at: moment, &effects)
         case (.loadingSettled, .settled(let keys, let seq)): ask(about: keys, upTo: seq, at: moment, &effects)
@@ -125,6 +126,7 @@ extension SyncEngine {
         cycle?.pages += 1
         if !summary.massDeletes.isEmpty { effects.append(.report(.massDelete(summary.massDeletes))) }
         guard !next.isEmpty || !gone.isEmpty else {
+            if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
             // A second look at a few entities, or one that missed some, does not bring everything up to that head.
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
             return compare(at: moment, &effects)

@@ -13,6 +13,7 @@ extension SyncEngine {
 
     /// Sorts out what to list, to pull and to compare.
     mutating func read(_ wanted: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
+        if seed(from: wanted, at: moment, &effects) { return }
         var reading = Reading()
         reading.listings = wanted.filter { $0.listing != nil }
         reading.feeds = wanted.filter { $0.listing == nil }
@@ -55,26 +56,32 @@ extension SyncEngine {
     mutating func listed(
         _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
-        let page = try SnapshotMessages.readResponse(body)
-        guard page.entity == asked.entity else { throw ReplyError("/entity", "the entity that was asked for") }
-        guard page.records.count <= Limits.pullRecordsMax * 2 else {
-            throw ReplyError("/records", "at most \(Limits.pullRecordsMax * 2) records in a page")
-        }
-        // In order, and on: a listing that stands still would never end, and one that goes back would hide what is gone.
-        var last = asked.listing?.after
-        for (index, item) in page.records.enumerated() {
-            if let last, item.id <= last { throw ReplyError("/records/\(index)/id", "an id after \(last)") }
-            last = item.id
-        }
-        if page.hasMore, let after = page.after {
-            if let before = asked.listing?.after, after <= before { throw ReplyError("/after", "an id after \(before)") }
-            if let last, after < last { throw ReplyError("/after", "no id before \(last)") }
-        }
+        let page = try readPage(body, of: asked.entity, after: asked.listing?.after)
         endTrial(&effects)
         // Everything up to here is known only when the feed has been read on from the listing's beginning.
         knownHead = nil
         advance(to: .applyingSnapshot)
         effects.append(.store(.applySnapshot(page)))
+    }
+
+    /// - Parameter before: The last id of the page before this one.
+    func readPage(_ body: [UInt8], of entity: EntityName, after before: RecordID?) throws(ReplyError) -> SnapshotPage {
+        let page = try SnapshotMessages.readResponse(body)
+        guard page.entity == entity else { throw ReplyError("/entity", "the entity that was asked for") }
+        guard page.records.count <= Limits.pullRecordsMax * 2 else {
+            throw ReplyError("/records", "at most \(Limits.pullRecordsMax * 2) records in a page")
+        }
+        // In order, and on: a listing that stands still would never end, and one that goes back would hide what is gone.
+        var last = before
+        for (index, item) in page.records.enumerated() {
+            if let last, item.id <= last { throw ReplyError("/records/\(index)/id", "an id after \(last)") }
+            last = item.id
+        }
+        if page.hasMore, let after = page.after {
+            if let before, after <= before { throw ReplyError("/after", "an id after \(before)") }
+            if let last, after < last { throw ReplyError("/after", "no id before \(last)") }
+        }
+        return page
     }
 
     mutating func listed(

@@ -190,9 +190,9 @@ extension SyncEngine {
 extension SyncEngine.Step {
     var isCall: Bool {
         switch self {
-        case .greeting, .settling, .pulling, .pushing, .listing, .verifying, .asking: true
+        case .greeting, .settling, .pulling, .pushing, .listing, .seeding, .verifying, .asking: true
         case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
-            .restartingStreams, .claiming, .recordingResults, .recordingRest, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
+            .restartingStreams, .claiming, .recordingResults, .recordingRest, .settingAside, .housekeeping, .remembering, .applyingSnapshot, .applyingSeed,
             .digesting, .recordingComparison, .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
             false
         }

@@ -136,6 +136,9 @@ package struct SyncEngine: Sendable {
         var hasAdoptedReplica = false
         /// What is still to be read.
         var reading = Reading()
+        /// Reference data is read alone, because what a new device needs first comes after it.
+        var readsReferences = false
+        var hasReadReferences = false
         /// Streams were started again in this cycle because it was time.
         var hasRestarted = false
         /// This database is being moved to a new history of the hub.
@@ -166,6 +169,8 @@ package struct SyncEngine: Sendable {
         case restartingStreams
         case listing(StreamPosition, call: UInt64)
         case applyingSnapshot
+        case seeding(StreamPosition, call: UInt64)
+        case applyingSeed
         case digesting(StreamPosition)
         case verifying(StreamPosition, call: UInt64)
         case recordingComparison

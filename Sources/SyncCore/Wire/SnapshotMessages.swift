@@ -6,9 +6,14 @@ package enum SnapshotMessages {
             guard let id = RecordID(text) else { throw HubQuery.malformed("after", "a record id") }
             after = id
         }
+        let filter = query["filter"] ?? ""
+        guard filter.isEmpty || filter == seed else { throw HubQuery.malformed("filter", "\(seed), or no filter") }
         return SnapshotRequest(
-            entity: try query.entity(), after: after, limit: try query.limit(), buckets: try readBuckets(query["bucket"]))
+            entity: try query.entity(), after: after, limit: try query.limit(), buckets: try readBuckets(query["bucket"]),
+            isSeed: filter == seed)
     }
+
+    private static let seed = "seed"
 
     /// `7` or `7,203`: only records whose ids fall into these buckets (``EntityDigest``).
     private static func readBuckets(_ text: String?) throws(Problem) -> [UInt8]? {
@@ -24,6 +29,7 @@ package enum SnapshotMessages {
         var text = "entity=\(request.entity)&limit=\(request.limit)"
         if let after = request.after { text += "&after=\(after)" }
         if let buckets = request.buckets { text += "&bucket=" + buckets.map { String($0) }.joined(separator: ",") }
+        if request.isSeed { text += "&filter=\(seed)" }
         return text
     }
 
@@ -80,8 +86,11 @@ package struct SnapshotRequest: Hashable, Sendable {
     package var limit: Int
     /// Only these; `nil` means all.
     package var buckets: [UInt8]?
+    /// Only what the entity's ``SeedFilter`` lets through.
+    package var isSeed: Bool
 
-    package init(entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil) {
+    package init(entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil, isSeed: Bool = false) {
+        self.isSeed = isSeed
         self.entity = entity
         self.after = after
         self.limit = limit
@@ -101,6 +110,8 @@ package struct SnapshotPage: Hashable, Sendable {
     package var hasMore: Bool
     /// Live records of the entity, for the progress that people see; `nil` when the hub does not say.
     package var total: Int64?
+    /// It is what a new device needs first, not a part of the listing. Not in the answer; who asked knows.
+    package var isSeed = false
 
     package init(
         entity: EntityName, startCursor: String, startVersion: Int64, records: [StreamPage.Record], after: RecordID?,

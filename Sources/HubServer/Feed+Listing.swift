@@ -1,0 +1,44 @@
+import SyncCore
+
+extension Feed {
+    /// What a page of a listing is made of.
+    struct Listed {
+        /// Up to one more than the page may hold.
+        var rows: [HubStore.RecordRow] = []
+        /// It was searched only up to here, because little of it was wanted; more may come after.
+        var searchedTo: RecordID?
+    }
+
+    /// Rows that are looked at for one page, however few of them are wanted: no request keeps the others waiting for long.
+    private static let searchedMax = 4 * Limits.pullRecordsMax
+
+    /// The rows of a page, and one more if there is one.
+    func listing(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Listed {
+        let buckets = request.buckets.map { Set($0) }
+        let filter = request.isSeed ? rules[request.entity]?.seedFilter : nil
+        if buckets == nil, filter?.isEmpty ?? true {
+            return Listed(rows: try store.listing(request.entity, after: request.after, limit: request.limit + 1))
+        }
+        var found = Listed(searchedTo: request.after)
+        var searched = 0
+        while searched < Self.searchedMax, found.rows.count <= request.limit {
+            let part = try store.listing(request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
+            found.rows += part.filter { row in
+                (buckets?.contains(EntityDigest.bucket(of: row.id)) ?? true)
+                    && (filter?.matches(row.record.data ?? [:], for: device) ?? true)
+            }
+            found.searchedTo = part.last?.id
+            searched += part.count
+            guard part.count == Limits.pullRecordsMax else {
+                found.searchedTo = nil
+                break
+            }
+        }
+        // What is not on the page is searched for again, from its last record on.
+        if found.rows.count > request.limit {
+            found.rows = Array(found.rows.prefix(request.limit + 1))
+            found.searchedTo = nil
+        }
+        return found
+    }
+}

@@ -1,0 +1,46 @@
+// What a new device needs first (PROTOCOL A8): reference data, then what passes the seed filters, then everything.
+extension SyncEngine {
+    /// Asks for the next part of what comes before the rest.
+    ///
+    /// - Returns: Whether there is any.
+    mutating func seed(from wanted: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
+        func isNew(_ stream: StreamPosition) -> Bool { stream.listing == nil && stream.cursor == nil }
+        guard let next = wanted.first(where: { $0.seed != nil && isNew($0) }) else { return false }
+        let references = wanted.filter { $0.isReference && isNew($0) }
+        // Once in a cycle: one that cannot be read holds up nothing else.
+        if !references.isEmpty, cycle?.hasReadReferences != true {
+            cycle?.hasReadReferences = true
+            cycle?.readsReferences = true
+            pull(references, at: moment, &effects)
+            return true
+        }
+        let request = SnapshotRequest(
+            entity: next.entity, after: next.seed?.after, limit: Limits.listedRecords(announced: pullRecords), isSeed: true)
+        send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .seeding(next, call: $0) }
+        return true
+    }
+
+    /// The reference data is here; the store knows what comes now.
+    mutating func referencesRead(at moment: Moment, _ effects: inout [SyncEffect]) {
+        cycle?.readsReferences = false
+        loadStreams(&effects)
+    }
+
+    mutating func seeded(
+        _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+    ) throws(ReplyError) {
+        var page = try readPage(body, of: asked.entity, after: asked.seed?.after)
+        page.isSeed = true
+        endTrial(&effects)
+        advance(to: .applyingSeed)
+        effects.append(.store(.applySnapshot(page)))
+    }
+
+    mutating func seeded(_ summary: PullSummary, at moment: Moment, _ effects: inout [SyncEffect]) {
+        cycle?.outcome.pulled += summary.upserts
+        cycle?.pages += 1
+        if quietUntil != nil { return goOnLater(at: moment, &effects) }
+        if hasReadEnough(at: moment) { return push(at: moment, &effects) }
+        loadStreams(&effects)
+    }
+}
