@@ -25,7 +25,7 @@ struct HubOracle {
 
     /// Takes an answer of the hub into account, as it left the hub.
     mutating func note(
-        _ push: IncomingPush, _ response: PushResponse, from agent: Int, _ operations: inout [Operation],
+        _ push: IncomingPush, _ response: PushResponse, from agent: SimAgent, _ operations: inout [Operation],
         byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool
     ) throws(Broken) {
         guard push.items.count == response.results.count else {
@@ -47,7 +47,7 @@ struct HubOracle {
     }
 
     private mutating func apply(
-        _ mutation: IncomingMutation, version: Int64, key: MutationKey, from agent: Int, _ operations: inout [Operation],
+        _ mutation: IncomingMutation, version: Int64, key: MutationKey, from agent: SimAgent, _ operations: inout [Operation],
         byKey: [MutationKey: Int], successors: Set<MutationKey>
     ) throws(Broken) {
         appliedCount += 1
@@ -59,7 +59,7 @@ struct HubOracle {
         let carried = (gone[mutation.record] ?? []).subtracting(lists[mutation.record] ?? [])
         var numbers = Set(tokens(of: mutation).filter { !carried.contains($0) }.compactMap { Operation.number(of: $0) })
         if let number = byKey[key] { numbers.insert(number) }
-        let told = operations.filter { $0.agent == agent && $0.into == key && !$0.isLost }.map(\.number)
+        let told = operations.filter { $0.agent == agent.index && $0.into == key && !$0.isLost }.map(\.number)
         if mutation.content.action == .delete { numbers.formUnion(told) }
         for number in numbers.sorted(by: { (operations[$0].place ?? .max) < (operations[$1].place ?? .max) }) {
             operations[number].applied += 1
@@ -74,7 +74,9 @@ struct HubOracle {
             return
         }
         let sight = numbers.map { operations[$0].sight }.joined()
-        try values.apply(mutation, version: version, from: agent, existed: lists[mutation.record] != nil, inSightOf: sight)
+        try values.apply(
+            mutation, version: version, from: agent.identity, members: ["d\(agent.index)", "d\(agent.identity)"], existed: lists[mutation.record] != nil,
+            inSightOf: sight)
         if mutation.content.action == .delete {
             gone[mutation.record, default: []].formUnion(lists[mutation.record] ?? [])
             lists[mutation.record] = nil

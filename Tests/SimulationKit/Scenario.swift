@@ -48,9 +48,6 @@ package struct Scenario: Sendable, Hashable {
         self.ablations = ablations
         self.toward = toward
         faults = Set(Fault.allCases.filter { _ in random.fraction() < 0.4 })
-        // Only when it is asked for. Two databases under one name may put different edits into the mutation that both hold under
-        // one key; what must hold then is not modelled yet.
-        faults.remove(.clone)
         agents = Int.random(in: 2...3, using: &random)
         operations = Int.random(in: 10...60, using: &random)
         records = Int.random(in: 1...8, using: &random)

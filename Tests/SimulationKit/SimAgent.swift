@@ -6,6 +6,8 @@ import Synchronization
 /// is left then is the database, and what stood beside it.
 final class SimAgent {
     let index: Int
+    /// The one whose name and card it has; itself, if it is no clone.
+    let identity: Int
     let device: DeviceID
     let token: String
     var database: Database
@@ -65,7 +67,7 @@ final class SimAgent {
     }
 
     init(index: Int, token: String) throws(StoreError) {
-        self.index = index
+        (self.index, identity) = (index, index)
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
         database = try Self.formed.withLock { template throws(StoreError) in
@@ -81,7 +83,7 @@ final class SimAgent {
 
     /// A copy of another one's card, in a machine of its own.
     init(index: Int, cloning other: SimAgent) throws(StoreError) {
-        self.index = index
+        (self.index, identity) = (index, other.identity)
         (token, device) = (other.token, other.device)
         database = try other.database.copy()
         marker = other.marker

@@ -22,9 +22,10 @@ extension Simulation {
             learnSuccessors(of: agents[flight.agent])
             let push = try Broken.none { try PushMessages.readRequest(body) }
             let answer = try Broken.none { try PushMessages.readResponse(response.body) }
+            for item in push.items { trace.addDetail(describe(item)) }
             try checkParents(push, answer, from: agents[flight.agent])
             try oracle.note(
-                push, answer, from: flight.agent, &operations, byKey: byKey, successors: successors,
+                push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,
                 mayDiffer: agents[flight.agent].wentBack)
             say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
             for (item, result) in zip(push.items, answer.results) {
@@ -246,6 +247,14 @@ extension Simulation {
 
     private func tokens(of item: IncomingItem) -> String {
         name(of: item.key)
+    }
+
+    private func describe(_ item: IncomingItem) -> String {
+        guard case .success(let mutation) = item.content else { return "\(tokens(of: item)): unreadable" }
+        let content = mutation.content
+        let operations = content.operations.map { "\($0.field) \($0.kind.rawValue) \($0.value.json)" }
+        return "\(tokens(of: item)): \(content.action.rawValue) \(mutation.record) on \(mutation.baseVersion), "
+            + "\(JSON.object(content.data).json) from \(JSON.object(content.base).json), \(operations)"
     }
 
     private func word(for verdict: PushResult.Verdict) -> String {

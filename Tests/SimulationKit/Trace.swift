@@ -23,6 +23,13 @@ struct Trace {
         if keeps > 0 { lines.append(text) }
     }
 
+    /// A line for people alone: it costs nothing where nobody reads.
+    mutating func addDetail(_ line: @autoclosure () -> String) {
+        guard keeps > 0 else { return }
+        if lines.count == 2 * keeps { lines.removeFirst(keeps) }
+        lines.append("    " + line())
+    }
+
     /// The latest lines, oldest first.
     var tail: [String] { lines.suffix(keeps) }
 }

@@ -21,6 +21,8 @@ struct ValueOracle {
         /// Members that stamps have decided about, which say nothing of single members: what they hold is not followed.
         var contested: Set<String> = []
         var peak: Int64?
+        /// The newest version that each device has built on: whoever goes on from its own later write has seen that, too.
+        var seen: [Int: Int64] = [:]
         /// Versions of `m`, newest last; `nil` stands for none.
         var disputed: [(version: Int64, device: Int, value: JSON?)] = []
     }
@@ -30,10 +32,12 @@ struct ValueOracle {
     private(set) var history: [RecordName: [(version: Int64, value: JSON?)]] = [:]
 
     /// - Parameters:
+    ///   - device: Who wrote it, as the hub knows it: two databases under one name are one device.
+    ///   - members: Those of `o` that nobody else writes.
     ///   - existed: Whether the hub held the record before.
     ///   - sight: The text that its author saw when it was made. In a history that began since, its base says nothing of it.
     mutating func apply(
-        _ mutation: IncomingMutation, version: Int64, from device: Int, existed: Bool, inSightOf sight: String
+        _ mutation: IncomingMutation, version: Int64, from device: Int, members own: Set<String>, existed: Bool, inSightOf sight: String
     ) throws(Broken) {
         let name = mutation.record
         let content = mutation.content
@@ -51,8 +55,9 @@ struct ValueOracle {
         }
         if let text = content.data["txt"]?.text {
             let words = Self.words(in: text), seen = Self.words(in: sight)
-            for (word, written) in record.words where !words.contains(word) && (isSeen(written) || seen.contains(word)) {
-                record.words[word] = nil
+            let known = record.seen[device] ?? 0
+            for (word, written) in record.words where !words.contains(word) {
+                if isSeen(written) || written.version <= known || seen.contains(word) { record.words[word] = nil }
             }
             for word in words where record.words[word] == nil && !isBroughtBack("txt") {
                 record.words[word] = Written(version: version, device: device)
@@ -65,7 +70,7 @@ struct ValueOracle {
             let key = member.name.text
             if content.base["o"]?.object?[key] == member.value { continue }
             // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
-            guard key == "d\(device)" else { continue }
+            guard own.contains(key) else { continue }
             // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
             guard !isWhole, !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
             else {
@@ -83,6 +88,7 @@ struct ValueOracle {
             // What comes with a whole list is nobody's addition: whoever takes it out has seen it.
             for tag in tags { record.tags[tag, default: []].append(Written(version: 0, device: device)) }
         }
+        record.seen[device] = max(record.seen[device] ?? 0, base)
         if let peak = content.data["p"]?.int, !isBroughtBack("p") { record.peak = max(record.peak ?? peak, peak) }
         for operation in content.operations {
             switch (operation.field, operation.kind) {
