@@ -9,8 +9,9 @@ package enum Fault: String, CaseIterable, Sendable {
     case portal, busy, failed, nonsense, missingResults, bodyLimit, auth
     /// The hub fails over requests that contain certain mutations.
     case poison
-    // The agent's machine.
+    // The agent's machine. A sync that failed: whether its commit is there is found out by reading.
     case crash, powerCut, diskFull, restore, link, metered, clock, pause
+    case failedSync
     // The hub's machine.
     case hubCrash, collect, hubRestore
     /// Two devices with one name.
@@ -47,7 +48,7 @@ package struct Scenario: Sendable, Hashable {
         self.seed = seed
         self.ablations = ablations
         self.toward = toward
-        faults = Set(Fault.allCases.filter { _ in random.fraction() < 0.4 })
+        faults = Set(Fault.allCases.filter { $0 != .failedSync && random.fraction() < 0.4 })
         agents = Int.random(in: 2...3, using: &random)
         operations = Int.random(in: 10...60, using: &random)
         records = Int.random(in: 1...8, using: &random)
@@ -65,6 +66,7 @@ package struct Scenario: Sendable, Hashable {
             operations = 150
             faultsFor = .seconds(1_800)
         }
+        if random.fraction() < 0.3 { faults.insert(.failedSync) }
         if let toward { lead(to: toward) }
     }
 

@@ -45,6 +45,8 @@ final class SimAgent {
     /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
     var places: [EntityName: Int64] = [:]
 
+    /// A commit of unknown outcome: the store is opened anew before anything else.
+    var mustReopen = false
     /// The mutations up to this one have been looked at for such that take the place of others.
     var learnedSeq: Int64 = 0
 

@@ -5,17 +5,8 @@ import SyncStore
 extension Simulation {
     func start(_ agent: SimAgent) throws(Broken) {
         guard agent.store == nil else { return }
-        let moment = agent.moment(at: now)
-        var options = StoreOptions(
-            device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
-            marker: agent.marker, ablations: ablations)
-        options.fullSync.interval = scenario.fullSync
-        options.massDelete.free = scenario.deletesFreely
-        let store = try Broken.none { try Store(agent.database, options, at: moment) }
-        store.clockTrust = .unsynced
-        agent.toldAnchor = nil
+        let store = try open(agent)
         if store.opening.lostTail > 0 { count("lost tails noticed") }
-        store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
         agent.store = store
         agent.life += 1
         agent.job = .none
@@ -29,6 +20,7 @@ extension Simulation {
         settings.entities = Entities.mirrored
         agent.engine = SyncEngine(
             settings: settings, replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
+        let moment = agent.moment(at: now)
         let facts = try Broken.none { try store.reads.facts(at: moment) }
         // As people are shown them.
         let sum = facts.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) }
@@ -43,6 +35,32 @@ extension Simulation {
                     waiting: facts.waitingPriorities, conditions: agent.conditions)), to: agent)
         if isHealed { try feed(.resumed, to: agent) }
         extendDrain(for: agent)
+    }
+
+    private func open(_ agent: SimAgent) throws(Broken) -> Store {
+        let moment = agent.moment(at: now)
+        var options = StoreOptions(
+            device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
+            marker: agent.marker, ablations: ablations)
+        options.fullSync.interval = scenario.fullSync
+        options.massDelete.free = scenario.deletesFreely
+        let store = try Broken.none { try Store(agent.database, options, at: moment) }
+        store.clockTrust = .unsynced
+        agent.toldAnchor = nil
+        store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
+        return store
+    }
+
+    /// After a sync that failed: the process lives on, and so does its engine; what is on the medium is read anew.
+    func reopenIfNeeded(_ agent: SimAgent) throws(Broken) {
+        guard agent.mustReopen, agent.store != nil else { return }
+        agent.mustReopen = false
+        agent.store = nil
+        agent.learnedSeq = 0
+        let store = try open(agent)
+        agent.store = store
+        say("agent \(agent.index) reads what is on its disk")
+        try verify(agent)
     }
 
     /// Hands an event to the engine and does what it asks for, one effect after the other.
@@ -69,6 +87,7 @@ extension Simulation {
             agent.toldAnchor = anchor
         } catch {
             if dying == agent.index { die(agent) }
+            try reopenIfNeeded(agent)
         }
     }
 
@@ -111,6 +130,7 @@ extension Simulation {
         if case .restartStreams(let entities) = command, hasCommitted { for entity in entities { agent.places[entity] = nil } }
         if case .forgetHistory = command, hasCommitted { agent.places = [:] }
         if dying == agent.index { return die(agent) }
+        try reopenIfNeeded(agent)
         agent.job = .none
         if case .failed(let text) = answer, !hasRefusedCommit {
             throw Broken("the store fails only with its disk", "agent \(agent.index): \(text)")
@@ -149,11 +169,21 @@ extension Simulation {
                 hasRefusedCommit = true
                 throw StoreError(.diskFull, doing: "commit", detail: "no space left")
             }
+            if strikes(.failedSync, 0.01) { throw failedSync(agent, "lost") }
             if strikes(.crash, committing.risk / 2) { throw killed(agent, "before the commit of \(committing.rawValue)") }
         case .after:
             hasCommitted = true
+            if strikes(.failedSync, 0.01) { throw failedSync(agent, "kept") }
             if strikes(.crash, committing.risk) { throw killed(agent, "after the commit of \(committing.rawValue)") }
         }
+    }
+
+    /// EIO from fsync: the store does not know whether its commit is there.
+    private func failedSync(_ agent: SimAgent, _ what: String) -> StoreError {
+        count("failed syncs, commit \(what)")
+        hasRefusedCommit = true
+        agent.mustReopen = true
+        return StoreError(.unknownOutcome, doing: "commit", detail: "input/output error")
     }
 
     private func killed(_ agent: SimAgent, _ place: String) -> StoreError {
@@ -166,6 +196,7 @@ extension Simulation {
     func die(_ agent: SimAgent, reboots: Bool = false) {
         dying = nil
         agent.store = nil
+        agent.mustReopen = false
         agent.engine = nil
         agent.life += 1
         agent.job = .none

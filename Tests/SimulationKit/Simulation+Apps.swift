@@ -145,7 +145,8 @@ extension Simulation {
                 count("quotas used up")
                 guard isGreedy else { throw Broken("one app's quota is its own", "\(request.operations.map { Operation.token($0) }) are refused: \(error)") }
             }
-            return refuse(request, error, agent)
+            refuse(request, error, agent)
+            return try reopenIfNeeded(agent)
         }
         try checkView(request, answers)
         try feed(.enqueued(request.operations.map { operations[$0].priority }.min() ?? .normal), to: agent)

@@ -169,6 +169,7 @@ extension Simulation {
             } else if error.problem == nil, !hasRefusedCommit {
                 throw Broken("the store fails only with its disk", "agent \(agent.index): \(error)")
             }
+            try reopenIfNeeded(agent)
             return false
         }
     }

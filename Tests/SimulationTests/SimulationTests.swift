@@ -45,7 +45,7 @@ struct SimulationTests {
             "conflicts resolved by value", "conflicts of field", "conflicts of delete_update", "conflicts of update_delete",
             "superseded", "rejections", "retries", "groups rejected", "groups sent back",
             "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
-            "crashes", "full disks", "restores", "lost tails noticed", "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up", "listed as expired",
+            "crashes", "full disks", "failed syncs, commit lost", "failed syncs, commit kept", "restores", "lost tails noticed", "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up", "listed as expired",
             "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
             "listings", "pages of listings", "comparisons",
         ] + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {

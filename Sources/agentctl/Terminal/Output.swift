@@ -30,7 +30,10 @@ enum Output {
     static func report(_ error: AgentError, asJSON: Bool) {
         if asJSON { line(error.problem.json(prefix: Problem.localPrefix).json) }
         note("agentctl: " + PlainText.safe(error.detail))
-        for fault in error.problem.errors { note("  " + PlainText.safe(fault.pointer + " " + fault.detail)) }
+        // The sentence above has named the first one.
+        for fault in error.problem.errors where !error.detail.contains("\(fault.pointer) \(fault.detail)") {
+            note("  " + PlainText.safe(fault.pointer + " " + fault.detail))
+        }
         if !error.hint.isEmpty { note("  " + error.hint) }
     }
 
