@@ -54,7 +54,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
     ],
     targets: [
-        // C modules: headers and thin shims only.
+        // C modules: headers, thin shims, and the way to files that seals pages.
         .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "CPostgres", linkerSettings: [.linkedLibrary("pq")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),

@@ -62,7 +62,7 @@ package final class Database {
         _ = Self.isSetUp
         var handle: OpaquePointer?
         let result = sqlite3_open_v2(
-            path ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+            path ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, path == nil ? nil : CSQLITE_SEALING)
         guard result == SQLITE_OK, let handle else {
             let error = StoreError(result: result, on: handle, doing: "open \(path ?? "a database in memory")")
             sqlite3_close_v2(handle)
@@ -80,7 +80,10 @@ package final class Database {
     }
 
     /// Of the library, once in a process. Where somebody else has used it before, it goes on as it was.
-    private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK
+    private static let isSetUp: Bool = {
+        _ = csqlite_count_no_memory()
+        return csqlite_register_sealing() == SQLITE_OK
+    }()
 
     deinit {
         for statement in kept { statement.finalize() }
@@ -244,6 +247,25 @@ package final class Database {
         return sum
     }
 
+    // MARK: - Seals
+
+    /// Gives a database that has no page yet, or that VACUUM is about to write anew, room for the seals of its pages (`Seal.h`).
+    func reserveSeals() {
+        guard path != nil else { return }
+        // What it says of one that has its form already is no error: VACUUM looks at the wish.
+        _ = csqlite_reserve_seals(handle)
+    }
+
+    /// Bytes at the end of each page that SQLite leaves alone.
+    var reservedBytes: Int { Int(csqlite_reserved(handle)) }
+
+    /// Every page that is read from the file is compared with its seal.
+    package var checksSeals: Bool { csqlite_checks_seals(handle) != 0 }
+
+    static let sealBytes = Int(CSQLITE_SEAL_BYTES)
+
+    // MARK: -
+
     /// Counts the pages of the WAL from now on.
     func watchWAL() {
         sqlite3_wal_hook(
@@ -337,15 +359,28 @@ extension StoreError {
     init(result: Int32, on handle: OpaquePointer?, doing: String) {
         let system = handle.map { sqlite3_system_errno($0) } ?? 0
         let detail = handle.flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) } ?? ""
+        let code = StoreError.code(of: result, system: system)
+        if code == .cannotOpen, let path = handle.flatMap({ sqlite3_db_filename($0, "main") }), Self.lacksInodes(path) {
+            self.init(.diskFull, doing: doing, detail: "\(detail) (no inode is free)", result: result)
+            return
+        }
         self.init(
-            StoreError.code(of: result, system: system), doing: doing,
-            detail: system == 0 ? detail : "\(detail) (errno \(system))", result: result)
+            code, doing: doing, detail: system == 0 ? detail : "\(detail) (errno \(system))", result: result)
+    }
+
+    /// Whether no file can be made beside this one. SQLite tries a log that it cannot make once more as one that is there, so
+    /// `errno` speaks of a missing file.
+    private static func lacksInodes(_ path: UnsafePointer<CChar>) -> Bool {
+        var facts = statvfs()
+        // Where none are counted (btrfs) there are none of them at all.
+        return statvfs(path, &facts) == 0 && facts.f_files > 0 && facts.f_favail == 0
     }
 
     /// - Parameter system: `errno` of the failed call. SQLite calls only ENOSPC of a write a full disk; a quota (EDQUOT), the
     ///   largest file size (EFBIG) or a log that cannot be made for want of an inode is one just as well. A disk that became
     ///   read-only (EROFS) shows as an error of a write.
     static func code(of result: Int32, system: Int32) -> Code {
+        if csqlite_is_broken_seal(result) != 0 { return .corrupt }
         let isNoRoom = system == ENOSPC || system == EDQUOT || system == EFBIG
         return switch result & 0xFF {
         case SQLITE_FULL: .diskFull

@@ -5,7 +5,7 @@ import SyncCore
 ///
 /// The order is fixed. The application id is written before the journal goes to WAL, so the first page of the file itself
 /// always tells whose it is, and a foreign file is recognised before SQLite has touched it. `auto_vacuum` after WAL would be
-/// ignored without a word.
+/// ignored without a word. Room for the seals of its pages (`Seal.h`) is made with the first one.
 struct OpeningSequence {
     struct Result {
         var replica: ReplicaID
@@ -37,6 +37,7 @@ struct OpeningSequence {
         }
         try applySettings(isNew: isNew)
         try Schema.bringUpToDate(database)
+        if database.path != nil { try sealPages() }
         return try takeStock(isNew: isNew)
     }
 
@@ -94,12 +95,15 @@ struct OpeningSequence {
         if let version = Int64(try database.pragma("user_version")), version > Schema.version { throw newer(version) }
         // Each of them is a write, even when it changes nothing.
         if isNew {
+            database.reserveSeals()
             // What is there already, without anything in it, gets its form by this alone.
             if try database.pragma("page_count") != "0" { try database.execute("PRAGMA auto_vacuum = INCREMENTAL; VACUUM") }
+            try database.execute("PRAGMA page_size = 4096")
+            // The line above has taken it back.
+            database.reserveSeals()
             // In one transaction: the first page is there with its name, or not at all.
             try database.execute(
                 """
-                PRAGMA page_size = 4096;
                 BEGIN;
                 PRAGMA auto_vacuum = INCREMENTAL;
                 PRAGMA application_id = \(Schema.applicationID);
@@ -134,6 +138,34 @@ struct OpeningSequence {
             throw StoreError(.notDurable, doing: place, detail: "synchronous is \(synchronous) instead of 2 (FULL)")
         }
         database.isSet = true
+    }
+
+    /// A database that an earlier version has made is written anew in memory to get its seals; not above this.
+    private static let sealedAtOnce: Int64 = 8 << 20
+
+    /// Every page says by itself whether it is as it was written. That it does is written down inside (`Store.takeUp`): the
+    /// byte of the header that says so is one that may flip, too.
+    private func sealPages() throws(StoreError) {
+        let reserved = database.reservedBytes
+        if reserved != Database.sealBytes {
+            guard reserved == 0, try MetaTable(database).text(MetaTable.sealed) == nil else {
+                throw StoreError(.corrupt, doing: place, detail: "its header says that \(reserved) bytes of each page are reserved")
+            }
+            guard (Int64(try database.pragma("page_count")) ?? 0) * 4_096 <= Self.sealedAtOnce else { return }
+            do throws(StoreError) {
+                database.reserveSeals()
+                try database.execute("VACUUM")
+            } catch {
+                // Without room it stays as it was: without seals, and with the checksums of its rows.
+                guard error.code == .diskFull || error.code == .outOfMemory else { throw error }
+                return
+            }
+        }
+        // Its header in the file is the last to know, and a power cut may have come before.
+        if !database.checksSeals { try database.checkpoint(truncating: true) }
+        guard database.checksSeals else {
+            throw StoreError(.corrupt, doing: place, detail: "its header does not say what its pages do")
+        }
     }
 
     // MARK: - What the last life left
@@ -199,6 +231,9 @@ struct MetaTable {
     init(_ database: Database) {
         self.database = database
     }
+
+    /// The pages of this file carry seals.
+    static let sealed = "sealed"
 
     func text(_ name: String) throws(StoreError) -> String? {
         try database.first("SELECT v FROM meta WHERE k = ?", .text(name)) { row throws(StoreError) in row.text(0) }

@@ -9,6 +9,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try meta.set("clean", "0")
             try meta.set("age", ages.text)
+            if database.checksSeals { try meta.set(MetaTable.sealed, "1") }
             if opening.isNew {
                 try meta.set("replica", replica.text)
                 try meta.set("created_ms", String(now.wall.milliseconds))

@@ -255,8 +255,9 @@ final class StoreLoop {
         deadline = nil
         let undone = waiting + [done]
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
-        tell(undone, damage)
+        // Before anybody hears of it, it is written down that there is damage.
         rest(damage)
+        tell(undone, damage)
     }
 
     /// Counts answers that were no promise and were not kept; the count is written with the next commit.

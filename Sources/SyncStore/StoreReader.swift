@@ -13,6 +13,7 @@ package final class StoreReader: @unchecked Sendable {
     private let time: any TimeSource
     private let limit: Duration
     private let deliver: StoreWriter.Deliver
+    private let damaged: @Sendable (StoreError) -> Void
     private let thread = StoreThread(Box())
 
     private struct Box {
@@ -20,22 +21,30 @@ package final class StoreReader: @unchecked Sendable {
         var reads: [@Sendable (Result<Database, StoreError>) -> Void] = []
     }
 
+    /// - Parameter damaged: Called on the reader's thread for every read that meets damage: only another database helps, and
+    ///   that is made at a start.
     package init(
-        path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, deliver: @escaping StoreWriter.Deliver
+        path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, deliver: @escaping StoreWriter.Deliver,
+        damaged: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) {
         self.path = path
         self.time = time
         self.limit = limit
         self.deliver = deliver
+        self.damaged = damaged
     }
 
     /// SQLite's own check of the whole file, beside all other reads: on a thread and a connection that end with it.
     package func check(completion: @escaping @Sendable (Result<[String], StoreError>) -> Void) {
-        let apart = StoreReader(path: path, time: time, limit: Self.checkTimeMax, deliver: deliver)
+        let (path, damaged) = (path, damaged)
+        let apart = StoreReader(path: path, time: time, limit: Self.checkTimeMax, deliver: deliver, damaged: damaged)
         apart.read { reads, _ throws(StoreError) in
             try reads.check()
         } completion: { result in
             apart.close()
+            if case .success(let complaints) = result, let first = complaints.first {
+                damaged(StoreError(.corrupt, doing: "check \(path)", detail: first))
+            }
             completion(result)
         }
     }
@@ -44,7 +53,7 @@ package final class StoreReader: @unchecked Sendable {
         _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {
-        let (time, limit, deliver) = (time, limit, deliver)
+        let (time, limit, deliver, damaged) = (time, limit, deliver, damaged)
         let read: @Sendable (Result<Database, StoreError>) -> Void = { connection in
             let result: Result<Value, StoreError>
             do throws(StoreError) {
@@ -59,6 +68,7 @@ package final class StoreReader: @unchecked Sendable {
                     })
             } catch {
                 result = .failure(error)
+                if error.code == .corrupt || error.code == .notADatabase { damaged(error) }
             }
             deliver([{ completion(result) }])
         }

@@ -81,22 +81,25 @@ final class DaemonRunner {
         #if ABLATIONS
             if let text = getenv("AGENTD_STORE_RETRY_MS"), let count = Int64(String(cString: text)) { retryAfter = .milliseconds(count) }
         #endif
+        let incident: @Sendable (StoreWriter.Incident) -> Void = { incident in
+            switch incident {
+            case .usableAgain(let opening): vault.note(opening)
+            case .fatal:
+                vault.noteDamage()
+                restart.make()
+                end.fire()
+            case .commitFailed, .unusable: break
+            }
+            loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
+        }
         writer = StoreWriter(
-            time: clocks, retryAfter: retryAfter, deliver: deliver,
-            incident: { incident in
-                switch incident {
-                case .usableAgain(let opening): vault.note(opening)
-                case .fatal:
-                    vault.noteDamage()
-                    restart.make()
-                    end.fire()
-                case .commitFailed, .unusable: break
-                }
-                loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
-            },
+            time: clocks, retryAfter: retryAfter, deliver: deliver, incident: incident,
             open: { now throws(StoreError) in try vault.open(at: now) })
         try vault.start(writer)
-        reader = StoreReader(path: vault.path, time: clocks, deliver: deliver)
+        reader = StoreReader(path: vault.path, time: clocks, deliver: deliver) { damage in
+            // What a newer or another program has written is not ours to judge.
+            if case .open = vault.state { incident(.fatal(damage)) }
+        }
         let credentials = HubCredentials(configuration.hub)
         let kept = LastGoodFile(beside: state.path)
         var environment = AgentEnvironment(

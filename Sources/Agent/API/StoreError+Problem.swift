@@ -11,6 +11,8 @@ extension StoreError {
         case .unknownOutcome:
             return LocalProblem.outcomeUnknown.problem(
                 "the disk failed while this was being stored; whether it was is not known", members: ["outcome": "unknown"])
+        case .corrupt, .notADatabase:
+            return LocalProblem.starting.problem("the database was found damaged; the agent starts again and puts it in order", retryAfter: 5)
         case .locked: return LocalProblem.starting.problem("the database is busy", retryAfter: 1)
         default: return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
         }

@@ -136,7 +136,11 @@ final class BlobIntake: @unchecked Sendable {
 
     private static func problem(_ error: BlobError) -> Problem {
         switch error.code {
-        case .full: LocalProblem.diskFull.problem("the disk of the agent is full", retryAfter: 60)
+        case .full:
+            // Whether the bytes fit was asked before: store.min_free is kept by that, and says nothing about inodes.
+            LocalProblem.diskFull.problem(
+                "the disk of the agent has no room for another file: if it has more than store.min_free left, inodes or a quota are used up (df -i)",
+                retryAfter: 60)
         case .tooLarge: LocalProblem.tooLarge.problem(error.detail)
         case .refused, .notFound: LocalProblem.validation.problem(error.description)
         case .damaged, .io, .away, .altered: LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)

@@ -3,6 +3,8 @@
 
 #include <sqlite3.h>
 
+#include "Seal.h"
+
 // SQLITE_TRANSIENT is a cast macro that Swift cannot import; these two bind a copy.
 static inline int csqlite_bind_text(sqlite3_stmt *statement, int index, const char *text, int length) {
     return sqlite3_bind_text(statement, index, text, length, SQLITE_TRANSIENT);

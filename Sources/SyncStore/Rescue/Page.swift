@@ -15,29 +15,46 @@ import SyncCore
 struct Page {
     let number: Int
     let bytes: [UInt8]
+    /// It is as it was written, as far as anything says so.
+    let isWhole: Bool
+
+    struct Row {
+        /// 0 in a table without rowids.
+        var rowid: Int64
+        var values: [SQLValue]
+        /// All pages that it stands on are whole.
+        var isWhole: Bool
+    }
 
     private var start: Int { number == 1 ? 100 : 0 }
 
     /// The rows whose cells are on this page. A cell that makes no sense is left out and counted.
-    ///
-    /// - Returns: Each row with its rowid; 0 in a table without rowids.
-    func rows(of file: PageFile) -> (rows: [(rowid: Int64, values: [SQLValue])], damaged: Int) {
+    func rows(of file: PageFile) -> (rows: [Row], damaged: Int) {
         let kind = bytes[start]
         guard kind == 13 || kind == 10 || kind == 2 else { return ([], 0) }
-        let header = kind == 2 ? 12 : 8
-        let cells = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
-        guard start + header + 2 * cells <= bytes.count else { return ([], 1) }
-        var rows: [(rowid: Int64, values: [SQLValue])] = []
-        var damaged = 0
-        for cell in 0..<cells {
-            let place = start + header + 2 * cell
-            let offset = Int(bytes[place]) << 8 | Int(bytes[place + 1])
-            if let row = row(at: offset, kind, file) { rows.append(row) } else { damaged += 1 }
-        }
-        return (rows, damaged)
+        guard let offsets = cells(after: kind == 2 ? 12 : 8) else { return ([], 1) }
+        let rows = offsets.compactMap { row(at: $0, kind, file) }
+        return (rows, offsets.count - rows.count)
     }
 
-    private func row(at offset: Int, _ kind: UInt8, _ file: PageFile) -> (rowid: Int64, values: [SQLValue])? {
+    /// The pages below this one, when it is an inner page.
+    var children: [Int] {
+        let kind = bytes[start]
+        guard kind == 2 || kind == 5, let offsets = cells(after: 12) else { return [] }
+        return offsets.map { Int(bytes.number(at: $0)) } + [Int(bytes.number(at: start + 8))]
+    }
+
+    /// Where the cells stand; `nil` when there are more than a page can hold.
+    private func cells(after header: Int) -> [Int]? {
+        let count = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
+        guard start + header + 2 * count <= bytes.count else { return nil }
+        return (0..<count).map { cell in
+            let place = start + header + 2 * cell
+            return Int(bytes[place]) << 8 | Int(bytes[place + 1])
+        }
+    }
+
+    private func row(at offset: Int, _ kind: UInt8, _ file: PageFile) -> Row? {
         var reader = ByteReader(bytes, at: offset)
         if kind == 2 { reader.skip(4) }
         guard let length = reader.varint(), length >= 2, length <= Self.rowBytesMax else { return nil }
@@ -47,27 +64,29 @@ struct Page {
             rowid = number
         }
         guard let payload = payload(length: Int(length), isTable: kind == 13, &reader, file) else { return nil }
-        return Record.read(payload).map { (rowid, $0) }
+        return Record.read(payload.bytes).map { Row(rowid: rowid, values: $0, isWhole: isWhole && payload.isWhole) }
     }
 
     /// A mutation at its limit in all of its columns, and a record's two documents, stay far below this.
     private static let rowBytesMax: Int64 = 8 << 20
 
     /// The payload of a cell with what of it stands on overflow pages (1.6, "Cell Payload Overflow Pages").
-    private func payload(length: Int, isTable: Bool, _ reader: inout ByteReader, _ file: PageFile) -> [UInt8]? {
-        let usable = PageFile.pageSize
+    private func payload(length: Int, isTable: Bool, _ reader: inout ByteReader, _ file: PageFile) -> (bytes: [UInt8], isWhole: Bool)? {
+        let usable = file.usableBytes
         let most = isTable ? usable - 35 : (usable - 12) * 64 / 255 - 23
-        if length <= most { return reader.bytes(length) }
+        if length <= most { return reader.bytes(length).map { ($0, true) } }
         let least = (usable - 12) * 32 / 255 - 23
         let wanted = least + (length - least) % (usable - 4)
         guard var payload = reader.bytes(wanted <= most ? wanted : least), let next = reader.bytes(4) else { return nil }
         var overflow = Int(next.number(at: 0))
+        var isWhole = true
         while payload.count < length {
             guard let page = file.page(overflow) else { return nil }
-            payload += page.bytes[4...].prefix(length - payload.count)
+            payload += page.bytes[4..<usable].prefix(length - payload.count)
             overflow = Int(page.bytes.number(at: 0))
+            if !page.isWhole { isWhole = false }
         }
-        return payload
+        return (payload, isWhole)
     }
 }
 

@@ -1,3 +1,4 @@
+import CSQLite
 import Glibc
 import SyncCore
 
@@ -15,6 +16,10 @@ final class PageFile {
     private(set) var count = 0
     /// Whether any page comes from the log.
     var hasLog: Bool { !places.isEmpty }
+    /// The pages of the file end with a seal each (`Seal.h`).
+    private(set) var isSealed = false
+    /// Bytes of a page that hold content.
+    var usableBytes: Int { isSealed ? Self.pageSize - Database.sealBytes : Self.pageSize }
 
     private let file: Int32
     private let log: Int32
@@ -22,6 +27,8 @@ final class PageFile {
     private var places: [Int: Int64] = [:]
     /// Pages of the pointer map that were read; one for every 819 others.
     private var maps: [Int: Page] = [:]
+    /// Child to parent by all inner pages that are whole, for where the map is not.
+    private lazy var parents = readParents()
 
     /// - Parameter withLog: `false` reads the file alone: the log may be of another database.
     init?(path: String, withLog: Bool) {
@@ -30,6 +37,7 @@ final class PageFile {
         log = withLog ? Glibc.open(path + "-wal", O_RDONLY | O_CLOEXEC) : -1
         count = Int(Self.size(file) / Int64(Self.pageSize))
         if log >= 0 { readLog() }
+        isSealed = findSeals()
     }
 
     deinit {
@@ -41,9 +49,25 @@ final class PageFile {
     /// - Returns: `nil` when there is no such page, or the medium does not give it.
     func page(_ number: Int) -> Page? {
         guard number >= 1, number <= count else { return nil }
-        if let place = places[number], let bytes = Self.read(log, at: place) { return Page(number: number, bytes: bytes) }
-        return Self.read(file, at: Int64(number - 1) * Int64(Self.pageSize)).map { Page(number: number, bytes: $0) }
+        if let place = places[number], let bytes = Self.read(log, at: place) { return Page(number: number, bytes: bytes, isWhole: true) }
+        return filePage(number).map { bytes in
+            Page(number: number, bytes: bytes, isWhole: !isSealed || Self.isSealed(bytes, number))
+        }
     }
+
+    private func filePage(_ number: Int) -> [UInt8]? { Self.read(file, at: Int64(number - 1) * Int64(Self.pageSize)) }
+
+    private static func isSealed(_ bytes: [UInt8], _ number: Int) -> Bool { csqlite_is_sealed(bytes, UInt32(number)) != 0 }
+
+    /// One page with the right seal is proof enough, and the header may be what is damaged. Where there is no such page, the
+    /// header has the word.
+    private func findSeals() -> Bool {
+        let inFile = Int(Self.size(file) / Int64(Self.pageSize))
+        let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in filePage(number).map { Self.isSealed($0, number) } ?? false }
+        return found || page(1).map { Int($0.bytes[20]) == Database.sealBytes } ?? false
+    }
+
+    private static let pagesAsked = 100
 
     // MARK: - The log
 
@@ -137,16 +161,23 @@ extension PageFile {
     /// The pointer map tells the parent of each page, so that a page finds its table although pages between them are lost.
     ///
     /// Entry of 5 bytes: kind (1 root, 2 free, 3 and 4 overflow, 5 inner page or leaf), parent.
+    ///
+    /// Where the map is lost, the inner pages that are left say the same.
     func role(of number: Int) -> Role {
         var current = number
         // No tree of ours is deeper than this.
         for _ in 0..<20 {
             if current == 1 { return .tree(root: 1) }
-            let span = Self.pageSize / 5 + 1
+            let span = usableBytes / 5 + 1
             let map = (current - 2) / span * span + 2
             if map == current { return .other }
             guard let page = maps[map] ?? page(map) else { return .unknown }
             maps[map] = page
+            guard page.isWhole else {
+                guard let parent = parents[current] else { return current == number ? .unknown : .tree(root: current) }
+                current = parent
+                continue
+            }
             let offset = 5 * (current - map - 1)
             guard offset >= 0, offset + 5 <= page.bytes.count else { return .unknown }
             switch page.bytes[offset] {
@@ -160,5 +191,14 @@ extension PageFile {
             }
         }
         return .unknown
+    }
+
+    private func readParents() -> [Int: Int] {
+        var parents: [Int: Int] = [:]
+        for number in 1...max(1, count) {
+            guard let page = page(number), page.isWhole else { continue }
+            for child in page.children { parents[child] = number }
+        }
+        return parents
     }
 }

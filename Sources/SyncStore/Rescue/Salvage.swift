@@ -6,7 +6,8 @@ import SyncCore
 /// everything. So the pages are read one by one, and each finds its table over the pointer map; where that is damaged as
 /// well, the rows with a checksum are known by their number of columns. Rows of `payload` and `record` count only with the
 /// right checksum, rows of `mutation` only beside the payload that they repeat in part; the others are checked by the
-/// constraints of the new tables (``SalvagedRows``).
+/// constraints of the new tables (``SalvagedRows``). From a page that its seal says is damaged only rows with a checksum of
+/// their own are taken, and after all others: a number that flipped must not stand in the way of the row that has it.
 ///
 /// Not copied: the journal of events (readers are told to read everything again) and the state of the streams (the mirror
 /// is listed again).
@@ -44,32 +45,47 @@ struct Salvage {
         // Children before parents is the order of the pages; who is missing is seen at the end.
         try target.execute("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")
         defer { for statement in statements.values { statement.finalize() } }
+        var damagedPages: [Int] = []
         for number in 1...max(1, pages.count) {
-            var role = pages.role(of: number)
-            if role == .other { continue }
-            // Where the map is lost, the page of a small table is still known by its place.
-            if role == .unknown, tables[number] != nil || indexes[number] != nil { role = .tree(root: number) }
-            var name: String?
-            var isIndex = false
-            if case .tree(let root) = role {
-                name = tables[root] ?? indexes[root]
-                isIndex = tables[root] == nil
-                guard name != nil else { continue }
-            }
             guard let page = pages.page(number) else { continue }
-            let (rows, cells) = page.rows(of: pages)
-            if name != nil { damaged += cells }
-            for row in rows {
-                guard let table = name ?? Self.guess(row.values) else { continue }
-                // An index has what is unique first, then the rowid.
-                if isIndex, row.values.count != 2 { continue }
-                try take(row.rowid, isIndex ? row.values.reversed() : row.values, into: table)
-            }
+            if page.isWhole { try take(page, tables, indexes) } else { damagedPages.append(number) }
+        }
+        for number in damagedPages {
+            if let page = pages.page(number) { try take(page, tables, indexes) }
         }
         for statement in statements.values { statement.finalize() }
         statements = [:]
         try target.execute("COMMIT; PRAGMA foreign_keys = ON")
     }
+
+    private mutating func take(_ page: Page, _ tables: [Int: String], _ indexes: [Int: String]) throws(StoreError) {
+        var role = pages.role(of: page.number)
+        if role == .other { return }
+        // Where the map is lost, the page of a small table is still known by its place.
+        if role == .unknown, tables[page.number] != nil || indexes[page.number] != nil { role = .tree(root: page.number) }
+        var name: String?
+        var isIndex = false
+        if case .tree(let root) = role {
+            name = tables[root] ?? indexes[root]
+            isIndex = tables[root] == nil
+            guard name != nil else { return }
+        }
+        let (rows, cells) = page.rows(of: pages)
+        if name != nil { damaged += cells }
+        for row in rows {
+            guard let table = name ?? Self.guess(row.values) else { continue }
+            // An index has what is unique first, then the rowid.
+            if isIndex, row.values.count != 2 { continue }
+            guard row.isWhole || Self.summed.contains(table) else {
+                damaged += 1
+                continue
+            }
+            try take(row.rowid, isIndex ? row.values.reversed() : row.values, into: table)
+        }
+    }
+
+    /// Their rows say by themselves whether they are whole.
+    private static let summed: Set<String> = ["payload", "record"]
 
     /// Without these names, no row says what it is about. The indexes that keep them unique hold each of them once more.
     private static let named = [
@@ -87,9 +103,12 @@ struct Salvage {
         var found: [Int: String] = [:]
         for number in 1...max(1, pages.count) where pages.role(of: number) == .tree(root: 1) {
             for row in pages.page(number)?.rows(of: pages).rows ?? [] {
-                guard row.values.count == 5, case .text(let name) = row.values[1], case .int(let root) = row.values[3], root > 0
+                guard row.values.count == 5, case .text(let name) = row.values[1], case .int(let number) = row.values[3], number > 0
                 else { continue }
-                found[Int(clamping: root)] = name
+                let root = Int(clamping: number)
+                // A number that flipped is hardly that of a root.
+                guard row.isWhole || pages.role(of: root) == .tree(root: root) else { continue }
+                found[root] = name
             }
         }
         let isWhole = found.values.contains("payload") && found.values.contains("mutation") && found.values.contains("entity")

@@ -27,8 +27,7 @@ extension EndToEnd {
             let bench = try await DamageBench()
             defer { bench.remove() }
             var random = SeededRandom(seed: Self.seed)
-            // Flipped bits within a row of the database are told by its checksum where it is used, but not yet where it is shown.
-            let damages: [Damage] = file == "agent.db" ? [.cut, .emptied, .garbage, .removed] : Damage.allCases
+            let damages = Damage.allCases.shuffled(using: &random)
             for number in 0..<Self.damages {
                 let damage = damages[number % damages.count]
                 let found = try await bench.fault(after: damage, of: file, using: &random)
@@ -154,7 +153,7 @@ private final class FileHolder {
     }
 }
 
-/// A state folder in which an agent was killed while it worked, and what becomes of copies of it.
+/// A state folder in which an agent was killed while it worked, another in which it was ended, and what becomes of copies of them.
 private final class DamageBench {
     private let folder: String
     private let transport: CurlTransport
@@ -187,6 +186,11 @@ private final class DamageBench {
             await agent.child.stop(life == 0 ? SIGTERM : SIGKILL)
         }
         self.promises = promises
+        // And one that was ended in good order: nothing is looked at before somebody asks for it.
+        try FileManager.default.createDirectory(atPath: "\(folder)/ended", withIntermediateDirectories: true)
+        try FileManager.default.copyItem(atPath: base + "/agent", toPath: "\(folder)/ended/agent")
+        let ended = try await LoneAgent.start(in: "\(folder)/ended", over: transport)
+        await ended.child.stop()
     }
 
     /// What it may say of itself then.
@@ -204,7 +208,7 @@ private final class DamageBench {
         let place = "\(folder)/d\(count)"
         defer { try? FileManager.default.removeItem(atPath: place) }
         try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
-        try FileManager.default.copyItem(atPath: "\(folder)/base/agent", toPath: "\(place)/agent")
+        try FileManager.default.copyItem(atPath: "\(folder)/\(count % 2 == 0 ? "base" : "ended")/agent", toPath: "\(place)/agent")
         let path = "\(place)/agent/\(file)"
         let bytes = FileManager.default.contents(atPath: path).map { Array($0) } ?? []
         unlink(path)

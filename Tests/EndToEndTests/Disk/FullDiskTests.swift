@@ -105,9 +105,7 @@ extension EndToEnd {
             }
         }
 
-        @Test(
-            "At 0 inodes mutations go on, files are refused, and a start waits for room with its door open",
-            .disabled("a start without a free inode is refused with another word than it should be"))
+        @Test("At 0 inodes mutations go on, files are refused, and a start waits for room with its door open")
         func inodes() async throws {
             try await Stand.with(agent: false) { stand in
                 let disk = try SmallDisk("\(stand.folder)/agent", bytes: 16 << 20, inodes: 60)

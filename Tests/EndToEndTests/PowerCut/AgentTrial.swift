@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import LocalAPI
 import PowerCutKit
 import SyncCore
@@ -32,23 +33,31 @@ actor AgentTrial {
     ///
     /// - Parameter mayLose: The disk itself was damaged: what is missing is no fault where the agent says that something is.
     func fault(in place: String, _ promises: Promises, mayLose: Bool = false) async throws -> String? {
-        let agent: LoneAgent
-        do {
-            agent = try await LoneAgent.start(in: place, over: transport)
-        } catch {
-            return "the agent does not start: \(error)"
-        }
-        let fault: String?
         var alarms: Set<String> = []
-        do {
-            (fault, alarms) = try await faultInAnswers(agent.client)
-        } catch {
-            fault = "the agent does not answer: \(error) \(LoneAgent.log(of: place).suffix(600))"
+        // Damage may be met by a question, which ends the agent, and whoever supervises it starts it again. A start after
+        // the death that follows looks at everything.
+        for life in 1...(mayLose ? 2 : 1) {
+            let agent: LoneAgent
+            do {
+                agent = try await LoneAgent.start(in: place, over: transport)
+            } catch {
+                return "the agent does not start (life \(life)): \(error)"
+            }
+            do {
+                let (fault, said) = try await faultInAnswers(agent.client)
+                alarms.formUnion(said)
+                var found = fault
+                if found == nil, mayLose, alarms.isEmpty { found = try await faultInShown(agent.client, promises) }
+                await agent.child.stop(SIGKILL)
+                if let found { return found }
+            } catch {
+                let isDamage = mayLose && access("\(place)/agent/agent.db-damaged", F_OK) == 0
+                let status = isDamage ? await agent.child.end() : await agent.child.stop(SIGKILL)
+                guard isDamage, status == 70 else { return "the agent does not answer: \(error) \(EndedAtStart.log(of: place))" }
+            }
         }
-        await agent.child.stop(SIGKILL)
-        if let fault { return fault }
         do {
-            return try faultInStore(place, promises, mayLose: mayLose && !alarms.isEmpty)
+            return try faultInStore(place, promises, mayLose: !alarms.isEmpty)
         } catch {
             return "what the agent opened cannot be read: \(error)"
         }
@@ -60,9 +69,26 @@ actor AgentTrial {
         guard alarms.isSubset(of: alarmsAllowed) else { return ("alarms: \(status.alarms)", alarms) }
         guard status.outbox.isBalanced else { return ("the counters do not add up", alarms) }
         // And it goes on.
-        let more = NewMutation(.create, EntityName(trusted: "more"), RecordID(trusted: "m"), data: ["x": 1])
+        let more = NewMutation(.create, EntityName(trusted: "more"), nil, data: ["x": 1])
         let taken = try await client.enqueue(more)
         return (taken.status == 201 ? nil : "the agent takes nothing more: \(taken.status)", alarms)
+    }
+
+    /// What an agent shows that knows of no damage has to be right. That it refuses to show it is an error that is thrown.
+    private func faultInShown(_ client: AgentClient, _ promises: Promises) async throws -> String? {
+        var query = MutationListQuery()
+        query.limit = 1_000
+        let shown = try await client.mutations(query).value.items
+        let ids = Dictionary(shown.map { ($0.seq, $0.id) }) { first, _ in first }
+        if let lost = promises.mutations.first(where: { ids[$0.key] != $0.value }) { return "SILENT: seq \(lost.key) is not listed as it was" }
+        for id in Set(shown.filter { $0.record.entity.text == "work_orders" }.map(\.record.id)).sorted(by: { $0.text < $1.text }) {
+            let record = try await client.record(RecordName(EntityName(trusted: "work_orders"), id)).value
+            guard let data = try record.data.flatMap({ try JSONReader.read($0).object }) else { return "SILENT: \(id) shows nothing" }
+            if let fault = CutLoad.fault(ofRecord: id.text, data) { return "SILENT: \(fault)" }
+            let last = shown.filter { $0.record.id == id }.count
+            guard data["n"]?.int == Int64(last) else { return "SILENT: \(id) shows n=\(data["n"]?.int ?? 0) after \(last) changes" }
+        }
+        return nil
     }
 
     private func faultInStore(_ place: String, _ promises: Promises, mayLose: Bool) throws -> String? {

@@ -1,12 +1,11 @@
 import Foundation
-import LocalAPI
+import Glibc
 import PowerCutKit
-import SyncCore
-import SyncLinux
 import Testing
 
 extension EndToEnd {
-    /// The first, the second, … the last call of a kind fails, once or from then on, while the real agent starts, works and ends.
+    /// The first, the second, … the last call of a kind fails, once or from then on, while the real agent or the real
+    /// hub starts, works and ends.
     @Suite("Disk errors")
     struct DiskErrorTests {
         struct Kind: CustomTestStringConvertible {
@@ -21,19 +20,33 @@ extension EndToEnd {
         }
 
         private static var environment: [String: String] { ProcessInfo.processInfo.environment }
-        /// Calls of each kind that are let fail; DISK_ERRORS=all takes every one.
-        private static let tried = environment["DISK_ERRORS"] == "all" ? Int.max : 6
+        /// DISK_ERRORS=all lets every call fail.
+        private static let takesAll = environment["DISK_ERRORS"] == "all"
 
-        @Test("Whichever call fails, nothing crashes, nothing acknowledged is lost, and no answer is wrong", arguments: kinds)
-        func fails(_ kind: Kind) async throws {
-            let bench = try ErrorBench()
-            defer { bench.remove() }
+        @Test("Whichever call of the agent fails, nothing crashes, nothing acknowledged is lost, and no answer is wrong", arguments: kinds)
+        func agent(_ kind: Kind) async throws {
+            try await sweep(kind, 6) { try AgentUnderErrors(folder: $0) }
+        }
+
+        @Test(
+            "Whichever call of the hub fails, nothing crashes, every verdict and file stays, and what is repeated counts once",
+            .disabled("a hub that could not open its folder of files once takes none until it is started again"), arguments: kinds)
+        func hub(_ kind: Kind) async throws {
+            try await sweep(kind, 3) { try HubUnderErrors(folder: $0) }
+        }
+
+        /// - Parameter tried: Calls that are let fail.
+        private func sweep(_ kind: Kind, _ tried: Int, _ make: (String) throws -> any UnderErrors) async throws {
+            let folder = try Campaign.folder()
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            let bench = ErrorBench(try make(folder), folder)
+            defer { bench.program.close() }
             let calls = try await bench.count(kind)
             #expect(calls > 0, "no such call was made")
-            let stride = max(1, calls / Self.tried)
+            let stride = Self.takesAll ? 1 : max(1, calls / tried)
             var runs = 0
             // A different part of them each time: over many runs all are met.
-            for number in Swift.stride(from: calls <= Self.tried ? 1 : Int.random(in: 1...stride), through: calls, by: stride) {
+            for number in Swift.stride(from: Int.random(in: 1...stride), through: calls, by: stride) {
                 for when in ["once", "sticky"] {
                     runs += 1
                     let fault = "\(kind.call):\(number):\(kind.error):\(when)"
@@ -41,127 +54,108 @@ extension EndToEnd {
                     #expect(found == nil, "POWERCUT_FAULT=\(fault) of \(calls)")
                 }
             }
-            print("disk errors: \(kind.testDescription): \(runs) runs over \(calls) calls")
+            print("disk errors: \(bench.program.name): \(kind.testDescription): \(runs) runs over \(calls) calls")
         }
     }
 }
 
-/// A state folder that has been in use, and what an agent does on a copy of it while calls fail.
-private final class ErrorBench {
-    private let folder: String
-    private let transport: CurlTransport
-    private let trial: AgentTrial
-    private var count = 0
+/// A program that works while calls fail.
+protocol UnderErrors: Sendable {
+    /// Its own, and that of its folder in a place.
+    var name: String { get }
 
-    init() throws {
-        folder = try Campaign.folder()
-        transport = try CurlTransport(name: "errors", idleConnections: 2)
-        trial = try AgentTrial(folder: folder)
+    /// Works in a new folder, and ends in good order.
+    func begin(in place: String) async throws
+
+    /// Starts it, hands work to it, and ends it.
+    ///
+    /// - Parameter mustGoOn: One call fails at most: then everything is taken in the end.
+    /// - Throws: ``EndedAtStart`` when it does not get ready.
+    func work(in place: String, _ environment: [String: String], mustGoOn: Bool) async throws -> ErrorBench.Work
+
+    /// What is wrong afterwards, in a folder or with a state of the disk; `nil` when all is well.
+    func fault(in place: String, _ promises: Promises) async throws -> String?
+    func fault(of state: Disk.State, _ promises: Promises) async throws -> String?
+
+    func close()
+}
+
+/// A folder that has been in use, and what a program does on a copy of it while calls fail.
+final class ErrorBench {
+    struct Work {
+        var promises = Promises()
+        /// All of it was taken.
+        var isDone = false
+        /// It answered to the end, whatever has become of its disk.
+        var isThere = false
+        /// As ``Child/end()`` gives it.
+        var status: Int32 = 0
     }
 
-    func remove() {
-        transport.close()
-        try? FileManager.default.removeItem(atPath: folder)
+    let program: any UnderErrors
+    private let folder: String
+    private var count = 0
+
+    init(_ program: any UnderErrors, _ folder: String) {
+        self.program = program
+        self.folder = folder
     }
 
     /// How many calls of that kind a run without faults makes.
     func count(_ kind: EndToEnd.DiskErrorTests.Kind) async throws -> Int {
         let place = try await freshPlace()
-        let (promises, status) = try await work(in: place, Interposer(root: "\(place)/agent", count: "\(place)/count"), mustGoOn: true)
-        guard status == 0, promises.mutations.count == Self.steps else { throw StandError("a run without faults fails: \(status)") }
+        let watched = Interposer(root: "\(place)/\(program.name)", count: "\(place)/count")
+        let work = try await program.work(in: place, watched.environment, mustGoOn: true)
+        guard work.status == 0, work.isDone else { throw StandError("a run without faults fails: \(work.status) \(EndedAtStart.log(of: place))") }
         let text = try String(contentsOfFile: "\(place)/count", encoding: .utf8)
         let line = text.split(separator: "\n").first { $0.hasPrefix(kind.call + " ") }?.split(separator: " ") ?? []
         return line.count == 3 ? Int(line[kind.error == ENOSPC ? 2 : 1]) ?? 0 : 0
     }
+
+    /// It says that it cannot use the folder (73, 74), or begins anew (70), and whoever supervises it starts it again.
+    private static let ends: Set<Int32> = [70, 73, 74]
 
     /// - Returns: What is wrong; `nil` when all is well.
     func run(_ fault: String) async throws -> String? {
         let place = try await freshPlace()
         defer { try? FileManager.default.removeItem(atPath: place) }
         let log = "\(place)/io.log"
-        let promises: Promises
+        let watched = Interposer(root: "\(place)/\(program.name)", log: log, fault: fault)
+        var promises = Promises()
         do {
-            let (found, status) = try await work(
-                in: place, Interposer(root: "\(place)/agent", log: log, fault: fault), mustGoOn: fault.hasSuffix("once"))
-            promises = found
-            // 73: it says that it cannot use the folder, and whoever supervises it starts it again.
-            guard status == 0 || status == 73 || status == 70 else { return "it ended with \(status): \(LoneAgent.log(of: place).suffix(600))" }
-        } catch let ended as LoneAgent.Ended {
-            guard ended.status == 73 || ended.status == 70 else { return "at its start \(ended)" }
-            promises = Promises()
+            let mustGoOn = fault.hasSuffix("once")
+            let work = try await program.work(in: place, watched.environment, mustGoOn: mustGoOn)
+            guard work.status == 0 || Self.ends.contains(work.status) else { return "it ended with \(work.status): \(EndedAtStart.log(of: place))" }
+            if work.status == 0, mustGoOn, !work.isDone { return "one failed call, and nothing more is taken: \(EndedAtStart.log(of: place))" }
+            if work.status == 0, !work.isThere { return "it does not answer any more: \(EndedAtStart.log(of: place))" }
+            promises = work.promises
+        } catch let ended as EndedAtStart {
+            guard Self.ends.contains(ended.status) else { return "at its start \(ended)" }
         }
-        if let found = try await trial.fault(in: place, promises) { return "afterwards: \(found)" }
-        // What a failed sync was to write may be gone although a later one succeeds (fsync(2)): the power goes as well.
         let calls = try IOLog(path: log)
+        if let found = try await program.fault(in: place, promises) { return "afterwards: \(found)" }
+        // What a failed sync was to write may be gone although a later one succeeds (fsync(2)): the power goes as well.
         var disk = Disk(calls)
         disk.advance(to: calls.records.count)
         for policy in [CutPolicy.nothing, .subset] {
             let cut = Cut(place: calls.records.count, policy: policy, names: .strict, seed: UInt64(count))
-            if let found = try await trial.fault(of: disk.state(after: cut), promises) { return "after a power cut as well (\(cut)): \(found)" }
+            if let found = try await program.fault(of: disk.state(after: cut), promises) { return "after a power cut as well (\(cut)): \(found)" }
         }
         return nil
     }
 
-    /// A copy of a folder in which an agent has worked and ended in good order.
+    /// A copy of a folder in which the program has worked and ended in good order.
     private func freshPlace() async throws -> String {
         let base = "\(folder)/base"
         if !FileManager.default.fileExists(atPath: base) {
             try FileManager.default.createDirectory(
-                atPath: base + "/agent", withIntermediateDirectories: true, attributes: [.posixPermissions: NSNumber(value: 0o700)])
-            let agent = try await LoneAgent.start(in: base, over: transport)
-            await agent.child.stop()
+                atPath: "\(base)/\(program.name)", withIntermediateDirectories: true, attributes: [.posixPermissions: NSNumber(value: 0o700)])
+            try await program.begin(in: base)
         }
         count += 1
         let place = "\(folder)/e\(count)"
         try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
-        try FileManager.default.copyItem(atPath: base + "/agent", toPath: place + "/agent")
+        try FileManager.default.copyItem(atPath: "\(base)/\(program.name)", toPath: "\(place)/\(program.name)")
         return place
-    }
-
-    static let steps = 8
-
-    /// Starts an agent, hands work to it, and ends it.
-    ///
-    /// - Parameter mustGoOn: One call fails at most: then the last work is taken again.
-    /// - Returns: What it has acknowledged, and its exit status.
-    private func work(in place: String, _ watched: Interposer, mustGoOn: Bool) async throws -> (Promises, Int32) {
-        var promises = Promises()
-        // What is tried again every half minute is tried again at once.
-        let environment = watched.environment.merging(["AGENTD_STORE_RETRY_MS": "1"]) { $1 }
-        let agent = try await LoneAgent.start(in: place, over: transport, environment: environment)
-        var number = 1
-        var isTaken = true
-        for _ in 0..<Self.steps {
-            let data: JSONObject = ["n": .int(Int64(number)), "s\(number)": 1, "t": .string(CutLoad.text("w0-0", number))]
-            let change = NewMutation(
-                number == 1 ? .create : .update, EntityName(trusted: "work_orders"), RecordID(trusted: "w0-0"), data: data,
-                coalesces: false)
-            // Whoever gets no answer repeats it with its key.
-            isTaken = false
-            for _ in 0..<(mustGoOn ? 2_000 : 3) where !isTaken {
-                guard let reply = try? await agent.client.enqueue(change, key: "w0-0/\(number)") else { continue }
-                promises.mutations[reply.value.seq] = reply.value.id.text
-                isTaken = true
-            }
-            if !isTaken { break }
-            number += 1
-        }
-        let digest = try await addFile(agent)
-        if let digest { promises.files.insert(digest.hex) }
-        // It is there for questions, whatever has become of its disk.
-        let isThere = (try? await agent.client.health()) != nil
-        let status = await agent.child.stop()
-        if mustGoOn, !isTaken, status == 0 { throw StandError("one failed call, and nothing more is taken: \(LoneAgent.log(of: place).suffix(600))") }
-        if status == 0, !isThere { throw StandError("it does not answer any more: \(LoneAgent.log(of: place).suffix(600))") }
-        return (promises, status)
-    }
-
-    private func addFile(_ agent: LoneAgent) async throws -> BlobDigest? {
-        let bytes = Array(CutLoad.text("file", count).utf8)
-        let answer = try? await transport.send(
-            HTTPRequest(
-                .post, "http://localhost/v1/blobs", headers: ["Content-Type": "image/png"], body: .bytes(bytes),
-                socketPath: agent.client.socketPath))
-        return answer?.status == 201 ? BlobDigest(bytes: SHA256.hash(bytes)) : nil
     }
 }

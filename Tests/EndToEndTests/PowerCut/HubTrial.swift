@@ -21,28 +21,27 @@ actor HubTrial {
         let place = "\(folder)/\(count)"
         try state.write(to: "\(place)/hub")
         defer { try? FileManager.default.removeItem(atPath: place) }
-        try Stand.write("entities:\n" + Recording.entities + "\n", to: "\(place)/entities.yaml")
-        let pipe = try LinePipe()
-        let child = try Child(
-            [
-                Programs.agenthub, "serve", "--data", "\(place)/hub", "--listen", "127.0.0.1:0", "--open", "--entities",
-                "\(place)/entities.yaml",
-            ], log: "\(place)/log", output: pipe.writingEnd)
-        func said() -> String { (try? String(contentsOfFile: "\(place)/log", encoding: .utf8))?.suffix(600).description ?? "" }
-        guard let port = await pipe.line()?.split(separator: ":").last else {
-            await child.stop(SIGKILL)
-            return "the hub does not start: \(said())"
+        return try await fault(in: place, promises)
+    }
+
+    /// The same of a disk that is at `place/hub` already.
+    func fault(in place: String, _ promises: Promises) async throws -> String? {
+        let hub: LoneHub
+        do {
+            hub = try await LoneHub.start(in: place)
+        } catch {
+            return "the hub does not start: \(error)"
         }
         do {
-            if let fault = try await faultInAnswers("http://127.0.0.1:\(port)", promises) {
-                await child.stop(SIGKILL)
+            if let fault = try await faultInAnswers(hub.url, promises) {
+                await hub.child.stop(SIGKILL)
                 return fault
             }
         } catch {
-            await child.stop(SIGKILL)
-            return "the hub does not answer: \(error) \(said())"
+            await hub.child.stop(SIGKILL)
+            return "the hub does not answer: \(error) \(EndedAtStart.log(of: place))"
         }
-        await child.stop(SIGKILL)
+        await hub.child.stop(SIGKILL)
         let integrity = try Database.openReader(path: "\(place)/hub/hub.db").pragma("integrity_check")
         guard integrity == "ok" else { return "integrity: \(integrity.prefix(200))" }
         return try faultInFiles("\(place)/hub/blobs", promises)
@@ -107,7 +106,7 @@ actor HubTrial {
         return (try JSONReader.read(response.body), response.headers["Sync-Epoch"])
     }
 
-    private static let headers: HTTPHeaders = [
+    static let headers: HTTPHeaders = [
         "Sync-Version": "1", "Sync-Device": Stand.device, "Sync-Replica": "0199c3f2-a1b4-7000-8000-00000000abcd",
         "Content-Type": "application/json",
     ]

@@ -11,15 +11,6 @@ struct LoneAgent {
     /// The service manager's side; it goes with this.
     private let readiness: ReadinessSocket
 
-    /// It did not say that it is ready.
-    struct Ended: Error, CustomStringConvertible {
-        /// As ``Child/end()`` gives it.
-        var status: Int32
-        var log: String
-
-        var description: String { "it ended with \(status): \(log.suffix(600))" }
-    }
-
     /// - Parameter place: `agent` in it is the state folder.
     static func start(in place: String, over transport: CurlTransport, environment: [String: String] = [:]) async throws -> LoneAgent {
         // How often it died before is not the question.
@@ -35,18 +26,59 @@ struct LoneAgent {
             \(Recording.entities)
 
             """, to: "\(place)/agentd.yaml")
-        let readiness = try ReadinessSocket(path: "\(place)/n")
+        // A path of its own: the end of one that was here before may still be on its way to the other.
+        let readiness = try ReadinessSocket(path: "\(place)/n\(UInt16.random(in: .min ... .max))")
         let child = try Child(
             [Programs.agentd, "--config", "\(place)/agentd.yaml"],
             environment: environment.merging(["NOTIFY_SOCKET": readiness.path]) { $1 }, log: "\(place)/log")
         do {
             try await readiness.ready(child)
         } catch {
-            throw Ended(status: await child.stop(SIGKILL), log: log(of: place))
+            throw EndedAtStart(status: await child.stop(SIGKILL), place: place)
         }
         return LoneAgent(
             child: child, client: AgentClient(transport: transport, socketPath: "\(place)/s"), place: place, readiness: readiness)
     }
 
-    static func log(of place: String) -> String { (try? String(contentsOfFile: "\(place)/log", encoding: .utf8)) ?? "" }
+}
+
+/// The real hub on a folder of its own, with everybody welcome.
+struct LoneHub {
+    let child: Child
+    let url: String
+
+    /// - Parameter place: `hub` in it is the folder of its data.
+    static func start(in place: String, environment: [String: String] = [:]) async throws -> LoneHub {
+        try Stand.write("entities:\n" + Recording.entities + "\n", to: "\(place)/entities.yaml")
+        let pipe = try LinePipe()
+        let child = try Child(
+            [
+                Programs.agenthub, "serve", "--data", "\(place)/hub", "--listen", "127.0.0.1:0", "--open", "--entities",
+                "\(place)/entities.yaml",
+            ], environment: environment, log: "\(place)/log", output: pipe.writingEnd)
+        guard let port = await pipe.line()?.split(separator: ":").last else {
+            // The end of its output is its end.
+            throw EndedAtStart(status: await child.end(), place: place)
+        }
+        return LoneHub(child: child, url: "http://127.0.0.1:\(port)")
+    }
+}
+
+/// A program did not say that it is ready.
+struct EndedAtStart: Error, CustomStringConvertible {
+    /// As ``Child/end()`` gives it.
+    let status: Int32
+    private let log: String
+
+    init(status: Int32, place: String) {
+        self.status = status
+        log = Self.log(of: place)
+    }
+
+    /// The last words in `place/log`.
+    static func log(of place: String) -> String {
+        (try? String(contentsOfFile: "\(place)/log", encoding: .utf8))?.suffix(600).description ?? ""
+    }
+
+    var description: String { "it ended with \(status): \(log)" }
 }
