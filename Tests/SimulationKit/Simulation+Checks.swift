@@ -205,8 +205,9 @@ extension Simulation {
             if refused.problem?.code == "idempotency-mismatch" { continue }
             // Its parent was taken back by a database that did not know yet that it had sent both.
             if operations[number].isDoubtful, refused.problem?.code == "parent-rejected" { continue }
-            // One history of the hub refused it, and a backup of another that has it came back.
-            if operations[number].wasApplied { continue }
+            // One history of the hub refused it, and a backup of another that has it came back; or it was decided about twice,
+            // here and by another database of this name, and the other decision has it.
+            if operations[number].wasApplied || operations[number].applied > 0 { continue }
             let token = Operation.token(number)
             guard view.contains("\"\(token)\"") else { continue }
             let isDecided = try isDecided(token, refused.record, agent)

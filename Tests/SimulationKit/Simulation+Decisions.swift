@@ -86,7 +86,8 @@ extension Simulation {
                 if isBlind, let key = conflict.mutation, let number = byKey[key], [.update, .delete].contains(operations[number].action) {
                     // A change of what this agent itself had created before.
                     let isOwn = operations[..<number].contains {
-                        $0.agent == agent.index && $0.record == conflict.record && [.create, .upsert].contains($0.action)
+                        agents[$0.agent].identity == agent.identity && $0.record == conflict.record
+                            && [.create, .upsert].contains($0.action)
                     }
                     let isSent = try mutation(key, of: agent)?.isSent == true
                     isBlind = isOwn || isSent
