@@ -2,7 +2,7 @@ import Glibc
 
 /// A thread that sleeps until there is something in its box. It wakes by nothing else, so an idle one costs nothing.
 ///
-/// Invariant: `box` and `isClosing` are touched only with the mutex held.
+/// Invariant: `box`, `isClosing` and `handle` are touched only with the mutex held.
 final class StoreThread<Box>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -38,6 +38,8 @@ final class StoreThread<Box>: @unchecked Sendable {
         // A thread inherits the mask of the one that makes it: signals are heard elsewhere from its first instruction on.
         pthread_sigmask(SIG_SETMASK, &everything, &before)
         var handle = pthread_t()
+        // Until it is known who the thread is, it cannot close itself.
+        pthread_mutex_lock(mutex)
         let result = pthread_create(
             &handle, nil,
             { context in
@@ -46,12 +48,14 @@ final class StoreThread<Box>: @unchecked Sendable {
                 start.body()
                 return nil
             }, start.toOpaque())
+        // Nobody waits for one that comes after the end was told: it finds that and ends.
+        if result == 0 { if isClosing { pthread_detach(handle) } else { self.handle = handle } }
+        pthread_mutex_unlock(mutex)
         pthread_sigmask(SIG_SETMASK, &before, nil)
         guard result == 0 else {
             start.release()
             throw StoreError(.outOfMemory, doing: "start a thread", detail: "errno \(result)")
         }
-        self.handle = handle
     }
 
     /// Changes the box, and wakes the thread if `change` says so.
@@ -103,6 +107,13 @@ final class StoreThread<Box>: @unchecked Sendable {
         pthread_mutex_lock(mutex)
         isClosing = true
         pthread_cond_broadcast(condition)
+        pthread_mutex_unlock(mutex)
+        join()
+    }
+
+    /// Waits for the end of a thread that ends by itself, and lets the system have its stack back. Another may be started then.
+    func join() {
+        pthread_mutex_lock(mutex)
         let waited = handle
         handle = nil
         pthread_mutex_unlock(mutex)

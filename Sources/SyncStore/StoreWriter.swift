@@ -50,7 +50,7 @@ package final class StoreWriter: @unchecked Sendable {
         self.open = open
     }
 
-    /// Opens the store on its thread, and waits for that.
+    /// Opens the store on its thread, and waits for that. After a failure it may be started again, in any of the three ways.
     package func start() throws(StoreError) -> StoreOpening {
         let opened = Mutex<Result<StoreOpening, StoreError>?>(nil)
         let answer = StoreThread(false)
@@ -68,6 +68,8 @@ package final class StoreWriter: @unchecked Sendable {
         }
         _ = answer.wait(until: nil) { $0 ? true : nil }
         guard let result = opened.withLock({ $0 }) else { preconditionFailure("the store thread said nothing") }
+        // The thread has nothing more to do; the next attempt makes one of its own.
+        if case .failure = result { thread.join() }
         return try result.get()
     }
 

@@ -84,7 +84,11 @@ extension EndToEnd {
             }
         }
 
-        @Test("A sparse file of 2 GB goes through agent and hub without growing either by more than a few MB")
+        @Test(
+            "A sparse file of 2 GB goes through agent and hub without growing either by more than a few MB",
+            .disabled(
+                if: ProcessInfo.processInfo.environment["EDGE_SYNC_SANITIZER"] == "address",
+                "the address sanitizer holds back what is freed, to notice who uses it"))
         func memory() async throws {
             try await Stand.with(entities: Self.entities) { stand in
                 let path = stand.folder + "/large.bin"
