@@ -87,8 +87,18 @@ package struct Scenario: Sendable, Hashable {
             (operations, records, batch) = (60, 2, 50)
         case .conflictLosesBase:
             // Two devices change what they both have seen, and nothing takes that away again.
-            faults.subtract([.portal, .auth, .restore, .hubRestore])
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone])
             (operations, records) = (60, 2)
+        case .mergeForgotten:
+            // A device writes twice what others add to, and sends both in one go after a time without a link.
+            faults.formUnion([.link, .missingResults])
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison, .collect])
+            (agents, operations, records, batch) = (3, 60, 1, 50)
+        case .requeueAboveHighest:
+            // A backup falls between what is urgent and the older work that comes after it.
+            faults.insert(.hubRestore)
+            faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect])
+            (operations, records, batch) = (60, 8, 1)
         default: break
         }
     }

@@ -150,9 +150,10 @@ extension Simulation {
             // Two databases under one name have one dispute, and a person at each decides about it.
             let identity = agents[operation.agent].identity
             let hasTwin = agents.count { $0.identity == identity } > 1
-            if hasTwin, found.state == .discarded { return count("decided by one of two") }
+            // What both held when they became two, either may have sent.
+            if hasTwin, found.state == .discarded || operation.isDoubtful { return count("ended by one of two") }
             guard !isApplied, operation.applied == 0 else {
-                throw Broken("refused is refused", "\(operation.token) is \(found.state.name) at agent \(operation.agent), and the hub applied it")
+                throw Broken("refused is refused", "\(operation.token) is \(found.state.name) (\(found.problem?.code ?? "-")) at agent \(operation.agent), and the hub applied it")
             }
             try checkListed(found)
             count("listed as \(found.state.name)")

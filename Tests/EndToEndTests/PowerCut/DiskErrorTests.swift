@@ -28,9 +28,7 @@ extension EndToEnd {
             try await sweep(kind, 6) { try AgentUnderErrors(folder: $0) }
         }
 
-        @Test(
-            "Whichever call of the hub fails, nothing crashes, every verdict and file stays, and what is repeated counts once",
-            .disabled("a hub that could not open its folder of files once takes none until it is started again"), arguments: kinds)
+        @Test("Whichever call of the hub fails, nothing crashes, every verdict and file stays, and what is repeated counts once", arguments: kinds)
         func hub(_ kind: Kind) async throws {
             try await sweep(kind, 3) { try HubUnderErrors(folder: $0) }
         }
