@@ -39,7 +39,8 @@ package enum Campaign {
     ///   - stopsAfter: So many that broke are enough.
     /// - Returns: What each brought, by seed.
     package static func run(
-        seeds: Range<UInt64>, ablations: Set<Ablation> = [], toward: Ablation? = nil, lanes: Int = 2, stopsAfter enough: Int
+        seeds: Range<UInt64>, ablations: Set<Ablation> = [], toward: Ablation? = nil, lanes: Int = Lanes.available,
+        stopsAfter enough: Int
     ) -> [Outcome] {
         let results = Results()
         Lanes.run(seeds, lanes: lanes) { seed in

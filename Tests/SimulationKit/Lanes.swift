@@ -6,6 +6,9 @@ import Synchronization
 /// Threads of our own instead of tasks: histories are long and never wait, and the test runner's tasks may share one thread.
 /// Which thread takes which number changes nothing, because no history knows of another.
 enum Lanes {
+    /// As many as there are processors; each lane has a few databases in memory.
+    static let available = max(2, min(16, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+
     /// Calls `body` with each number until all are through, or until it says that it is enough; then the calls under way
     /// still come to their end.
     ///
