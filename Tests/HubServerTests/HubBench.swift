@@ -67,6 +67,20 @@ final class HubBench {
     }
 
     /// Pushes and reads the verdicts with the agent's own reader.
+    /// All pages of a listing, from the first on.
+    func list(_ request: SnapshotRequest, device: DeviceID = .one) throws -> [SnapshotPage] {
+        var request = request
+        var pages: [SnapshotPage] = []
+        repeat {
+            let response = send("GET", "/v1/sync/snapshot?" + SnapshotMessages.query(request), device: device)
+            guard response.status == 200 else { throw Unexpected(response) }
+            let page = try SnapshotMessages.readResponse(response.body)
+            pages.append(page)
+            request.after = page.hasMore ? page.after : nil
+        } while request.after != nil
+        return pages
+    }
+
     func verdicts(_ mutations: [Sent], device: DeviceID = .one, replica: ReplicaID? = "r-1") throws -> [PushResult] {
         let response = push(mutations, device: device, replica: replica)
         guard response.status == 200 else { throw Unexpected(response) }

@@ -38,15 +38,9 @@ struct ResyncTests {
     func buckets() throws {
         let bench = try PullTests.filled(80)
         let buckets = Set((0..<3).map { EntityDigest.bucket(of: RecordID(trusted: "a-\($0)")) }).sorted()
-        var found: [String] = []
-        var after: RecordID?
-        repeat {
-            let query = SnapshotMessages.query(SnapshotRequest(entity: "audits", after: after, limit: 1, buckets: buckets))
-            let page = try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?" + query).body)
-            #expect(page.records.count <= 1)
-            found += page.records.map(\.id.text)
-            after = page.hasMore ? page.after : nil
-        } while after != nil
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 1, buckets: buckets))
+        #expect(pages.allSatisfy { $0.records.count <= 1 })
+        let found = pages.flatMap(\.records).map(\.id.text)
         let expected = (0..<80).map { "a-\($0)" }.filter { buckets.contains(EntityDigest.bucket(of: RecordID(trusted: $0))) }.sorted()
         #expect(found == expected)
         #expect(bench.send("GET", "/v1/sync/snapshot?entity=audits&bucket=256").status == 400)
@@ -63,17 +57,9 @@ struct ResyncTests {
             _ = try bench.verdict(Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: .object(data)))
         }
         func listed(_ device: DeviceID, entity: EntityName = "audits") throws -> [String] {
-            var found: [String] = []
-            var after: RecordID?
-            repeat {
-                let query = SnapshotMessages.query(SnapshotRequest(entity: entity, after: after, limit: 2, isSeed: true))
-                let answer = bench.send("GET", "/v1/sync/snapshot?" + query, device: device)
-                let page = try SnapshotMessages.readResponse(answer.body)
-                #expect(page.records.count <= 2 && page.total == nil)
-                found += page.records.map(\.id.text)
-                after = page.hasMore ? page.after : nil
-            } while after != nil
-            return found
+            let pages = try bench.list(SnapshotRequest(entity: entity, after: nil, limit: 2, isSeed: true), device: device)
+            #expect(pages.allSatisfy { $0.records.count <= 2 && $0.total == nil })
+            return pages.flatMap(\.records).map(\.id.text)
         }
         #expect(try listed("gw-1") == ["a-0", "a-14", "a-21", "a-28", "a-35", "a-7"])
         #expect(try listed("gw-2").count == 34)
@@ -94,15 +80,11 @@ struct ResyncTests {
             })
         }
         _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": "gw-1"]))
-        func page(after: RecordID?) throws -> SnapshotPage {
-            let query = SnapshotMessages.query(SnapshotRequest(entity: "audits", after: after, limit: 500, isSeed: true))
-            return try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?" + query).body)
-        }
-        let first = try page(after: nil)
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true))
         let searched = (0..<4_100).map { "a-\($0)" }.sorted()[3_999]
-        #expect(first.records.isEmpty && first.hasMore && first.after?.text == searched)
-        let second = try page(after: first.after)
-        #expect(second.records.map(\.id.text) == ["z"] && !second.hasMore)
+        try #require(pages.count == 2)
+        #expect(pages[0].records.isEmpty && pages[0].hasMore && pages[0].after?.text == searched)
+        #expect(pages[1].records.map(\.id.text) == ["z"] && !pages[1].hasMore)
     }
 
     @Test("A comparison with a cursor of another history or an old one is answered 410; what is no digest, 400")

@@ -7,19 +7,39 @@ package enum FreePorts {
         var descriptors: [Int32] = []
         defer { descriptors.forEach { close($0) } }
         return try (0..<count).map { _ in
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            descriptors.append(descriptor)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let bound = withUnsafeMutablePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
-                }
-            }
-            guard bound else { throw SpawnFailure(description: "no free port") }
-            return UInt16(bigEndian: address.sin_port)
+            let bound = try bind()
+            descriptors.append(bound.descriptor)
+            return bound.port
         }
+    }
+
+    /// - Returns: A socket that listens, to be inherited: no other program can take its port in between.
+    package static func listen() throws -> (descriptor: Int32, port: UInt16) {
+        let bound = try bind()
+        guard Glibc.listen(bound.descriptor, 128) == 0 else {
+            let error = errno
+            close(bound.descriptor)
+            throw SpawnFailure(description: "listen on a free port: \(String(cString: strerror(error)))")
+        }
+        return bound
+    }
+
+    private static func bind() throws -> (descriptor: Int32, port: UInt16) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
+            }
+        }
+        guard isBound else {
+            let error = errno
+            close(descriptor)
+            throw SpawnFailure(description: "no free port: \(String(cString: strerror(error)))")
+        }
+        return (descriptor, UInt16(bigEndian: address.sin_port))
     }
 }

@@ -126,7 +126,6 @@ final class SimAgent {
         database = try image.database.copy()
         if withMarker { marker = image.marker }
         places = [:]
-        learnedSeq = 0
         wentBack = true
     }
 }

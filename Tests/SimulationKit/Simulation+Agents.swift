@@ -10,7 +10,6 @@ extension Simulation {
         agent.store = store
         agent.life += 1
         agent.job = .none
-        agent.learnedSeq = 0
         say("agent \(agent.index) starts, boot \(agent.bootID), replica \(store.replica)")
         try verify(agent)
         var settings = SyncEngine.Settings()
@@ -46,7 +45,7 @@ extension Simulation {
         options.massDelete.free = scenario.deletesFreely
         let store = try Broken.none { try Store(agent.database, options, at: moment) }
         store.clockTrust = .unsynced
-        agent.toldAnchor = nil
+        (agent.toldAnchor, agent.learnedSeq) = (nil, 0)
         store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
         return store
     }
@@ -56,7 +55,6 @@ extension Simulation {
         guard agent.mustReopen, agent.store != nil else { return }
         agent.mustReopen = false
         agent.store = nil
-        agent.learnedSeq = 0
         let store = try open(agent)
         agent.store = store
         say("agent \(agent.index) reads what is on its disk")

@@ -170,12 +170,14 @@ extension Agent {
         let done = names.reduce(0) { $0 + (found[$1]?.records ?? 0) }
         let total = names.reduce(0) { $0 + max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0) }
         let references = names.filter { rules[$0]?.kind == .reference }
-        let isComplete = mapping == nil
-            ? names.allSatisfy { rules[$0]?.seedFilter.isEmpty ?? true || found[$0]?.isSeeded == true } : true
+        // An existing backend knows no filters.
+        func hasItsSeed(_ name: EntityName) -> Bool {
+            mapping != nil || rules[name]?.seedFilter.isEmpty ?? true || found[name]?.isSeeded == true
+        }
         let phase: String
         if isSeeded || names.allSatisfy(isRead) {
             phase = "done"
-        } else if references.allSatisfy(isRead), isComplete {
+        } else if references.allSatisfy(isRead), names.allSatisfy(hasItsSeed) {
             phase = "seeded"
         } else {
             phase = names.contains { found[$0]?.lastPullAt != nil } ? "seeding" : "waiting"

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import PostgresStand
+import ProcessStand
 
 /// Two replicas of the real hub over one PostgreSQL database, behind the real HAProxy with the configuration that we ship.
 actor ReplicaYard {
@@ -43,20 +44,9 @@ actor ReplicaYard {
         self.stand = stand
         database = try PostgresServer.shared.get().newURL()
         try FileManager.default.createDirectory(atPath: "\(stand.folder)/files", withIntermediateDirectories: false)
-        // The balancer inherits a socket that is bound already: no other program can take its port in between.
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let bound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 128) == 0 && getsockname(listener, $0, &size) == 0
-            }
-        }
-        guard bound else { throw StandError("listen for the balancer: \(String(cString: strerror(errno)))") }
-        self.listener = listener
-        url = "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))"
+        let balancer = try FreePorts.listen()
+        listener = balancer.descriptor
+        url = "http://127.0.0.1:\(balancer.port)"
     }
 
     // MARK: Replicas
