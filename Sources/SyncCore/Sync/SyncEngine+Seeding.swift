@@ -20,10 +20,9 @@ extension SyncEngine {
         return true
     }
 
-    /// The reference data is here; the store knows what comes now.
     mutating func referencesRead(at moment: Moment, _ effects: inout [SyncEffect]) {
         cycle?.readsReferences = false
-        loadStreams(&effects)
+        goOnSeeding(at: moment, &effects)
     }
 
     mutating func seeded(
@@ -39,6 +38,11 @@ extension SyncEngine {
     mutating func seeded(_ summary: PullSummary, at moment: Moment, _ effects: inout [SyncEffect]) {
         cycle?.outcome.pulled += summary.upserts
         cycle?.pages += 1
+        goOnSeeding(at: moment, &effects)
+    }
+
+    /// The store knows what comes now, if the hub may be asked for more.
+    private mutating func goOnSeeding(at moment: Moment, _ effects: inout [SyncEffect]) {
         if quietUntil != nil { return goOnLater(at: moment, &effects) }
         if hasReadEnough(at: moment) { return push(at: moment, &effects) }
         loadStreams(&effects)

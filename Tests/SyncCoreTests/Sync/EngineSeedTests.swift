@@ -77,6 +77,18 @@ struct EngineSeedTests {
         #expect(rig.call?.query?.contains("filter=seed") == true)
     }
 
+    @Test("A hub that wants a pause after the reference data is asked for nothing more in that cycle")
+    func pause() {
+        var rig = atStreams([Self.reference(nil), Self.seed()])
+        var answer = Rig.pull([Rig.page(Self.templates, cursor: "t1")])
+        answer.headers["RateLimit"] = #""default";r=0;t=30"#
+        rig.answer(answer)
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(!isLoadingStreams(rig))
+        rig.keepHouse()
+        #expect(rig.outcome != nil && rig.outcome?.error == nil)
+    }
+
     @Test("What is known already, or listed as a whole, is not asked for by the filter")
     func notNeeded() throws {
         var rig = atStreams([Rig.position(Rig.sites, "s1"), Rig.position(Rig.works, "w1")])
