@@ -32,6 +32,10 @@ extension Agent {
                 "a commit failed",
                 metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
+        case .readFailed(let error, let relaxedLost):
+            observed.recovery = "the disk could not be read (\(error)); the database was opened again"
+            log.error("the disk could not be read", metadata: ["error": "\(error)", "relaxed_lost": "\(relaxedLost)"])
+            if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .unusable(let error):
             observed.storeIsReadOnly = true
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])

@@ -46,8 +46,9 @@ extension Agent {
         case .massDelete(let entities):
             raise(
                 "mass_delete",
-                "the hub no longer has suspiciously many records of \(entities.map(\.text).joined(separator: ", ")); "
-                    + "they were kept here. Look at the hub; if it is right: agentctl sync --accept-deletions")
+                // The command comes first: a narrow screen may cut the rest.
+                "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "
+                    + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):

@@ -24,7 +24,7 @@ package struct AgentEnvironment: Sendable {
     package var configurationFiles: @Sendable () -> [ConfigurationFile]
     /// Keeps a copy of a configuration that is in force, for the day when the files are damaged. Its failure is no reason
     /// to stop.
-    package var keepLastGood: @Sendable (AgentConfiguration) -> Void
+    package var keepLastGood: @Sendable (LoadedConfiguration) -> Void
     package var log: Logger
     /// The first contact after a start or a gap is drawn from this long.
     package var spread: Duration = .seconds(5)
@@ -42,6 +42,8 @@ package struct AgentEnvironment: Sendable {
     package var examine: SystemReader?
     /// `nil`: nobody watches; then a link that costs nothing is taken to be there.
     package var links: (any LinkMonitor)?
+    /// Why nobody does, where somebody should.
+    package var linksUnwatched: String?
     /// `nil`: nobody watches; then it is mains power.
     package var power: (any PowerMonitor)?
     /// Finds the numeric addresses of a host, `nil` when that failed, and whether it was an address already. May answer on any
@@ -78,7 +80,7 @@ package struct AgentEnvironment: Sendable {
         transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource, bootID: String, seed: UInt64,
         token: @escaping HubClient.TokenReader, freeBytes: @escaping @Sendable () -> Int64?,
         accounts: Accounts, configurationFiles: @escaping @Sendable () -> [ConfigurationFile],
-        keepLastGood: @escaping @Sendable (AgentConfiguration) -> Void, log: Logger
+        keepLastGood: @escaping @Sendable (LoadedConfiguration) -> Void, log: Logger
     ) {
         self.transport = transport
         self.compressor = compressor

@@ -31,7 +31,7 @@ sqlite3 *open_database(const char *path, bench_failure *failure) {
 
 typedef struct {
     sqlite3 *db;
-    sqlite3_stmt *begin, *commit, *insert_mutation, *insert_record;
+    sqlite3_stmt *begin, *commit, *insert_mutation, *insert_record, *delete_mutation;
     int with_record;
 } writer;
 
@@ -59,6 +59,8 @@ static int writer_open(writer *writer, const char *path, int with_record, bench_
         || sqlite3_prepare_v2(
                writer->db, "INSERT INTO record(entity, id, view, status, updated_at) VALUES (1, ?, ?, 1, ?)", -1,
                &writer->insert_record, NULL)
+            != SQLITE_OK
+        || sqlite3_prepare_v2(writer->db, "DELETE FROM mutation WHERE seq = ?", -1, &writer->delete_mutation, NULL)
             != SQLITE_OK) {
         fail(failure, "prepare: %s", sqlite3_errmsg(writer->db));
         return -1;
@@ -71,6 +73,7 @@ static void writer_close(writer *writer) {
     sqlite3_finalize(writer->commit);
     sqlite3_finalize(writer->insert_mutation);
     sqlite3_finalize(writer->insert_record);
+    sqlite3_finalize(writer->delete_mutation);
     sqlite3_close(writer->db);
 }
 
@@ -113,6 +116,14 @@ static int write_alone(
         if (step(writer, writer->commit, failure) != 0) return -1;
         if (each) each[cost->commits] = now_ns() - before;
         cost->commits++;
+    }
+    for (uint64_t gone = 0; plan->deletes && gone < plan->rows;) {
+        if (step(writer, writer->begin, failure) != 0) return -1;
+        for (int i = 0; i < plan->rows_per_commit && gone < plan->rows; i++) {
+            sqlite3_bind_int64(writer->delete_mutation, 1, (int64_t)++gone);
+            if (step(writer, writer->delete_mutation, failure) != 0) return -1;
+        }
+        if (step(writer, writer->commit, failure) != 0) return -1;
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "Seal.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -55,10 +56,13 @@ static void seal(uint8_t *page, uint32_t number) {
 
 // MARK: - The file
 
-// Stands in front of the file that the system's own way has opened; SQLite hands over room for both.
+// Stands in front of the file that the system's own way has opened; SQLite hands over room for both. The log and the journal
+// have no seals, and the same to say when a call fails.
 typedef struct {
     sqlite3_file base;
     sqlite3_file *real;
+    /// The database itself, and not its log or its journal.
+    int is_database;
     /// The header says that there is room for seals.
     int seals;
     /// Up to here the file was seen to reach.
@@ -71,6 +75,26 @@ static inline sqlite3_file *real_of(sqlite3_file *file) { return ((SealedFile *)
 static void note_header(SealedFile *me, const uint8_t *header) {
     if (memcmp(header, "SQLite format 3", 16) != 0) return;
     if ((header[16] << 8 | header[17]) == PAGE && header[20] == SEAL) me->seals = 1;
+}
+
+static _Thread_local unsigned long failed_reads;
+
+unsigned long csqlite_failed_reads(void) { return failed_reads; }
+
+// SQLite calls EIO, ENXIO and ERANGE of a read SQLITE_IOERR_CORRUPTFS and makes SQLITE_CORRUPT of it (3.31 and later). A medium
+// that does not answer says nothing about what was written to it.
+static int read_real(SealedFile *me, void *bytes, int count, sqlite3_int64 place) {
+    int result = me->real->pMethods->xRead(me->real, bytes, count, place);
+    if (result != SQLITE_IOERR_CORRUPTFS && result != SQLITE_IOERR_READ) return result;
+    failed_reads++;
+    return SQLITE_IOERR_READ;
+}
+
+// Only ENOSPC of a write is SQLITE_FULL to SQLite. A quota and the largest size of a file are the end of the room as well, and
+// at a commit nobody can tell any more: SQLite forgets errno before the statement ends.
+static int as_room(int result) {
+    if ((result & 0xFF) != SQLITE_IOERR || (errno != EDQUOT && errno != EFBIG && errno != ENOSPC)) return result;
+    return SQLITE_FULL;
 }
 
 static int is_zero(const uint8_t *bytes, int count) {
@@ -88,8 +112,8 @@ static int seal_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 p
         memcpy(bytes, page, (size_t)count);
         return result;
     }
-    int result = me->real->pMethods->xRead(me->real, bytes, count, place);
-    if (place == 0 && count >= HEADER && result == SQLITE_OK) note_header(me, bytes);
+    int result = read_real(me, bytes, count, place);
+    if (me->is_database && place == 0 && count >= HEADER && result == SQLITE_OK) note_header(me, bytes);
     if (!me->seals || count != PAGE || place % PAGE != 0) return result;
     // Past its end there is nothing, which SQLite knows; half a page is not what was written.
     if (result == SQLITE_IOERR_SHORT_READ && is_zero(bytes, count)) return result;
@@ -100,6 +124,11 @@ static int seal_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 p
     return SQLITE_IOERR_DATA;
 }
 
+static int write_real(SealedFile *me, const void *bytes, int count, sqlite3_int64 place) {
+    int result = me->real->pMethods->xWrite(me->real, bytes, count, place);
+    return result == SQLITE_OK ? result : as_room(result);
+}
+
 // What the file is made longer by without being written is read as zeros, which no seal agrees with.
 static int fill(SealedFile *me, sqlite3_int64 until) {
     if (until <= me->end) return SQLITE_OK;
@@ -107,21 +136,21 @@ static int fill(SealedFile *me, sqlite3_int64 until) {
     for (sqlite3_int64 place = (me->end + PAGE - 1) / PAGE * PAGE; result == SQLITE_OK && place + PAGE <= until; place += PAGE) {
         uint8_t page[PAGE] = {0};
         seal(page, (uint32_t)(place / PAGE + 1));
-        result = me->real->pMethods->xWrite(me->real, page, PAGE, place);
+        result = write_real(me, page, PAGE, place);
     }
     return result;
 }
 
 static int seal_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
     SealedFile *me = (SealedFile *)file;
-    if (place == 0 && count >= HEADER) note_header(me, bytes);
-    if (!me->seals || count != PAGE || place % PAGE != 0) return me->real->pMethods->xWrite(me->real, bytes, count, place);
+    if (me->is_database && place == 0 && count >= HEADER) note_header(me, bytes);
+    if (!me->seals || count != PAGE || place % PAGE != 0) return write_real(me, bytes, count, place);
     int result = fill(me, place);
     if (result != SQLITE_OK) return result;
     uint8_t page[PAGE];
     memcpy(page, bytes, PAGE);
     seal(page, (uint32_t)(place / PAGE + 1));
-    result = me->real->pMethods->xWrite(me->real, page, PAGE, place);
+    result = write_real(me, page, PAGE, place);
     if (result == SQLITE_OK && me->end < place + PAGE) me->end = place + PAGE;
     return result;
 }
@@ -130,6 +159,7 @@ static int seal_truncate(sqlite3_file *file, sqlite3_int64 size) {
     SealedFile *me = (SealedFile *)file;
     int result = me->seals ? fill(me, size) : SQLITE_OK;
     if (result == SQLITE_OK) result = me->real->pMethods->xTruncate(me->real, size);
+    if (result != SQLITE_OK) result = as_room(result);
     if (me->end > size) me->end = size;
     return result;
 }
@@ -172,9 +202,9 @@ static const sqlite3_io_methods methods = {
 static inline sqlite3_vfs *below(sqlite3_vfs *vfs) { return vfs->pAppData; }
 
 static int seal_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *given) {
-    if (!(flags & SQLITE_OPEN_MAIN_DB)) return below(vfs)->xOpen(below(vfs), name, file, flags, given);
     SealedFile *me = (SealedFile *)file;
     memset(me, 0, sizeof *me);
+    me->is_database = (flags & SQLITE_OPEN_MAIN_DB) != 0;
     me->real = (sqlite3_file *)(me + 1);
     int result = below(vfs)->xOpen(below(vfs), name, me->real, flags, given);
     // SQLite closes what has methods, also after a failure.

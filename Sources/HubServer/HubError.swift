@@ -19,6 +19,8 @@ package struct HubError: Error, Sendable, CustomStringConvertible {
     /// What was being done, for the operator: `open /var/lib/agenthub/hub.db`.
     package var doing: String
     package var detail: String
+    /// What is on the disk contradicts itself: only another database helps.
+    package var isDamage = false
 
     package init(_ code: Code, doing: String, detail: String) {
         self.code = code
@@ -28,6 +30,7 @@ package struct HubError: Error, Sendable, CustomStringConvertible {
 
     init(_ error: DatabaseError) {
         self.init(error.kind == .foreign ? .foreignDatabase : .database, doing: error.doing, detail: error.detail)
+        isDamage = error.kind == .corrupt
     }
 
     package var description: String { "\(doing): \(detail)" }

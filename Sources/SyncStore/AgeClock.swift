@@ -40,6 +40,12 @@ struct AgeClock: Hashable {
         wall = now.wall.milliseconds
     }
 
+    /// When this clock shows `age`, by the clock of the present boot.
+    func instant(of age: Int64) -> Instant {
+        let milliseconds = age.saturatingSubtract(self.age).saturatingAdd(instant)
+        return Instant(nanoseconds: min(max(milliseconds, 0), .max / 1_000_000) * 1_000_000)
+    }
+
     /// The present wall clock's word for a time on this clock.
     func wall(of age: Int64, at now: Moment) -> Timestamp {
         Timestamp(milliseconds: now.wall.milliseconds.saturatingAdd(age.saturatingSubtract(self.age(at: now))))

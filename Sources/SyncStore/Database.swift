@@ -46,6 +46,15 @@ package final class Database {
         return database
     }
 
+    /// Whether every page of the database can be read, agrees with its seal and fits to the others. Reads all of it.
+    package static func isWhole(path: String) -> Bool {
+        do throws(StoreError) {
+            return try StoreReads(database: openReader(path: path)).check().isEmpty
+        } catch {
+            return false
+        }
+    }
+
     package static func inMemory() throws(StoreError) -> Database {
         try Database(path: nil, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY)
     }
@@ -60,6 +69,7 @@ package final class Database {
 
     private init(path: String?, flags: Int32) throws(StoreError) {
         _ = Self.isSetUp
+        if let path { try Self.checkKind(path) }
         var handle: OpaquePointer?
         let result = sqlite3_open_v2(
             path ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, path == nil ? nil : CSQLITE_SEALING)
@@ -77,6 +87,13 @@ package final class Database {
                 if let me { Unmanaged<Database>.fromOpaque(me).takeUnretainedValue().commits += 1 }
                 return 0
             }, me)
+    }
+
+    /// Whoever opens a FIFO for reading waits until somebody writes to it, and what a device does nobody knows.
+    private static func checkKind(_ path: String) throws(StoreError) {
+        var facts = stat()
+        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
+        throw StoreError(.cannotOpen, doing: "open \(path)", detail: "it is no regular file; move it away")
     }
 
     /// Of the library, once in a process. Where somebody else has used it before, it goes on as it was.
@@ -282,7 +299,7 @@ package final class Database {
     ///
     /// - Returns: Whether nothing was in its way.
     @discardableResult
-    func checkpoint(truncating: Bool) throws(StoreError) -> Bool {
+    package func checkpoint(truncating: Bool) throws(StoreError) -> Bool {
         let mode = truncating ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
         sqlite3_busy_timeout(handle, 0)
         let result = sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil)
@@ -297,6 +314,9 @@ package final class Database {
     /// How long the writing connection waits for another process that has the file open by mistake.
     static let busyTimeoutMS: Int32 = 5_000
 
+    /// Reads that the medium did not answer so far, on this thread.
+    static var failedReads: UInt { UInt(csqlite_failed_reads()) }
+
     static var libraryVersion: String { String(cString: sqlite3_libversion()) }
 
     /// Size of the file of the WAL; 0 when there is none.
@@ -308,7 +328,7 @@ package final class Database {
 
     /// Gives cached pages back to the system, and the last values of all statements: a document at the limit in each of
     /// them would stay for as long as nobody uses them again.
-    func releaseMemory() {
+    package func releaseMemory() {
         for statement in kept { statement.forgetValues() }
         sqlite3_db_release_memory(handle)
     }
@@ -375,6 +395,9 @@ extension StoreError {
         // Where none are counted (btrfs) there are none of them at all.
         return statvfs(path, &facts) == 0 && facts.f_files > 0 && facts.f_favail == 0
     }
+
+    /// SQLite's result of a read that the medium did not answer.
+    static let failedRead = csqlite_failed_read()
 
     /// - Parameter system: `errno` of the failed call. SQLite calls only ENOSPC of a write a full disk; a quota (EDQUOT), the
     ///   largest file size (EFBIG) or a log that cannot be made for want of an inode is one just as well. A disk that became

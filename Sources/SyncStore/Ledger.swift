@@ -87,6 +87,13 @@ struct Ledger {
 
     func count(_ state: MutationState) -> Int64 { byState[state.rawValue] }
 
+    /// Mutations of one entity that one app has enqueued and that wait.
+    func pending(eid: Int64, aid: Int64) -> Int64 {
+        Priority.allCases.reduce(0) { sum, priority in
+            sum + (counts[Group(aid: aid, eid: eid, priority: priority, state: .pending)] ?? 0)
+        }
+    }
+
     mutating func take(_ number: Number) -> Int64 {
         defer { self[number] += 1 }
         return self[number]

@@ -26,6 +26,9 @@ package struct MutationSnapshot: Hashable, Sendable {
     package var attempts: Int
     /// Not before this time, by the present wall clock.
     package var nextAttempt: Timestamp?
+    /// When its time to live is over, by the present wall clock; `nil` when nothing can expire: it was sent, it is critical, it
+    /// is settled.
+    package var expiresAt: Timestamp?
     /// Why it is where it is, as a problem document; `fields` and `current` are in it for a conflict.
     package var problem: Problem?
     /// The mutation that answers for this one: a newer one, or the older one that it went into.

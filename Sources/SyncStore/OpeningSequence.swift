@@ -81,7 +81,9 @@ struct OpeningSequence {
         defer { Glibc.close(descriptor) }
         var header = [UInt8](repeating: 0, count: 100)
         let count = pread(descriptor, &header, header.count, 0)
-        guard count >= 0 else { throw StoreError(.ioError, doing: place, detail: "errno \(errno)") }
+        guard count >= 0 else {
+            throw StoreError(.ioError, doing: place, detail: "errno \(errno)", result: StoreError.failedRead)
+        }
         return Array(header.prefix(count))
     }
 

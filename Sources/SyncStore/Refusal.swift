@@ -64,8 +64,11 @@ enum Refusal {
         .refused(Problem("too-large", status: 413, detail: "\(what) has \(bytes) bytes, the limit is \(limit)"))
     }
 
-    static func queueFull(_ detail: String) -> StoreError {
-        .refused(Problem("queue-full", status: 507, detail: detail, retryAfter: 60))
+    /// - Parameter setting: What an operator could raise: a key of the configuration.
+    static func queueFull(_ detail: String, raise setting: String?) -> StoreError {
+        var members: JSONObject = [:]
+        members["setting"] = setting.map { .string($0) }
+        return .refused(Problem("queue-full", status: 507, detail: detail, retryAfter: 60, members: members))
     }
 
     static func diskFull(free: Int64, kept: Int64) -> StoreError {

@@ -1,6 +1,6 @@
 package import SyncCore
 
-// What people and apps do to single mutations.
+// What people and apps do to single mutations. Trying again is in `Store+Retry.swift`.
 
 extension Store {
     /// Takes back what was never sent: with it the whole atomic list, and what was to be done with a record that it was to
@@ -15,31 +15,6 @@ extension Store {
             guard row.state == .pending, !row.isSent else { throw Refusal.alreadySent(key, row.state) }
             try withdraw(row, as: .cancelled)
             return .cancelled
-        }
-    }
-
-    /// Tries again. A `failed` mutation goes as it is, key and payload; its outcome may be unknown. A `rejected` or `held`
-    /// one is answered for by a new mutation with a new key.
-    ///
-    /// - Parameters:
-    ///   - fix: Members that replace those of the old data.
-    ///   - cascades: Also what was refused only because this one was, and so on.
-    /// - Throws: `.refused` with `not-found`, `already-sent`, or what an enqueue would refuse; then nothing of it is done.
-    package func retry(
-        _ key: MutationKey, fix: JSONObject? = nil, cascades: Bool = false, by requester: Requester, at now: Moment
-    ) throws(StoreError) -> Enqueued {
-        try transact(at: now) { () throws(StoreError) in
-            try prepareForChange()
-            let row = try known(key)
-            let answer: Enqueued
-            switch row.state {
-            case .failed where fix == nil: answer = try rearm(row, key)
-            case .rejected, .held: answer = try replace(row, key, fix, requester)
-            default: throw Refusal.alreadySent(key, row.state)
-            }
-            try audit("retry", key.text, uid: requester.uid, ["into": .string(answer.key.text)])
-            if cascades { try retryDependants(of: key, requester) }
-            return answer
         }
     }
 
@@ -75,26 +50,6 @@ extension Store {
         _ verb: String, _ target: String, uid: UInt32, _ json: JSONObject, at now: Moment
     ) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in try audit(verb, target, uid: uid, json) }
-    }
-
-    /// Again, in their order, what was refused because it was to come after `key`.
-    private func retryDependants(of key: MutationKey, _ requester: Requester) throws(StoreError) {
-        var retried: Set<String> = [key.text]
-        let refused = try database.all("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
-            OutboxRow(row)
-        }
-        // A dependant may be older than its parent: until a pass finds no more.
-        var rest = refused
-        while let index = rest.firstIndex(where: { row in
-            let problem = Problem.read(stored: row.problem)
-            return problem?.code == "parent-rejected" && (problem?.members["parent"]?.text.map(retried.contains) ?? false)
-        }) {
-            let row = rest.remove(at: index)
-            guard let key = try payload(row.seq)?.key else { continue }
-            let answer = try replace(row, MutationKey(trusted: key), nil, requester)
-            try audit("retry", key, uid: requester.uid, ["into": .string(answer.key.text)])
-            retried.insert(key)
-        }
     }
 
     func audit(_ verb: String, _ target: String, uid: UInt32, _ json: JSONObject) throws(StoreError) {
@@ -155,60 +110,6 @@ extension Store {
         let kept = rules[names.entity(row.eid)]?.retention ?? Self.retention
         let hasKey = try database.number("SELECT app_key IS NOT NULL FROM payload WHERE seq = ?", .int(row.seq)) == 1
         return hasKey ? max(kept, Self.appKeysKeptFor) : kept
-    }
-
-    // MARK: - Trying again
-
-    private func rearm(_ row: OutboxRow, _ key: MutationKey) throws(StoreError) -> Enqueued {
-        var row = row
-        row.attempts = 0
-        row.retries = 0
-        row.nextAge = nil
-        let isTied = try isTied(row.seq)
-        row.isReady = row.rid == nil && row.group == nil && !isTied
-        try move(row, to: .pending)
-        try level(row)
-        if let group = row.group { try refreshReadiness(ofGroup: group) }
-        let name = RecordName(names.entity(row.eid), try recordID(of: row))
-        return Enqueued(
-            key: key, seq: row.seq, state: .pending, record: row.rid == nil ? nil : try reads.record(name), recordName: name,
-            isRepeat: false, durability: .flash)
-    }
-
-    private func replace(
-        _ row: OutboxRow, _ key: MutationKey, _ fix: JSONObject?, _ requester: Requester
-    ) throws(StoreError) -> Enqueued {
-        let payload = try payload(row.seq)
-        guard payload != nil || fix != nil else {
-            throw Refusal.validation("/data", "the stored data is damaged, so the whole of it has to be given again")
-        }
-        let action = try action(of: row.seq) ?? .update
-        let content = payload?.content(under: rules[names.entity(row.eid)]) ?? MutationContent(action)
-        var mutation = NewMutation(
-            content.action == .create ? .create : content.action == .update ? .update : .delete, names.entity(row.eid),
-            try recordID(of: row), data: content.data, unset: content.unset, operations: content.operations,
-            priority: row.priority, dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true,
-            author: payload?.author, blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
-        mutation.base = content.base
-        for member in fix?.members ?? [] { mutation.data[member.name.text] = member.value }
-        try settle(row, as: .resolved, keptFor: try keptFor(row))
-        if let rid = row.rid { try restatus(rid, foldAgain: true) }
-        let answer = try accept(mutation, by: requester, supersedes: key.text)
-        try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
-        if let group = row.group { try refreshReadiness(ofGroup: group) }
-        return answer
-    }
-
-    /// What somebody has given up is not waited for any more.
-    private func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
-        guard let text = payload?.depends else { return [] }
-        var keys: [MutationKey] = []
-        for key in try presentDependencies(text).compactMap({ MutationKey($0) }) {
-            guard let seq = try seq(of: key) else { continue }
-            let state = try outboxRow(seq)?.state
-            if state != .cancelled, state != .discarded, state != .expired { keys.append(key) }
-        }
-        return keys
     }
 
     /// From the mirror where there is one: it does not depend on a row that may be damaged.

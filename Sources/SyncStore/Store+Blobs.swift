@@ -57,10 +57,10 @@ extension Store {
         if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes, kept: self.capacity.minFree) }
         let counts = try reads.blobCounts()
         if counts.keptBytes.saturatingAdd(size) > capacity.bytes {
-            throw Refusal.queueFull("\(counts.keptBytes) bytes of files are kept, the limit is \(capacity.bytes)")
+            throw Refusal.queueFull("\(counts.keptBytes) bytes of files are kept, the limit is \(capacity.bytes)", raise: "blobs.quota")
         }
         let files = counts.pending + counts.uploaded + counts.failed + counts.missing
-        if files >= capacity.files { throw Refusal.queueFull("\(files) files are known, which is the limit") }
+        if files >= capacity.files { throw Refusal.queueFull("\(files) files are known, which is the limit", raise: nil) }
     }
 
     /// Forgets a file.

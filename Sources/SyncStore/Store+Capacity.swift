@@ -3,6 +3,9 @@ import SyncCore
 extension Store {
     /// Finds room for one mutation more.
     ///
+    /// Where an app is at its own limit, only its own events make room: what another app was promised is not its to give up.
+    /// Where the store is full, the app's own events go first, and then those of others.
+    ///
     /// - Returns: Waiting events of the same entity that must go for it; empty when there is room.
     /// - Throws: `.refused` with `queue-full` or `disk-full`. Nothing was written.
     func makeRoom(for intent: EnqueueIntent, eid: Int64?) throws(StoreError) -> [Int64] {
@@ -12,28 +15,37 @@ extension Store {
         let free = isCritical ? capacity.minFree : capacity.minFree + capacity.minFree / 10
         if let freeBytes, freeBytes < free { throw Refusal.diskFull(free: freeBytes, kept: free) }
 
+        let aid = names.apps[intent.requester.app]
+        var ownExcess: Int64 = 0
         var excess = ledger.open + 1 - share(Int64(capacity.mutations))
-        var reason = "\(ledger.open) mutations are open"
-        if let quota = intent.requester.quotaMutations, let aid = names.apps[intent.requester.app] {
-            let own = ledger.openByApp[aid] ?? 0
-            if own + 1 - Int64(quota) > excess {
-                excess = own + 1 - Int64(quota)
-                reason = "\(own) mutations of \(intent.requester.app) are open, its limit is \(quota)"
-            }
-        } else if let quota = intent.requester.quotaMutations, quota < 1 {
-            throw Refusal.queueFull("the limit of \(intent.requester.app) is \(quota)")
-        }
+        var refusal = Refusal.queueFull("\(ledger.open) mutations are open", raise: "store.max_mutations")
         let used = try usedBytes()
         if used + intent.payload.bytes > share(capacity.bytes) {
+            if excess <= 0 { refusal = Refusal.queueFull("the store has \(used) bytes", raise: "store.max_size") }
             excess = max(excess, 1)
-            reason = "the store has \(used) bytes"
         }
-        guard excess > 0 else { return [] }
-        guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw Refusal.queueFull(reason) }
+        if let quota = intent.requester.quotaMutations {
+            let own = aid.flatMap { ledger.openByApp[$0] } ?? 0
+            ownExcess = own + 1 - Int64(quota)
+            if ownExcess > 0 {
+                refusal = Refusal.queueFull(
+                    "\(own) mutations of \(intent.requester.app) are open, its limit is \(quota)", raise: "access[].quota_mutations")
+            }
+        }
+        guard excess > 0 || ownExcess > 0 else { return [] }
+        guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw refusal }
         // A limit that was lowered is approached in steps: one event does not pay for all that are too many.
-        let wanted = min(excess, Int64(Self.sliceRows))
-        let victims = try oldestWaiting(of: eid, count: Int(wanted))
-        guard victims.count == wanted else { throw Refusal.queueFull(reason) }
+        let wanted = Int(min(max(excess, ownExcess), Int64(Self.sliceRows)))
+        // Where too few wait, nobody looks for them: a refused list forgets what it has found on the way.
+        let waiting = aid.map { ledger.pending(eid: eid, aid: $0) } ?? 0
+        guard waiting >= min(ownExcess, Int64(wanted)) else { throw refusal }
+        var victims: [Int64] = []
+        if let aid, waiting > 0 { victims = try oldestWaiting(of: eid, app: aid, count: min(wanted, Int(waiting))) }
+        guard victims.count < wanted else { return victims }
+        let own = Set(victims)
+        guard Int64(own.count) >= ownExcess else { throw refusal }
+        victims += try oldestWaiting(of: eid, app: nil, count: wanted).filter { !own.contains($0) }.prefix(wanted - own.count)
+        guard victims.count == wanted else { throw refusal }
         return victims
     }
 
@@ -47,22 +59,6 @@ extension Store {
         return used
     }
 
-    /// Events that were never sent, oldest first.
-    private func oldestWaiting(of eid: Int64, count: Int) throws(StoreError) -> [Int64] {
-        // Rows before the hint are settled or sent, and neither comes back.
-        let hint = max(sweep.oldestWaiting[eid] ?? 0, ledger[.ackedSeq])
-        let found = try database.all(
-            """
-            SELECT p.seq FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
-            WHERE p.seq > ? AND p.eid = ? AND coalesce(m.state, 0) = 0 AND coalesce(m.sent, 0) = 0
-                AND m.first_seq IS NULL
-            ORDER BY p.seq LIMIT ?
-            """, .int(hint), .int(eid), .int(count)
-        ) { row throws(StoreError) in row.int(0) }
-        if let first = found.first { sweep.oldestWaiting[eid] = first - 1 }
-        return found
-    }
-
     /// Makes room: expires waiting events. Where bytes are short their rows go as well, the oldest first.
     func drop(_ victims: [Int64]) throws(StoreError) {
         for seq in victims {
@@ -73,5 +69,82 @@ extension Store {
         if !victims.isEmpty, try usedBytes() > capacity.bytes / 5 * 4 {
             try pruneSettled(limit: victims.count, dueOnly: false)
         }
+    }
+}
+
+// MARK: - The oldest events
+
+/// Events of one entity that could make room. There is no index of them: it would be written with every event, and read only
+/// when all is full. So they are looked for in the order of `seq`, and what was found is remembered: between two starts, no row
+/// is stepped over twice.
+///
+/// Invariant: an event at or before ``lookedUpTo`` that waits unsent is among ``known``. What is sent or settled never comes
+/// back, so nothing is missing when those behind are no longer so.
+struct WaitingEvents {
+    struct Owner: Hashable {
+        var eid: Int64
+        /// `nil`: any.
+        var aid: Int64?
+    }
+
+    /// Oldest first. They waited when they were looked at.
+    var known: [Int64] = []
+    var lookedUpTo: Int64
+}
+
+extension Store {
+    /// Events that were never sent, oldest first: of one app, or of any.
+    private func oldestWaiting(of eid: Int64, app aid: Int64?, count: Int) throws(StoreError) -> [Int64] {
+        let owner = WaitingEvents.Owner(eid: eid, aid: aid)
+        // Rows up to the acknowledged one are settled.
+        var events = sweep.waiting[owner] ?? WaitingEvents(lookedUpTo: ledger[.ackedSeq])
+        var found: [Int64] = []
+        var passed = 0
+        while found.count < count, passed < events.known.count {
+            let seq = events.known[passed]
+            if try isWaiting(seq) { found.append(seq) }
+            passed += 1
+        }
+        events.known.replaceSubrange(..<passed, with: found)
+        if found.count < count {
+            let more = try nextWaiting(owner, after: events.lookedUpTo, count: count - found.count)
+            found += more
+            events.known += more
+            // With fewer than were asked for, all were looked at.
+            events.lookedUpTo = found.count == count ? more.last ?? events.lookedUpTo : ledger[.nextSeq] - 1
+        }
+        sweep.waiting[owner] = events
+        return found
+    }
+
+    private func isWaiting(_ seq: Int64) throws(StoreError) -> Bool {
+        // A new one has no narrow row yet.
+        if seq > ledger[.absorbedSeq] { return true }
+        return try database.number("SELECT 1 FROM mutation WHERE seq = ? AND state = 0 AND sent = 0", .int(seq)) != nil
+    }
+
+    private func nextWaiting(
+        _ owner: WaitingEvents.Owner, after seq: Int64, count: Int
+    ) throws(StoreError) -> [Int64] {
+        let absorbed = ledger[.absorbedSeq]
+        var found: [Int64] = []
+        if seq < absorbed {
+            // Members of an atomic list stay together.
+            found = try database.all(
+                """
+                SELECT seq FROM mutation
+                WHERE seq > ? AND seq <= ? AND eid = ? AND aid = coalesce(?, aid) AND state = 0 AND sent = 0 AND rid IS NULL
+                    AND first_seq IS NULL
+                ORDER BY seq LIMIT ?
+                """, .int(seq), .int(absorbed), .int(owner.eid), .optional(owner.aid), .int(count)
+            ) { row throws(StoreError) in row.int(0) }
+        }
+        if found.count < count {
+            found += try database.all(
+                "SELECT seq FROM payload WHERE seq > ? AND eid = ? AND aid = coalesce(?, aid) ORDER BY seq LIMIT ?",
+                .int(max(seq, absorbed)), .int(owner.eid), .optional(owner.aid), .int(count - found.count)
+            ) { row throws(StoreError) in row.int(0) }
+        }
+        return found
     }
 }

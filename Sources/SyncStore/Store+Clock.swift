@@ -51,25 +51,27 @@ extension Store {
 
     /// Dates what goes out for the first time and was stamped without a clock.
     func restamp(_ rows: inout [ClaimRow]) throws(StoreError) {
-        var anchors: [Int64: ClockAnchor?] = [:]
-        for index in rows.indices where rows[index].payload.clock == .unsynced && !rows[index].outbox.isSent {
-            var payload = rows[index].payload
-            if anchors[payload.bid] == nil {
-                let known = try database.number(
-                    "SELECT anchor_ms FROM boot WHERE bid = ? AND anchor_ms IS NOT NULL", .int(payload.bid))
-                anchors[payload.bid] = .some(known.map { ClockAnchor(difference: $0, error: .zero) })
-            }
-            guard case .some(.some(let anchor)) = anchors[payload.bid] else { continue }
-            let made = anchor.wall(at: Instant(nanoseconds: payload.bootMS.saturatingMultiply(1_000_000)))
-            guard made.milliseconds > 0 else { continue }
-            let time = HybridTime(milliseconds: UInt64(made.milliseconds), counter: 0, node: clock.last.node)
-            payload.hlc = time.description
-            payload.clock = .retro
-            payload.createdMS = made.milliseconds
-            try rewrite(payload)
-            rows[index].payload = payload
-            // What is stamped next is later than this.
-            if let wall = trustedWall { clock.observe(time, now: wall) }
-        }
+        for index in rows.indices where !rows[index].outbox.isSent { try dateAnew(&rows[index].payload) }
+    }
+
+    /// Dates what was stamped without a clock, if by now it is known when its boot was.
+    ///
+    /// - Precondition: It was never sent.
+    func dateAnew(_ payload: inout Payload) throws(StoreError) {
+        guard payload.clock == .unsynced, let anchor = try anchor(ofBoot: payload.bid) else { return }
+        let made = anchor.wall(at: Instant(nanoseconds: payload.bootMS.saturatingMultiply(1_000_000)))
+        guard made.milliseconds > 0 else { return }
+        let time = HybridTime(milliseconds: UInt64(made.milliseconds), counter: 0, node: clock.last.node)
+        payload.hlc = time.description
+        payload.clock = .retro
+        payload.createdMS = made.milliseconds
+        try rewrite(payload)
+        // What is stamped next is later than this.
+        if let wall = trustedWall { clock.observe(time, now: wall) }
+    }
+
+    private func anchor(ofBoot bid: Int64) throws(StoreError) -> ClockAnchor? {
+        try database.number("SELECT anchor_ms FROM boot WHERE bid = ? AND anchor_ms IS NOT NULL", .int(bid))
+            .map { ClockAnchor(difference: $0, error: .zero) }
     }
 }

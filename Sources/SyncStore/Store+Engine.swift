@@ -26,7 +26,9 @@ extension Store {
         case .adoptReplica(let replica): try adoptReplica(replica, at: now)
         case .setAside(let key, let problem, let counts): try setAside(key, problem, counts: counts, at: now)
         case .remember(let memory): try remember(memory, at: now)
-        case .housekeep: return .housekept(more: try housekeep(at: now))
+        case .housekeep:
+            let more = try housekeep(at: now)
+            return .housekept(more: more, expiry: try nextExpiry(at: now))
         case .applySnapshot(let page):
             let applied = try applySnapshot(page, at: now)
             return .snapshotApplied(applied.summary, applied.position)
@@ -132,6 +134,7 @@ extension EngineMemory {
         if isBreakerOpen { object["breaker_open"] = .bool(true) }
         object["not_before_ms"] = notBefore.map { .int($0.milliseconds) }
         object["last_success_ms"] = lastSuccess.map { .int($0.milliseconds) }
+        object["pulled_ms"] = pulledAt.map { .int($0.milliseconds) }
         object["last_error"] = lastError.map { .string($0) }
         object["last_error_ms"] = lastErrorAt.map { .int($0.milliseconds) }
         if let pause {
@@ -155,6 +158,7 @@ extension EngineMemory {
             epoch: object["epoch"]?.text, notBefore: time("not_before_ms"), failures: Int(clamping: object["failures"]?.int ?? 0),
             pause: pause, lastSuccess: time("last_success_ms"), lastError: object["last_error"]?.text,
             lastErrorAt: time("last_error_ms"), isBreakerOpen: object["breaker_open"]?.bool ?? false)
+        pulledAt = time("pulled_ms")
         if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
             healing = Healing(
                 epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0))

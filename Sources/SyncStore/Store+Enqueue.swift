@@ -19,6 +19,7 @@ extension Store {
         }
         return try transact(at: now, refusesFirst: mutations.count == 1) { () throws(StoreError) in
             if let appKey, let answer = try firstAnswer(to: appKey, of: requester) { return answer }
+            try expireIfFull(for: requester, adding: mutations.count)
             let answer: [Enqueued]
             if mutations.count == 1 {
                 answer = [try accept(mutations[0], by: requester, appKey: appKey)]
@@ -39,6 +40,7 @@ extension Store {
             results.reserveCapacity(mutations.count)
             for mutation in mutations {
                 do throws(StoreError) {
+                    try expireIfFull(for: requester, adding: 1)
                     results.append(.success(try accept(mutation, by: requester)))
                 } catch {
                     guard error.problem != nil else { throw error }
@@ -76,11 +78,17 @@ extension Store {
     }
 
     /// - Precondition: A group's members are accepted one after the other, with nothing between them.
+    /// - Parameter version: What its author had seen of the record, if that is older than what is here.
     func accept(
         _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup? = nil, appKey: AppKey? = nil,
-        supersedes: String? = nil
+        supersedes: String? = nil, restingOn version: Int64? = nil
     ) throws(StoreError) -> Enqueued {
         let intent = try decide(mutation, by: requester, in: group, supersedes: supersedes)
+        if let version, version < intent.payload.baseVersion {
+            intent.payload.baseVersion = max(0, version)
+            // What comes after it has seen more than it has.
+            intent.payload.coalesces = false
+        }
         intent.payload.appKey = appKey?.key
         let made = intent.isPlainEvent ? try takeIn(intent) : try write(intent)
         if !mutation.blobs.isEmpty { try linkBlobs(mutation, made.recordName, seq: made.seq, priority: intent.priority) }

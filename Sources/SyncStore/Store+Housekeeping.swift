@@ -2,12 +2,8 @@ package import SyncCore
 
 /// Where the slow sweeps go on. In memory only: after a restart they begin again, which costs time and nothing else.
 struct HousekeepingSweep {
-    /// By entity: no waiting, unsent event is at or before this `seq`.
-    var oldestWaiting: [Int64: Int64] = [:]
-    /// Mutations up to here were looked at in this pass for their time to live.
-    var expiry: Int64 = 0
-    /// When the last pass ended, on the age clock.
-    var expiryEnded: Int64?
+    /// Events that could make room.
+    var waiting: [WaitingEvents.Owner: WaitingEvents] = [:]
     /// Records up to this `rid` have lost their version to a new history of the hub.
     var history: Int64 = 0
     /// Giving free pages back works.
@@ -25,9 +21,6 @@ enum Tidiness {
 
 extension Store {
     static let sliceRows = 1_000
-    /// Mutations that one slice looks at for their time to live.
-    static let expirySlice: Int64 = 5_000
-    static let expiryEvery: Duration = .seconds(600)
     static let journalEvents: Int64 = 50_000
     static let journalKeptFor: Duration = .seconds(30 * 86_400)
     static let tombstonesKeptFor: Duration = .seconds(90 * 86_400)
@@ -46,7 +39,7 @@ extension Store {
             try prepareForChange()
             try keepTime()
             try wakeDue()
-            var more = try expireSlice()
+            var more = try expireOverdue() == Self.sliceRows
             if try pruneSettled(limit: Self.sliceRows, dueOnly: !isSpaceShort()) == Self.sliceRows { more = true }
             if try trimJournal() == Self.sliceRows { more = true }
             if try forget() == Self.sliceRows { more = true }
@@ -86,39 +79,6 @@ extension Store {
         guard gap >= 3_600_000 || options.bootID != ages.bootID else { return }
         ages.anchor(bootID: options.bootID, at: now)
         try MetaTable(database).set("age", ages.text)
-    }
-
-    /// Expires waiting mutations whose time to live is over; never critical ones, never sent ones.
-    private func expireSlice() throws(StoreError) -> Bool {
-        if sweep.expiry == 0 {
-            let isDue = sweep.expiryEnded.map { age - $0 >= Self.expiryEvery.milliseconds } ?? true
-            guard isDue, ledger.count(.pending) > 0 else { return false }
-            sweep.expiry = ledger[.ackedSeq]
-        }
-        var end = min(sweep.expiry + Self.expirySlice, ledger[.absorbedSeq])
-        let due = try database.all(
-            """
-            SELECT * FROM mutation
-            WHERE seq > ? AND seq <= ? AND state = 0 AND sent = 0 AND priority <> 0 AND ttl_age <= ? ORDER BY seq LIMIT ?
-            """, .int(sweep.expiry), .int(end), .int(age), .int(Self.sliceRows)
-        ) { row throws(StoreError) in OutboxRow(row) }
-        if due.count == Self.sliceRows, let last = due.last { end = last.seq }
-        for row in due {
-            // An older one may have taken it along.
-            guard try outboxRow(row.seq)?.state == .pending else { continue }
-            if row.rid == nil, row.group == nil {
-                try settle(row, as: .expired, keptFor: try keptFor(row))
-            } else {
-                try withdraw(row, as: .expired)
-            }
-        }
-        if end >= ledger[.absorbedSeq] {
-            sweep.expiry = 0
-            sweep.expiryEnded = age
-            return false
-        }
-        sweep.expiry = end
-        return true
     }
 
     /// Removes settled mutations whose time is over. When space is short, also events before their time: what the hub has

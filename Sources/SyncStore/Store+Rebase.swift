@@ -72,10 +72,13 @@ extension Store {
         noteAsked(asked)
         var hasDeleted = false
         for open in try openMutations(of: rid) {
-            guard let content = open.payload?.content(under: rules), let payload = open.payload else { continue }
+            guard let content = open.payload?.content(under: rules), var payload = open.payload else { continue }
             // The rest of its atomic list may have taken it along.
             guard try outboxRow(open.row.seq)?.state == open.row.state else { continue }
-            let isFree = open.row.state == .pending && !open.row.isSent
+            let isBlind = try isBlind(payload, content, before)
+            let isFree = open.row.state == .pending && !open.row.isSent && !isBlind
+            // A contest is about when it was made, which may be known by now.
+            if isFree { try dateAnew(&payload) }
             var hasFallen = false
             if hasDeleted {
                 // Of the record that was to be deleted there is nothing left, so what comes next rests on that.
@@ -88,7 +91,7 @@ extension Store {
                 noteAsked(content.fields)
                 if remote.record == nil { break }
             } else if !isFree {
-                // Frozen: the hub decides about it, and may have it already.
+                // Frozen: the hub decides about it, and may have it already, or is to find what its author had not seen.
                 for member in content.data.members { ground.expected[member.name.text, default: []].append(member.value) }
                 for field in content.unset { ground.expected[field, default: []].append(nil) }
             } else {
@@ -108,6 +111,13 @@ extension Store {
             hasDeleted = content.action == .delete
             if content.action == .create, remote.record != nil, !hasFallen { ground.known = Fold.apply(content, to: nil) }
         }
+    }
+
+    /// Whether it answers for one that was refused and was made on an older version than was here before (`Store+Retry.swift`).
+    /// Who decides a conflict has seen both sides.
+    private func isBlind(_ payload: Payload, _ content: MutationContent, _ before: MirrorRow) throws(StoreError) -> Bool {
+        guard payload.supersedes != nil, content.action != .create, payload.baseVersion < before.baseVersion else { return false }
+        return try database.number("SELECT 1 FROM conflict WHERE rid = ? AND into_seq = ?", .int(before.rid), .int(payload.seq)) == nil
     }
 
     struct OpenMutation {

@@ -240,7 +240,7 @@ extension Store {
                 Fold.apply(content, to: object)?.json, version: touched.row.baseVersion, at: now.wall)
         }
         var row = row
-        row.problem = problem.stored
+        row.problem = try namingParent(problem, of: row).stored
         try move(row, to: .rejected)
         pass.summary.rejected += 1
         guard let rid = row.rid else { return }

@@ -90,17 +90,22 @@ extension Store {
     // MARK: - What was held back
 
     /// Removes what sweeps would have removed and did not because it was suspiciously much: an operator has looked at it.
+    /// Invariant: what goes is in the audit trail, with who let it go; one entry for each entity.
     ///
     /// - Returns: How many records went.
     @discardableResult
-    package func acceptDeletions(at now: Moment) throws(StoreError) -> Int {
+    package func acceptDeletions(uid: UInt32, at now: Moment) throws(StoreError) -> Int {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            let held = try database.all("SELECT rid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)) {
-                row throws(StoreError) in row.int(0)
-            }
-            try sweep(held)
+            let held = try database.all(
+                "SELECT rid, eid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)
+            ) { row throws(StoreError) in (rid: row.int(0), eid: row.int(1)) }
+            try sweep(held.map(\.rid))
             try database.run("UPDATE stream SET sweep_held = 0")
+            let counts = Dictionary(held.map { (names.entity($0.eid).text, 1) }, uniquingKeysWith: +)
+            for (entity, count) in counts.sorted(by: { $0.key < $1.key }) {
+                try audit("accept_deletions", entity, uid: uid, ["records": .int(Int64(count))])
+            }
             return held.count
         }
     }

@@ -23,6 +23,7 @@ struct Transaction {
         let ages: AgeClock
         let journal: JournalStage
         let opening: StoreOpening
+        let sweep: HousekeepingSweep
 
         init(_ store: Store) {
             ledger = store.ledger
@@ -33,6 +34,7 @@ struct Transaction {
             ages = store.ages
             journal = store.journal
             opening = store.opening
+            sweep = store.sweep
         }
     }
 }
@@ -121,7 +123,8 @@ extension Store {
                 try database.run("ROLLBACK TO operation")
                 try database.run("RELEASE operation")
             } catch let second {
-                transaction?.spoiled = second
+                // After an error of the medium SQLite has undone everything by itself, and there is nothing to go back to.
+                transaction?.spoiled = error.code == .ioError || error.code == .diskFull ? error : second
             }
             restore(before)
             transaction?.tieEnds = []
@@ -164,5 +167,6 @@ extension Store {
         ages = saved.ages
         journal = saved.journal
         opening = saved.opening
+        sweep = saved.sweep
     }
 }

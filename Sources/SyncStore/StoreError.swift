@@ -65,6 +65,9 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         if case .refused(let problem) = code { problem } else { nil }
     }
 
+    /// The medium did not give what was to be read. It may give it the next time, so this alone is no damage.
+    package var isFailedRead: Bool { code == .ioError && result == Self.failedRead }
+
     /// Can the same call succeed later, untouched?
     package var isRetryable: Bool {
         switch code {

@@ -17,6 +17,8 @@ final class StoreLoop {
     private var retryAt: Int64?
     /// Commits that failed since the last one that did not.
     private var failures = 0
+    /// Openings one after another that failed because the medium did not give what was to be read.
+    private var failedReads = 0
 
     // The open transaction.
     private var isOpen = false
@@ -44,14 +46,25 @@ final class StoreLoop {
 
     /// Opens the database for the first time.
     func begin() throws(StoreError) -> StoreOpening {
-        let store = try open(time.now())
+        let store = try openTwice()
         self.store = store
         return store.opening
+    }
+
+    /// Most errors of reading are gone the next time, and a start is not to wait half a minute for that.
+    private func openTwice() throws(StoreError) -> Store {
+        do throws(StoreError) {
+            return try open(time.now())
+        } catch {
+            guard error.isFailedRead else { throw error }
+            return try open(time.now())
+        }
     }
 
     /// Begins without it: it is tried again until it can be opened, and everything is refused with this meanwhile.
     func beginResting(after error: StoreError) {
         failure = error
+        failedReads = error.isFailedRead ? 1 : 0
         retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
     }
 
@@ -76,19 +89,22 @@ final class StoreLoop {
     /// Does all that has gathered, in groups that one commit may hold.
     private func work(_ jobs: [Job]) {
         for job in jobs {
-            guard let store, begin(store) else {
+            guard let done = perform(job) else {
                 refuse(job)
                 continue
             }
-            let done = job.run(store, time.now())
             // SQLite has read something that contradicts itself: every answer from now on could be wrong.
             if let damage = done.damage {
                 giveUp(done, damage)
                 continue
             }
+            if let failure = done.failedRead {
+                readAgain(done, failure)
+                continue
+            }
             rows += job.rows
             bytes += job.bytes
-            if store.options.ablations.contains(.answerBeforeCommit) {
+            if store?.options.ablations.contains(.answerBeforeCommit) == true {
                 deliver([{ done.finish(nil) }])
             } else {
                 waiting.append(done)
@@ -98,6 +114,12 @@ final class StoreLoop {
         guard store != nil else { return }
         if waiting.contains(where: \.needsFlash) { return commit() }
         answerEarly()
+    }
+
+    /// - Returns: `nil` when there is no transaction to do it in.
+    private func perform(_ job: Job) -> Done? {
+        guard let store, begin(store) else { return nil }
+        return job.run(store, time.now())
     }
 
     /// Relaxed work is answered now; its transaction stays open for at most a second. Without any work in it there is
@@ -203,13 +225,14 @@ final class StoreLoop {
     }
 
     private func openAgain() throws(StoreError) -> Store {
-        let fresh = try open(time.now())
+        let fresh = try openTwice()
         // What was read back may be in the kernel's cache only, and the next answers would stand behind it in the log.
         // From the database file, written and synced anew, it cannot vanish.
         if fresh.database.path != nil { try rewrite(fresh.database) }
         store = fresh
         failure = nil
         retryAt = nil
+        failedReads = 0
         return fresh
     }
 
@@ -230,7 +253,8 @@ final class StoreLoop {
         store = nil
         // What is refused from now on was not even begun: about that there is no doubt.
         failure = error.code == .unknownOutcome ? StoreError(.ioError, doing: error.doing, detail: error.detail) : error
-        guard !DatabaseRescue.helps(against: error) else {
+        failedReads = error.isFailedRead ? failedReads + 1 : 0
+        guard !DatabaseRescue.helps(against: error), failedReads < Self.failedReadsMax else {
             retryAt = nil
             return incident(.fatal(error))
         }
@@ -238,6 +262,10 @@ final class StoreLoop {
         // That it is still so is no news.
         if failure?.code != before { incident(.unusable(error)) }
     }
+
+    /// What cannot be read after a minute and a half, each time by a connection of its own, will not be read any more: a sector
+    /// is gone, and another database is made of the others.
+    private static let failedReadsMax = 3
 
     private func tryAgain() {
         do throws(StoreError) {
@@ -248,13 +276,35 @@ final class StoreLoop {
         }
     }
 
-    /// Undoes what the open transaction holds, tells whoever waits for it, and lets go of the database.
-    private func giveUp(_ done: Done, _ damage: StoreError) {
+    /// A page that was not to be had: SQLite has undone the whole transaction, and the connection may hold what it read before.
+    /// So nothing of it is used any more, and what is on the medium is read anew.
+    private func readAgain(_ done: Done, _ failure: StoreError) {
+        let early = relaxed
+        let undone = undo(and: done)
+        store = nil
+        do throws(StoreError) {
+            _ = try openAgain()
+            lose(early)
+            incident(.readFailed(failure, relaxedLost: early))
+        } catch {
+            rest(error)
+        }
+        tell(undone, failure)
+    }
+
+    /// - Returns: Who waits for it.
+    private func undo(and done: Done) -> [Done] {
         store?.rollback()
         isOpen = false
         deadline = nil
         let undone = waiting + [done]
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
+        return undone
+    }
+
+    /// Undoes what the open transaction holds, tells whoever waits for it, and lets go of the database.
+    private func giveUp(_ done: Done, _ damage: StoreError) {
+        let undone = undo(and: done)
         // Before anybody hears of it, it is written down that there is damage.
         rest(damage)
         tell(undone, damage)

@@ -18,11 +18,14 @@ package final class StoreReader: @unchecked Sendable {
 
     private struct Box {
         var hasStarted = false
-        var reads: [@Sendable (Result<Database, StoreError>) -> Void] = []
+        var reads: [Read] = []
     }
 
+    /// With the second argument it may ask, by `true`, to be done once more over another connection.
+    private typealias Read = @Sendable (Result<Database, StoreError>, Bool) -> Bool
+
     /// - Parameter damaged: Called on the reader's thread for every read that meets damage: only another database helps, and
-    ///   that is made at a start.
+    ///   that is made at a start. Also for a read that the medium does not answer, twice (``StoreError/isFailedRead``).
     package init(
         path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, deliver: @escaping StoreWriter.Deliver,
         damaged: @escaping @Sendable (StoreError) -> Void = { _ in }
@@ -54,7 +57,7 @@ package final class StoreReader: @unchecked Sendable {
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {
         let (time, limit, deliver, damaged) = (time, limit, deliver, damaged)
-        let read: @Sendable (Result<Database, StoreError>) -> Void = { connection in
+        let read: Read = { connection, mayAskAgain in
             let result: Result<Value, StoreError>
             do throws(StoreError) {
                 let database = try connection.get()
@@ -67,10 +70,12 @@ package final class StoreReader: @unchecked Sendable {
                         return try work(StoreReads(database: database), time.now())
                     })
             } catch {
+                if error.isFailedRead, mayAskAgain { return true }
                 result = .failure(error)
-                if error.code == .corrupt || error.code == .notADatabase { damaged(error) }
+                if error.code == .corrupt || error.code == .notADatabase || error.isFailedRead { damaged(error) }
             }
             deliver([{ completion(result) }])
+            return false
         }
         let isFirst = thread.change { box in
             box.reads.append(read)
@@ -98,31 +103,35 @@ package final class StoreReader: @unchecked Sendable {
                 defer { box.reads.removeAll() }
                 return box.reads
             }
-            for read in reads ?? [] { read(.failure(error)) }
+            for read in reads ?? [] { _ = read(.failure(error), false) }
         }
     }
 
     private func run() {
         var connection: Database?
         while true {
-            let taken = thread.wait(until: nil) { (box: inout Box) -> [@Sendable (Result<Database, StoreError>) -> Void]? in
+            let taken = thread.wait(until: nil) { (box: inout Box) -> [Read]? in
                 if box.reads.isEmpty { return nil }
                 defer { box.reads.removeAll() }
                 return box.reads
             }
             guard case .value(let reads) = taken else { return }
             for read in reads {
-                if connection == nil {
-                    do throws(StoreError) {
-                        connection = try Database.openReader(path: path)
-                    } catch {
-                        read(.failure(error))
-                        continue
-                    }
-                }
-                guard let open = connection else { continue }
-                read(.success(open))
+                guard perform(read, over: &connection, mayAskAgain: true) else { continue }
+                // What a connection has read before is not asked a second time.
+                connection = nil
+                _ = perform(read, over: &connection, mayAskAgain: false)
             }
+        }
+    }
+
+    private func perform(_ read: Read, over connection: inout Database?, mayAskAgain: Bool) -> Bool {
+        do throws(StoreError) {
+            let open = if let connection { connection } else { try Database.openReader(path: path) }
+            connection = open
+            return read(.success(open), mayAskAgain)
+        } catch {
+            return read(.failure(error), mayAskAgain)
         }
     }
 }

@@ -18,8 +18,8 @@ package struct WaitingMutation: Hashable, Sendable {
     package var priority: Priority
     package var bytes: Int
     package var createdAt: Timestamp
-    /// Nothing but the policy keeps it back.
-    package var isReady: Bool
+    /// What keeps it back, apart from links and policy: the same that ``StoreReads/obstacle(to:at:)`` names. `nil`: nothing does.
+    package var blockedBy: Deferral?
 }
 
 extension StoreReads {
@@ -51,22 +51,43 @@ extension StoreReads {
         } ?? nil
     }
 
-    /// What is pending or in flight, oldest first.
+    /// What is pending or in flight, oldest first. What is in flight is sent again before anything else, so nothing blocks it.
     ///
     /// - Parameter limit: Rows at most; one is some 150 bytes in memory.
-    package func waiting(limit: Int) throws(StoreError) -> [WaitingMutation] {
+    package func waiting(limit: Int, at now: Moment) throws(StoreError) -> [WaitingMutation] {
         let ledger = try Ledger.load(from: database)
+        let ages = try ages(at: now)
         return try database.all(
             """
-            SELECT p.key, p.priority, p.bytes, p.created_ms, coalesce(m.ready, 1), coalesce(m.priority, p.priority)
+            SELECT p.key, p.bytes, p.created_ms, coalesce(m.priority, p.priority),
+                CASE WHEN coalesce(m.state, 0) = 1 THEN 1 ELSE coalesce(m.ready, 1) END, m.next_age,
+                CASE WHEN m.ready = 0 AND m.state = 0 THEN (SELECT e.state FROM mutation e
+                    WHERE e.rid = m.rid AND e.seq < m.seq AND e.state < 6 AND e.state <> 3 ORDER BY e.seq LIMIT 1) END,
+                CASE WHEN m.ready = 0 AND m.state = 0 THEN (SELECT min(t.on_seq) FROM tie t WHERE t.seq = m.seq) END
             FROM payload p LEFT JOIN mutation m ON m.seq = p.seq
             WHERE p.seq > ? AND coalesce(m.state, 0) IN (0, 1) ORDER BY p.seq LIMIT ?
             """, .int(ledger[.ackedSeq]), .int(Int64(limit))
         ) { row throws(StoreError) -> WaitingMutation? in
-            guard let key = MutationKey(row.text(0)), let priority = Priority(rawValue: Int(row.int(5))) else { return nil }
+            guard let key = MutationKey(row.text(0)), let priority = Priority(rawValue: Int(row.int(3))) else { return nil }
+            let retry = row.optionalInt(5).map { ages?.wall(of: $0, at: now) }
             return WaitingMutation(
-                key: key, priority: priority, bytes: Int(clamping: row.int(2)),
-                createdAt: Timestamp(milliseconds: row.int(3)), isReady: row.bool(4))
+                key: key, priority: priority, bytes: Int(clamping: row.int(1)),
+                createdAt: Timestamp(milliseconds: row.int(2)),
+                blockedBy: row.bool(4)
+                    ? nil : Self.deferral(retry: retry, earlier: row.optionalInt(6), tiedTo: row.optionalInt(7)))
         }.compactMap { $0 }
+    }
+
+    /// In the order in which ``obstacle(to:at:)`` looks: its own retry, an earlier mutation of its record, a file, another one.
+    ///
+    /// - Parameters:
+    ///   - retry: `nil`: it waits for no retry; a `nil` inside: nobody knows the time of it.
+    ///   - earlier: State of the first open mutation of its record before it.
+    ///   - tiedTo: The least that it is tied to; files have negative numbers.
+    private static func deferral(retry: Timestamp??, earlier: Int64?, tiedTo: Int64?) -> Deferral {
+        if let retry { return Deferral(.backoff, until: retry) }
+        if let earlier { return Deferral(earlier == Int64(MutationState.conflicted.rawValue) ? .conflict : .order) }
+        guard let tiedTo else { return Deferral(.order) }
+        return Deferral(tiedTo < 0 ? .blobWait : .dependency)
     }
 }

@@ -157,8 +157,14 @@ package struct StoreReads {
     /// SQLite's own check of the whole file.
     ///
     /// - Returns: What it complains about; empty when all is well.
+    /// - Throws: A failed read when the medium did not give a page.
     package func check() throws(StoreError) -> [String] {
+        let failedReads = Database.failedReads
         let complaints = try database.all("PRAGMA quick_check") { row throws(StoreError) in row.text(0) }
+        // A page that it does not get is a complaint to SQLite, and may be there the next time.
+        guard Database.failedReads == failedReads else {
+            throw StoreError(.ioError, doing: "check the database", detail: complaints.first ?? "", result: StoreError.failedRead)
+        }
         return complaints == ["ok"] ? [] : complaints
     }
 }
@@ -177,6 +183,9 @@ extension MutationSnapshot {
             ? OutboxRow(seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: nil, bytes: payload.bytes)
             : OutboxRow(row, at: Payload.columnCount)
         let names = Payload.columnCount + OutboxRow.columnCount
+        // While it has no row of its own yet, its payload says it.
+        let ttlAge = isNew ? payload.ttlAge : outbox.ttlAge
+        let canExpire = outbox.state == .pending && !outbox.isSent && outbox.priority != .critical
         self.init(
             seq: payload.seq, key: MutationKey(trusted: payload.key),
             record: RecordName(EntityName(trusted: row.text(names)), payload.recordID), action: payload.action,
@@ -186,6 +195,7 @@ extension MutationSnapshot {
             baseVersion: payload.baseVersion, createdAt: Timestamp(milliseconds: payload.createdMS), isSent: outbox.isSent,
             firstSentAt: outbox.firstSentMS.map { Timestamp(milliseconds: $0) }, attempts: Int(clamping: outbox.attempts),
             nextAttempt: outbox.nextAge.flatMap { age in ages?.wall(of: age, at: now) },
+            expiresAt: canExpire ? ttlAge.flatMap { age in ages?.wall(of: age, at: now) } : nil,
             problem: isSound ? Problem.read(stored: outbox.problem) : Store.damaged, into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
             intoState: row.optionalInt(names + 3).flatMap { MutationState(rawValue: Int(clamping: $0)) },
             supersedes: payload.supersedes.map { MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))

@@ -16,6 +16,8 @@ package final class StoreWriter: @unchecked Sendable {
     package enum Incident: Sendable {
         /// A commit failed and its outcome is unknown. The store was opened again; `survived` tells whether the group is in it.
         case commitFailed(StoreError, survived: Bool, relaxedLost: Int)
+        /// The medium did not give what was to be read. The store was opened again and is as it was after the last commit.
+        case readFailed(StoreError, relaxedLost: Int)
         /// It happened again, or the store could not be opened again. Everything is refused, and the database tried again
         /// every half minute.
         case unusable(StoreError)
@@ -147,6 +149,7 @@ package final class StoreWriter: @unchecked Sendable {
             let result: Result<Value, StoreError>
             var needsFlash = false
             var damage: StoreError?
+            var failedRead: StoreError?
             do throws(StoreError) {
                 let (value, flash) = try work(store, now)
                 needsFlash = flash
@@ -154,8 +157,9 @@ package final class StoreWriter: @unchecked Sendable {
             } catch {
                 result = .failure(error)
                 if error.code == .corrupt || error.code == .notADatabase { damage = error }
+                if error.isFailedRead { failedRead = error }
             }
-            return Done(needsFlash: needsFlash, damage: damage) { failure in
+            return Done(needsFlash: needsFlash, damage: damage, failedRead: failedRead) { failure in
                 // What was refused stays refused, whatever became of the others of the group.
                 if let failure, case .success = result { return completion(.failure(failure)) }
                 completion(result)
@@ -165,6 +169,14 @@ package final class StoreWriter: @unchecked Sendable {
         }
         if thread.change({ $0.append(job) }) == nil {
             deliver([{ job.refuse(StoreError(.closed, doing: "use the store")) }])
+        }
+    }
+
+    /// Somebody else did not get what was to be read: the database is opened again, which reads what a start reads.
+    package func doubt(_ error: StoreError) {
+        // Refused or too late, it is in doubt already.
+        _ = thread.change { jobs in
+            jobs.append(Job(rows: 0, bytes: 0) { _, _ in Done(needsFlash: false, failedRead: error) { _ in } } refuse: { _ in })
         }
     }
 
@@ -188,6 +200,8 @@ struct Done: Sendable {
     var needsFlash: Bool
     /// The database contradicts itself.
     var damage: StoreError?
+    /// The medium did not give what was to be read.
+    var failedRead: StoreError?
     /// Tells whoever asked. With an error nothing of it was kept, or it is not known whether it was.
     var finish: @Sendable (StoreError?) -> Void
 }

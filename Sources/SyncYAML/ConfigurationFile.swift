@@ -7,11 +7,16 @@ package struct ConfigurationFile: Sendable {
     package var contents: Result<[UInt8], ConfigurationError>
     /// The medium or the file system is at fault (EIO, EUCLEAN, EBADMSG), not the person who wrote the file.
     package var isDamaged: Bool
+    /// When it was written, as the file system has it; `nil` where that says nothing.
+    package var stamp: FileStamp?
 
-    package init(name: String, contents: Result<[UInt8], ConfigurationError>, isDamaged: Bool = false) {
+    package init(
+        name: String, contents: Result<[UInt8], ConfigurationError>, isDamaged: Bool = false, stamp: FileStamp? = nil
+    ) {
         self.name = name
         self.contents = contents
         self.isDamaged = isDamaged
+        self.stamp = stamp
     }
 
     package init(name: String, text: String) {
@@ -21,7 +26,8 @@ package struct ConfigurationFile: Sendable {
     /// Reads a regular file of at most ``YAMLDocument/maxBytes``. Never waits: a FIFO or device is refused unopened.
     package static func read(_ path: String) -> ConfigurationFile {
         do throws(Failure) {
-            return ConfigurationFile(name: path, contents: .success(try bytes(of: path)))
+            let (bytes, stamp) = try bytes(of: path)
+            return ConfigurationFile(name: path, contents: .success(bytes), stamp: stamp)
         } catch {
             return ConfigurationFile(path, error)
         }
@@ -55,7 +61,7 @@ package struct ConfigurationFile: Sendable {
             name: path, contents: .failure(error), isDamaged: [EIO, EUCLEAN, EBADMSG].contains(failure.code))
     }
 
-    private static func bytes(of path: String) throws(Failure) -> [UInt8] {
+    private static func bytes(of path: String) throws(Failure) -> ([UInt8], FileStamp?) {
         // C would read the name only up to there.
         guard !path.utf8.contains(0) else { throw Failure(EINVAL) }
         // Looked at before it is opened, because opening alone wakes some devices (a watchdog counts from then on),
@@ -68,7 +74,15 @@ package struct ConfigurationFile: Sendable {
         defer { close(descriptor) }
         guard fstat(descriptor, &status) == 0 else { throw Failure(errno) }
         try checkKind(status)
-        return try bytes(of: descriptor)
+        // Taken before the content: what is written in between has a later one.
+        let stamp = FileStamp(status, now: now())
+        return (try bytes(of: descriptor), stamp)
+    }
+
+    private static func now() -> Int64 {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
     }
 
     /// Up to one byte more than allowed: then the reader says that it is too much. The size that `stat` tells is not

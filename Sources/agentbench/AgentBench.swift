@@ -14,7 +14,7 @@ struct AgentBench: ParsableCommand {
             "Measures the agent beside its floor: what the same work costs in plain C and SQLite, in the same run.",
         version: ProductVersion.text,
         subcommands: [
-            EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, BacklogCommand.self, IdleCommand.self,
-            FlashCommand.self, MirrorCommand.self, SoakCommand.self, CompareCommand.self, FleetCommand.self,
+            EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, LinkCommand.self, BacklogCommand.self, IdleCommand.self,
+            FlashCommand.self, MirrorCommand.self, AllCommand.self, SoakCommand.self, CompareCommand.self, FleetCommand.self,
         ])
 }

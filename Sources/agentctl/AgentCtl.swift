@@ -23,7 +23,7 @@ struct AgentCtl: ParsableCommand {
         ])
 
     /// Options that make a list.
-    private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--state"]
+    private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--state", "--depends-on", "--field", "--value"]
 
     /// Synchronous on purpose: the default asynchronous entry would start the threads of the default executor.
     static func main() {

@@ -11,10 +11,14 @@ enum MutationList {
         if let after, after < 0 { throw ValidationError("--after must not be negative.") }
     }
 
-    /// One line each.
-    static func show(_ reply: Reply<MutationListPage>, asJSON: Bool) {
+    static func show(_ reply: Reply<MutationListPage>, nothing: String = "no changes", asJSON: Bool) {
         if asJSON { return Output.json(reply.body) }
-        for item in reply.value.items { Output.line(PlainText.safe(line(item))) }
+        let view = View()
+        let lines =
+            view.isTerminal
+            ? MutationScreen.list(reply.value.items, nothing: nothing, width: view.width, now: view.now, offset: view.offset)
+            : reply.value.items.map(MutationScreen.line)
+        for line in lines { Output.line(line) }
         if let next = reply.value.next { Output.note("there is more: --after \(next)") }
     }
 
@@ -46,13 +50,5 @@ enum MutationList {
         for (name, text) in [("data", item.data), ("unset", item.unset), ("ops", item.operations)] {
             if let text { Output.line(name + " " + RecordList.pretty(text)) }
         }
-    }
-
-    private static func line(_ item: MutationItem) -> String {
-        var text = "\(item.seq)  \(item.id)  \(item.state)  \(item.action) \(item.record)  \(item.priority)"
-        if item.attempts > 0 { text += "  attempts \(item.attempts)" }
-        if let deferral = item.deferral { text += "  waits: \(deferral.reason)" }
-        if let problem = item.problem { text += "  \(problem.code): \(problem.detail)" }
-        return text
     }
 }

@@ -28,7 +28,9 @@ final class AcknowledgedFile: Sendable {
     /// - Returns: `nil` when there is nothing in it that was written whole.
     func read() -> Int64? {
         var bytes = [UInt8](repeating: 0, count: 64)
-        let count = pread(descriptor, &bytes, bytes.count, 0)
+        var count = pread(descriptor, &bytes, bytes.count, 0)
+        // What a disk does not give once it mostly gives the next time.
+        if count < 0 { count = pread(descriptor, &bytes, bytes.count, 0) }
         guard count > 0 else { return nil }
         let parts = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n").first?.split(separator: " ") ?? []
         guard parts.count == 2, let number = Int64(parts[0]), let check = Int64(parts[1]), check == Self.check(number)

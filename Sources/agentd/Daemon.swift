@@ -26,8 +26,8 @@ enum Daemon {
             return 70
         }
         let files = ConfigurationLoader.files(main: config)
-        let kept = LastGoodFile(beside: LastGoodFile.usualFolder)
-        let start = ConfigurationStart.decide(files: files, lastGood: kept.file, accounts: SystemAccounts.accounts)
+        let kept = LastGoodFiles(config: config)
+        let start = ConfigurationStart.decide(files: files, lastGood: kept.found, accounts: SystemAccounts.accounts)
         switch start {
         case .refused(let errors):
             Say.error("\(errors)")
@@ -65,26 +65,5 @@ enum Daemon {
         var log = Logger(label: "agentd")
         log.logLevel = settings.level.loggerLevel
         return log
-    }
-}
-
-/// The kept copy of the last good configuration, in the state folder.
-struct LastGoodFile {
-    let path: String
-
-    /// Where to look for it when the configuration, which would say so, is what is damaged: systemd's word, else the
-    /// default folder.
-    static var usualFolder: String {
-        getenv("STATE_DIRECTORY").map { String(cString: $0) } ?? "/var/lib/agentd"
-    }
-
-    init(beside storePath: String) {
-        path = storePath + "/last-good.yaml"
-    }
-
-    var file: ConfigurationFile { ConfigurationFile.read(path) }
-
-    func keep(_ configuration: AgentConfiguration) throws(LinuxError) {
-        try DurableFiles(calls: LinuxFileCalls()).write(Array(LastGoodConfiguration.text(configuration).utf8), to: path)
     }
 }

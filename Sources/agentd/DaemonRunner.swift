@@ -14,6 +14,7 @@ import Synchronization
 final class DaemonRunner {
     private let loaded: LoadedConfiguration
     private let state: StateDirectory
+    private let lastGood: LastGoodFiles
     private let log: Logger
     private let notifier: ReadinessNotifier?
     private let group: MultiThreadedEventLoopGroup
@@ -47,6 +48,8 @@ final class DaemonRunner {
         let seed = systemRandomSeed()
         log.info("starting", metadata: ["version": "\(AgentVersion.current)", "device": "\(device)", "seed": "\(seed)"])
 
+        // The event loops end the process when there is no thread for them: that is said before, and better.
+        try SpareThreads.check(Self.threads)
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let loop = group.next()
         executor = LoopExecutor(loop)
@@ -84,11 +87,11 @@ final class DaemonRunner {
         let incident: @Sendable (StoreWriter.Incident) -> Void = { incident in
             switch incident {
             case .usableAgain(let opening): vault.note(opening)
-            case .fatal:
-                vault.noteDamage()
+            case .fatal(let error):
+                vault.noteDamage(error)
                 restart.make()
                 end.fire()
-            case .commitFailed, .unusable: break
+            case .commitFailed, .readFailed, .unusable: break
             }
             loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
         }
@@ -96,25 +99,21 @@ final class DaemonRunner {
             time: clocks, retryAfter: retryAfter, deliver: deliver, incident: incident,
             open: { now throws(StoreError) in try vault.open(at: now) })
         try vault.start(writer)
-        reader = StoreReader(path: vault.path, time: clocks, deliver: deliver) { damage in
+        reader = StoreReader(path: vault.path, time: clocks, deliver: deliver) { [writer] damage in
+            if damage.isFailedRead { return writer.doubt(damage) }
             // What a newer or another program has written is not ours to judge.
             if case .open = vault.state { incident(.fatal(damage)) }
         }
         let credentials = HubCredentials(configuration.hub)
-        let kept = LastGoodFile(beside: state.path)
+        let kept = LastGoodFiles(config: config)
+        lastGood = kept
         var environment = AgentEnvironment(
             transport: transport, compressor: ZlibCompressor(), time: clocks, bootID: bootID, seed: seed,
             token: { try credentials.token() },
             // A question that cannot be answered is answered with "unknown"; the disk itself will object if it is full.
             freeBytes: { (try? state.freeSpace())?.freeBytes },
             accounts: SystemAccounts.accounts, configurationFiles: { ConfigurationLoader.files(main: config) },
-            keepLastGood: { configuration in
-                do throws(LinuxError) {
-                    try kept.keep(configuration)
-                } catch {
-                    log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
-                }
-            }, log: log)
+            keepLastGood: { kept.keep($0, in: state.path, log) }, log: log)
         do throws(BlobError) {
             environment.blobs = try BlobFiles(state.path + "/blobs")
         } catch {
@@ -135,9 +134,14 @@ final class DaemonRunner {
         if count.isSafeMode {
             environment.safeMode = .init(deaths: count.deaths, holds: CrashCount.window)
         }
-        environment.links = Self.netlink(configuration, log)
+        do throws(LinuxError) {
+            environment.links = try Self.netlink(configuration, log)
+        } catch {
+            log.error("the links are not watched; one that costs nothing is assumed", metadata: ["error": "\(error)"])
+            environment.linksUnwatched = "\(error)"
+        }
         environment.power = SysfsPowerMonitor { error in
-            log.warning("changes of the power supply are not heard of", metadata: ["error": "\(error)"])
+            log.warning("changes of the power supply are not heard of; it is read every minute", metadata: ["error": "\(error)"])
         }
         environment.resolve = HubAddresses(log).resolve
         environment.closeIdleConnections = { transport.closeIdleConnections() }
@@ -158,16 +162,14 @@ final class DaemonRunner {
         if case .open(let opening) = vault.state { try keepIdentity(after: opening) }
     }
 
-    private static func netlink(_ configuration: AgentConfiguration, _ log: Logger) -> NetlinkMonitor? {
+    /// Loop, files, curl, store, reader, links, power, clock, signals and the resolver.
+    private static let threads = 10
+
+    private static func netlink(_ configuration: AgentConfiguration, _ log: Logger) throws(LinuxError) -> NetlinkMonitor {
         var settings = NetlinkMonitor.Settings()
         settings.sysfsRoot = configuration.power.sysfsRoot
-        do throws(LinuxError) {
-            return try NetlinkMonitor(settings) { error in
-                log.warning("the links cannot be read", metadata: ["error": "\(error)"])
-            }
-        } catch {
-            log.error("the links are not watched; one that costs nothing is assumed", metadata: ["error": "\(error)"])
-            return nil
+        return try NetlinkMonitor(settings) { error in
+            log.warning("the links cannot be read", metadata: ["error": "\(error)"])
         }
     }
 
@@ -212,7 +214,7 @@ final class DaemonRunner {
             close()
             return 73
         }
-        if damage == nil { keepLastGood() }
+        if damage == nil { lastGood.keep(loaded, in: state.path, log) }
         // A service manager that does not listen is no reason not to serve.
         try? notifier?.send(.ready, .status("serving \(server.address)"))
         log.notice("serving", metadata: ["socket": "\(server.address)"])
@@ -303,14 +305,6 @@ final class DaemonRunner {
             try identity.write(marker)
         } catch {
             log.error("the identity file was not written", metadata: ["error": "\(error)"])
-        }
-    }
-
-    private func keepLastGood() {
-        do throws(LinuxError) {
-            try LastGoodFile(beside: state.path).keep(loaded.configuration)
-        } catch {
-            log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
         }
     }
 

@@ -36,7 +36,7 @@ struct IdentityFile {
     func read() -> Content {
         let bytes: [UInt8]
         do throws(LinuxError) {
-            bytes = try files.read(path, maxBytes: 4_096)
+            bytes = try readTwice()
         } catch {
             return error.code == .missing ? .none : .damaged(error)
         }
@@ -49,6 +49,16 @@ struct IdentityFile {
                     .malformed, doing: "read the identity", path: path, expected: "{\"replica\":…,\"acknowledged\":…}"))
         }
         return .marker(StoreMarker(replica: replica, acknowledged: object["acknowledged"]?.int ?? 0))
+    }
+
+    /// What a disk does not give once it mostly gives the next time, and then nothing is damaged.
+    private func readTwice() throws(LinuxError) -> [UInt8] {
+        do throws(LinuxError) {
+            return try files.read(path, maxBytes: 4_096)
+        } catch {
+            guard error.code != .missing else { throw error }
+            return try files.read(path, maxBytes: 4_096)
+        }
     }
 
     /// Keeps what is damaged for whoever wants to look at it; the name is free then.

@@ -28,9 +28,9 @@ enum OfflineDoctor {
     }
 
     private static func read(_ config: String, _ facts: inout DoctorFacts) -> LoadedConfiguration? {
-        let kept = LastGoodFile(beside: LastGoodFile.usualFolder)
+        let kept = LastGoodFiles(config: config)
         let start = ConfigurationStart.decide(
-            files: ConfigurationLoader.files(main: config), lastGood: kept.file, accounts: SystemAccounts.accounts)
+            files: ConfigurationLoader.files(main: config), lastGood: kept.found, accounts: SystemAccounts.accounts)
         switch start {
         case .loaded(let loaded):
             facts.configuration = DoctorFacts.Configuration(loaded)

@@ -21,6 +21,7 @@ final class Vault: Sendable {
     private let quarantine: String
     /// Somebody has read from the database what cannot be: it is not opened again.
     private let damageMark: String
+    private let unreadMark: String
     private let ballast: Ballast
     private let options: StoreOptions
     private let acknowledged: AcknowledgedFile?
@@ -30,6 +31,7 @@ final class Vault: Sendable {
         path = stateFolder + "/agent.db"
         quarantine = stateFolder + "/quarantine"
         damageMark = stateFolder + "/agent.db-damaged"
+        unreadMark = stateFolder + "/agent.db-unread"
         let ballast = Ballast(stateFolder + "/ballast", bytes: ballastBytes)
         self.ballast = ballast
         let acknowledged = AcknowledgedFile(stateFolder: stateFolder)
@@ -59,10 +61,11 @@ final class Vault: Sendable {
         content.withLock { $0.state = .open(opening) }
     }
 
-    /// Of the next start: another database is made of what can be read of this one.
-    func noteDamage() {
+    /// Of the next start: another database is made of what can be read of this one; after reads that failed, only if they still
+    /// do.
+    func noteDamage(_ error: StoreError) {
         // Where not even this can be written, the check at the next start has to find it.
-        close(Glibc.open(damageMark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
+        close(Glibc.open(error.isFailedRead ? unreadMark : damageMark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
     }
 
     func note(_ marker: StoreMarker) {
@@ -86,6 +89,12 @@ final class Vault: Sendable {
             }
             if access(damageMark, F_OK) == 0 {
                 throw StoreError(.corrupt, doing: "open \(path)", detail: "it was found damaged while it was used")
+            }
+            if access(unreadMark, F_OK) == 0 {
+                guard Database.isWhole(path: path) else {
+                    throw StoreError(.corrupt, doing: "open \(path)", detail: "some of it could not be read any more")
+                }
+                unlink(unreadMark)
             }
             state = .open(try startWithRoom(writer))
         } catch {
@@ -125,6 +134,7 @@ final class Vault: Sendable {
         var opening = try writer.start()
         opening.rescue = result
         unlink(damageMark)
+        unlink(unreadMark)
         content.withLock { $0.state = .open(opening) }
         return opening
     }

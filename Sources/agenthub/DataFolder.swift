@@ -56,6 +56,21 @@ struct DataFolder: ParsableArguments {
         }
     }
 
+    // MARK: Damage
+
+    /// There is no `hub.db`, or nothing in it.
+    var lacksDatabase: Bool {
+        var facts = stat()
+        guard stat(file, &facts) == 0 else { return errno == ENOENT }
+        return facts.st_size == 0
+    }
+
+    /// What an operator can do about a database that is gone or damaged.
+    var waysBack: String {
+        "Bring back a backup: agenthub restore FOLDER --replace --data \(folder). Without one, move hub.db, hub.db-wal and hub.db-shm "
+            + "away and begin a new history: agenthub serve --new-epoch …; the devices offer again what they still know."
+    }
+
     // MARK: The mark
 
     /// How far the database has come; see `HubMark`.

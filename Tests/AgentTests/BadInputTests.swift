@@ -228,6 +228,7 @@ struct BadInputTests {
         let refused = try await stand.send(.post, "/v1/mutations", #"{"entity":"audits","action":"create","data":{}}"#)
         #expect(refused.status == 507 && refused.code == "queue-full", "\(refused.text)")
         #expect(refused.text.contains("inspector"))
+        #expect(refused["setting"] == "access[].quota_mutations")
         #expect(try await stand.enqueued() == 3)
         try await stand.stop()
     }

@@ -1,4 +1,6 @@
 import Agent
+import Glibc
+import SyncCore
 import SyncYAML
 import Testing
 
@@ -106,6 +108,98 @@ struct ConfigurationLastGoodTests {
             return
         }
         #expect(errors.description == "agentd.yaml:1:1: the file is empty")
+    }
+
+    /// The stamp of a file that was written long before it was read.
+    private static let stamp = FileStamp(inode: 1 << 63, sizeBytes: 30, modified: 1_763_700_000_000_000_000, changed: 1_763_700_000_000_000_001)
+
+    private func file(_ text: String, _ stamp: FileStamp? = ConfigurationLastGoodTests.stamp) -> ConfigurationFile {
+        ConfigurationFile(name: "agentd.yaml", contents: .success(Array(text.utf8)), stamp: stamp)
+    }
+
+    /// As it is kept after a start with this file.
+    private func kept(after file: ConfigurationFile) throws -> ConfigurationFile {
+        guard case .loaded(let loaded) = start([file], ConfigurationFile(name: "none", text: "")) else {
+            throw ConfigurationErrors([ConfigurationError(file: file.name, problem: "not loaded")])
+        }
+        return ConfigurationFile(
+            name: "last-good.yaml", text: LastGoodConfiguration.text(loaded.configuration, sources: loaded.sources))
+    }
+
+    @Test("Whichever bit the disk flips in a file that nobody has written, the last good one is taken, never the other one")
+    func flippedBits() throws {
+        let text = "hub: { url: https://h, device: dev-1 }\nsync: { debounce: 1s }\n"
+        let kept = try kept(after: file(text))
+        guard case .loaded(let good) = start([file(text)], kept) else {
+            Issue.record("the file is as it was")
+            return
+        }
+        for place in Array(text.utf8).indices {
+            for bit in 0..<8 {
+                var bytes = Array(text.utf8)
+                bytes[place] ^= 1 << UInt8(bit)
+                let flipped = ConfigurationFile(name: "agentd.yaml", contents: .success(bytes), stamp: Self.stamp)
+                guard case .lastGood(let loaded, let damage) = start([flipped], kept) else {
+                    Issue.record("bit \(bit) of byte \(place)")
+                    return
+                }
+                #expect(loaded.configuration == good.configuration && loaded.sources == good.sources)
+                #expect(damage.description.contains("the disk has changed it"))
+            }
+        }
+    }
+
+    @Test("What a person has written is judged as ever: right, or wrong, also when the size is the same")
+    func edits() throws {
+        let text = "hub: { url: https://h, device: dev-1 }\n"
+        let kept = try kept(after: file(text))
+        let (right, wrong) = ("hub: { url: https://h, device: dev-3 }\n", "hub: { url: https://h, devixe: dev-1 }\n")
+        var stamps: [FileStamp?] = [nil]
+        for change in [\FileStamp.modified, \.changed, \.sizeBytes] {
+            var stamp = Self.stamp
+            stamp[keyPath: change] += 1
+            stamps.append(stamp)
+        }
+        var elsewhere = Self.stamp
+        elsewhere.inode += 1
+        stamps.append(elsewhere)
+        for stamp in stamps {
+            guard case .loaded(let loaded) = start([file(right, stamp)], kept) else {
+                Issue.record("\(String(describing: stamp))")
+                return
+            }
+            #expect(loaded.configuration.hub.device?.text == "dev-3")
+            guard case .refused = start([file(wrong, stamp)], kept) else {
+                Issue.record("\(String(describing: stamp))")
+                return
+            }
+        }
+        // The copy of an earlier version knows no stamps.
+        guard case .loaded = start([file(right)], try copy()) else {
+            Issue.record("nothing is known of the file")
+            return
+        }
+    }
+
+    @Test("A file that was written a moment ago has no stamp: a second write in the same tick would leave the same one")
+    func freshFiles() {
+        func facts(_ nanoseconds: Int) -> stat {
+            var facts = stat()
+            (facts.st_ino, facts.st_size) = (7, 30)
+            facts.st_mtim = timespec(tv_sec: 1_763_700_000, tv_nsec: nanoseconds)
+            facts.st_ctim = facts.st_mtim
+            return facts
+        }
+        func stamp(_ nanoseconds: Int, readAt now: (Int, Int)) -> FileStamp? {
+            FileStamp(facts(nanoseconds), now: Int64(now.0) * 1_000_000_000 + Int64(now.1))
+        }
+        #expect(stamp(500_000_000, readAt: (1_763_700_000, 510_000_000)) == nil)
+        #expect(stamp(500_000_000, readAt: (1_763_700_000, 530_000_000)) != nil)
+        // A file system that knows whole seconds only.
+        #expect(stamp(0, readAt: (1_763_700_001, 900_000_000)) == nil)
+        #expect(stamp(0, readAt: (1_763_700_003, 0)) != nil)
+        // The clock has gone back since.
+        #expect(stamp(500_000_000, readAt: (1, 0)) != nil)
     }
 
     private func copy() throws -> ConfigurationFile {

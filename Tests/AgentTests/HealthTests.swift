@@ -58,4 +58,16 @@ struct HealthTests {
         let third = pulse.ask(at: Self.instant(601))
         #expect(third)
     }
+
+    @Test("Links that cannot be watched are told in status, with what it means for the bill")
+    func unwatchedLinks() async throws {
+        let stand = try await AgentStand.start { $0.linksUnwatched = "open a netlink socket: Operation not permitted" }
+        let status = try await stand.send(.get, "/v1/status")
+        #expect(status.text.contains("links_unwatched") && status.text.contains("not permitted"), "\(status.text)")
+        #expect(status.text.contains("costs nothing"))
+        try await stand.stop()
+        let other = try await AgentStand.start()
+        #expect(try await other.send(.get, "/v1/status").text.contains("links_unwatched") == false)
+        try await other.stop()
+    }
 }

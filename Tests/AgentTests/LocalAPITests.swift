@@ -264,6 +264,25 @@ struct LocalAPITests {
     }
 }
 
+extension LocalAPITests {
+    @Test("What expires does so in its time, although the hub was never reached, and `why` says when")
+    func expires() async throws {
+        let stand = try await AgentStand.start()
+        let lasting = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{},"ttl":86400}"#)
+        let why = try await stand.send(.get, "/v1/why/\(lasting)")
+        #expect(why["state"] == "pending" && why["expires_at"]?.text != nil)
+        // The wait ends when its mutation does.
+        let answer = try await stand.send(
+            .post, "/v1/mutations?wait=acked&timeout=300", #"{"entity":"audits","record_id":"a-2","action":"create","data":{},"ttl":1}"#)
+        #expect(answer["state"] == "expired", "\(answer.text)")
+        let id = try #require(answer["id"]?.text)
+        #expect(try await stand.send(.get, "/v1/why/\(id)")["verdict"] == "settled")
+        #expect(try await stand.send(.get, "/v1/why/\(lasting)")["state"] == "pending")
+        #expect(try await stand.send(.get, "/v1/records/audits/a-2").status == 404)
+        try await stand.stop()
+    }
+}
+
 extension AgentStand {
     /// Reads the event stream until so many events have come.
     func events(after position: String, until count: Int, types: String = "mutation,record") async throws -> [LocalEvent] {

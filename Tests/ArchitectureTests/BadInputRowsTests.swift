@@ -78,7 +78,8 @@ private let rows: [(input: String, tests: [String])] = [
     ),
     ("secrets that others may read", ["SecretFilesTests.rules", "SecretFilesTests.kinds", "SecretFilesTests.token"]),
     ("a bad file at a reload", ["BadInputTests.badReload"]),
-    ("a file that a power cut left empty", ["ConfigurationLastGoodTests.decision"]),
+    ("a file that a power cut left empty", ["ConfigurationLastGoodTests.decision", "ConfigurationDiskTests.elsewhere"]),
+    ("a bit that the disk has flipped in it", ["ConfigurationLastGoodTests.flippedBits", "ConfigurationDiskTests.flipped"]),
     ("slips on the command line", ["CommandTests.usage", "RepeatedOptionTests.theSecondOneIsFound"]),
     (
         "agentctl without an agent, with a cut or foreign answer",
@@ -92,6 +93,7 @@ private let rows: [(input: String, tests: [String])] = [
     ),
     ("values that are empty, absurd, not to be read", ["PowerReaderTests.hostile", "PowerStateTests.failed"]),
     ("a charge that goes up and down", ["PowerStateTests.hysteresis"]),
+    ("netlink that cannot be had", ["HealthTests.unwatchedLinks", "UeventTests.everySoOften"]),
     (
         "netlink messages that cannot be",
         [
@@ -171,6 +173,9 @@ private let rows: [(input: String, tests: [String])] = [
         "a state folder of another, on tmpfs, missing",
         ["StateDirectoryTests.refuses", "StateDirectoryTests.warns", "StateDirectoryTests.creates"]
     ),
+    ("a read that fails, once or for good", ["MediumTests.opening", "MediumTests.work", "MediumTests.reader", "MediumTests.stays"]),
+    ("a quota, the largest size of a file", ["MediumTests.quota", "MediumTests.quotaAtStart", "QuotaTests.fileSize"]),
+    ("a FIFO in the place of a database or a kept file", ["MediumTests.noFile", "BlobFilesTests.keptKinds"]),
     ("a commit of which nobody knows", ["WriterTests.unknownOutcome", "WriterTests.rests"]),
     ("descriptors used up", ["HostileSurroundingsTests.descriptorsUsedUp"]),
     ("a state folder or database taken away while running", ["StateDirectoryTests.removed", "OpeningTests.locked"]),

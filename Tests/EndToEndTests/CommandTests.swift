@@ -51,6 +51,38 @@ extension EndToEnd {
             }
         }
 
+        @Test("agentctl enqueue says what the schema does not like, and waits for what it is told to depend on")
+        func enqueueing() async throws {
+            let entities = """
+                  work_orders:
+                    kind: record
+                    validate: warn
+                    schema: { properties: { status: { enum: [open, closed] } } }
+                """
+            try await Stand.with(entities: entities) { stand in
+                let pause = try await stand.agentctl("pause")
+                #expect(pause.status == 0, "\(pause.talk)")
+                let first = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", #"{"status":"ajar"}"#)
+                #expect(first.status == 0 && first.talk.contains("warning: /data/status must be one of"), "\(first.talk)")
+                let id = String(first.text.prefix { $0 != " " })
+                let second = try await stand.agentctl(
+                    "enqueue", "work_orders", "wo-2", "--data", #"{"status":"open"}"#, "--depends-on", id, "--depends-on", id)
+                #expect(second.status == 0 && second.talk.isEmpty, "\(second.talk)")
+                let other = String(second.text.prefix { $0 != " " })
+                let why = try await stand.agentctl("why", other)
+                #expect(why.text.contains("depends on \(id)") || why.text.contains("paused"), "\(why.text)")
+                #expect(try await stand.agentctl("enqueue", "work_orders", "wo-3", "--depends-on", "nothing").status == 1)
+                // Each may be given more than once.
+                let resolve = try await stand.agentctl(
+                    "conflicts", "resolve", "c-1", "--field", "a=local", "--field", "b=remote", "--value", "c=1", "--value", "d=2")
+                #expect(resolve.status == 1 && resolve.talk.contains("c-1"), "\(resolve.talk)")
+                // Taken back twice: the second time there is nothing to correct.
+                #expect(try await stand.agentctl("mutations", "cancel", other).status == 0)
+                let late = try await stand.agentctl("rejected", "acknowledge", other)
+                #expect(late.status == 1 && late.talk.contains("nothing is left to do"), "\(late.talk)")
+            }
+        }
+
         @Test("Without an agent agentctl says so and exits with 2")
         func absent() async throws {
             let socket = "/tmp/edge-sync-\(UUID().uuidString).sock"

@@ -143,6 +143,32 @@ extension EndToEnd {
             }
         }
 
+        @Test("A database that is gone, empty or damaged is told with its path and the way back; an empty hub is served only when asked for")
+        func databaseGone() async throws {
+            try await Stand.with(agent: false) { stand in
+                let data = "\(stand.folder)/hub"
+                let peer = try await PlainPeer("peer", on: stand)
+                try await peer.create("work_orders", "wo-1", "{}", at: await stand.hubURL)
+                await stand.stopHub()
+                let serve = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--open"]
+                for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: data + "/hub.db" + ending) }
+                try Data(repeating: 0x5A, count: 8_192).write(to: URL(fileURLWithPath: data + "/hub.db"))
+                let damaged = try await hub(serve, stand)
+                #expect(damaged.status == 73, "\(damaged.talk)")
+                #expect(damaged.talk.contains(data + "/hub.db") && damaged.talk.contains("agenthub restore"), "\(damaged.talk)")
+                try Data().write(to: URL(fileURLWithPath: data + "/hub.db"))
+                let empty = try await hub(serve, stand)
+                #expect(empty.status == 66, "\(empty.talk)")
+                #expect(empty.talk.contains(data + "/hub.db") && empty.talk.contains("agenthub restore"), "\(empty.talk)")
+                try FileManager.default.removeItem(atPath: data + "/hub.db")
+                #expect(try await hub(serve, stand).status == 66)
+                try FileManager.default.createDirectory(atPath: stand.folder + "/lone", withIntermediateDirectories: true)
+                try FileManager.default.moveItem(atPath: data, toPath: stand.folder + "/lone/hub")
+                let lone = try await LoneHub.start(in: stand.folder + "/lone", options: ["--new-epoch"])
+                #expect(await lone.child.stop() == 0)
+            }
+        }
+
         @Test("The devices fit a terminal, with what waits there, and say what an operator should do")
         func devices() async throws {
             try await Stand.with { stand in

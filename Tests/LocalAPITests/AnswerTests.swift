@@ -126,6 +126,10 @@ import Testing
         #expect(read.state == "pending")
         #expect(read.record == name)
         #expect(read.durability == .relaxed)
+        #expect(read.warnings.isEmpty)
+        var warned = enqueued(record: snapshot())
+        warned.warnings = [Problem.Pointer("/data/status", "must be one of open, closed")]
+        #expect(EnqueueAnswer(try JSONReader.read(EnqueueAnswer.answer(warned).body))?.warnings == warned.warnings)
         #expect(EnqueueAnswer(["seq": 1]) == nil)
     }
 
@@ -256,6 +260,23 @@ import Testing
         #expect(!code.hint.isEmpty)
         #expect([1, 2, 64, 77].contains(code.exitStatus))
         #expect(LocalProblem(code.problem("x")) == code)
+    }
+
+    @Test("What is too late is told by what it is too late for", arguments: [
+        ("in_flight", "on its way"), ("done", "at the hub"), ("discarded", "nothing is left to do"), ("resolved", "nothing is left to do"),
+        ("pending", "cancel"), ("rejected", "rejected show"), ("conflicted", "conflicts"), ("of a newer agent", "on its way"),
+    ])
+    func tooLate(_ state: String, _ says: String) throws {
+        let problem = LocalProblem.alreadySent.problem("x", members: ["state": .string(state)])
+        #expect(LocalProblem.hint(Problem(try JSONReader.read(problem.localAnswer.body))).contains(says))
+    }
+
+    @Test("Who is refused for want of room is told which setting it comes from")
+    func settings() {
+        let problem = LocalProblem.queueFull.problem("full", members: ["setting": "access[].quota_mutations"])
+        #expect(LocalProblem.hint(problem) == "wait until the hub has taken some of it, or raise access[].quota_mutations")
+        #expect(LocalProblem.hint(LocalProblem.queueFull.problem("full")) == "wait until the hub has taken some of it")
+        #expect(LocalProblem.hint(LocalProblem.rate.problem("x", members: ["setting": "x"])) == LocalProblem.rate.hint)
     }
 
     @Test("The codes of the protocol have the status that it gives them")

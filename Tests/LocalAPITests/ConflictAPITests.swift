@@ -59,11 +59,33 @@ import Testing
         item.fields[0].local.value = .string(String(repeating: "x\u{1B}[2J 日本 ", count: 200))
         item.fields[0].remote.value = ["deep": [1, 2, ["a": "b"]]]
         item.fields[0].name = String(repeating: "n", count: 300)
-        for line in ConflictScreen.render(item, width: width, now: Self.now) + ConflictScreen.list([item], width: width, now: Self.now) {
+        let lines =
+            ConflictScreen.render(item, width: width, now: Self.now) + ConflictScreen.list([item], width: width, now: Self.now)
+            + ConflictScreen.field(item.fields[0], width: width, now: Self.now)
+        for line in lines {
             #expect(PlainText.columns(line) <= width, "\(line)")
             #expect(!line.unicodeScalars.contains { $0.value < 32 })
         }
     }
+
+    @Test("What is decided about is shown whole; of a very long value it says how much is left out, and how to see it")
+    func long() {
+        let sentence = "The seal is worn on the left side, the bearing runs hot, and the guard has come loose in two of four places."
+        var item = Self.item
+        item.fields[0].local.value = .string(sentence)
+        #expect(words(ConflictScreen.render(item, width: 80, now: Self.now)).isSuperset(of: words([sentence])))
+        item.fields[0].local.value = .string((1...500).map { "word\($0)" }.joined(separator: "\n"))
+        let lines = ConflictScreen.render(item, width: 80, now: Self.now)
+        #expect(lines.contains("  … 440 lines more: agentctl conflicts show c-12 --field value"))
+        #expect(lines.last == "   or by field: --field value=local|remote  --value value=JSON")
+        let whole = ConflictScreen.field(item.fields[0], width: 80, now: Self.now)
+        #expect(whole.count == 1 + 2 + 501 + 2 && whole.contains("  word500") && whole.contains("LOCAL  ines, gw-17, 21:04:05Z"))
+        // Of many fields each has less room, and the last lines are still in sight.
+        item.fields = (0..<20).map { var field = item.fields[0]; field.name = "f\($0)"; return field }
+        #expect(ConflictScreen.render(item, width: 80, now: Self.now).count < 20 * 12)
+    }
+
+    private func words(_ lines: [String]) -> Set<String> { Set(lines.flatMap { $0.split(separator: " ").map(String.init) }) }
 
     @Test("A decided conflict says by what, and offers nothing to type")
     func decided() {

@@ -88,6 +88,36 @@ import Testing
         #expect(lines.contains { $0.contains("INTEGRITY") })
     }
 
+    @Test("What an alarm asks for is in sight, also on a full screen")
+    func alarms() {
+        let detail =
+            "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "
+            + "audits, audit_responses, which were kept here"
+        for sample in [StatusSamples.settled, StatusSamples.crowded] {
+            var document = sample
+            document.alarms = [.init(code: "mass_delete", detail: detail)]
+            let lines = StatusScreen.render(document, now: StatusSamples.now, color: false)
+            #expect(lines.contains { $0.contains("agentctl sync --accept-deletions") }, "\(lines)")
+        }
+        var document = StatusSamples.settled
+        document.alarms = [.init(code: "mass_delete", detail: detail)]
+        let text = StatusScreen.render(document, now: StatusSamples.now, color: false).joined(separator: "\n")
+        #expect(text.contains("which were kept") && !text.contains("…"))
+    }
+
+    @Test("A database that may not be written says whose it is, and blames the disk only for its own faults")
+    func readOnly() {
+        func work(_ alarm: String?) -> String {
+            var document = StatusSamples.settled
+            document.database.state = .readOnly
+            document.alarms = alarm.map { [.init(code: $0, detail: "x")] } ?? []
+            return StatusScreen.render(document, now: StatusSamples.now, color: false)[3]
+        }
+        #expect(work(nil).contains("the disk does not take writes"))
+        #expect(work("newer_schema").contains("a newer agentd has written the database"))
+        #expect(work("foreign_database").contains("the database is another program's"))
+    }
+
     @Test("Links and power have rows only when they say something")
     func silence() {
         func labels(_ change: (inout StatusDocument) -> Void) -> Set<String> {

@@ -32,7 +32,7 @@ import Testing
         #expect(try LedgerAnswer(JSONReader.read(answer.answer.body)) == answer)
     }
 
-    @Test("A reason reads as it was written", arguments: [Samples.why, Samples.awkwardWhy])
+    @Test("A reason reads as it was written", arguments: [Samples.why, Samples.awkwardWhy, Samples.expiring])
     func why(_ answer: WhyAnswer) throws {
         #expect(try WhyAnswer(JSONReader.read(answer.answer.body)) == answer)
     }

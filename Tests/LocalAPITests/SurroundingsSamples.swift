@@ -82,6 +82,10 @@ enum SurroundingsSamples {
         sentence: "normal mutations wait because the link wwan0 is metered", rule: "metered",
         wouldChange: ["when an unmetered link is up", "with `agentctl sync --force`"], situation: situation)
 
+    static let expiring = WhyAnswer(
+        id: "0199c3f3-2", state: "pending", verdict: .defer, reason: "offline", expiresAt: now.advanced(by: .seconds(7_200)),
+        sentence: "it waits because no link is up")
+
     static let awkwardWhy = WhyAnswer(
         id: String(repeating: "k", count: 64),
         record: RecordName(

@@ -26,6 +26,7 @@ import Testing
         Screen("awkward ledger") { LedgerScreen.render(Samples.awkwardLedger, width: $0, now: Samples.now) },
         Screen("empty ledger") { LedgerScreen.render(.init(by: .day, items: []), width: $0, now: Samples.now) },
         Screen("why") { WhyScreen.render(Samples.why, width: $0, now: Samples.now) },
+        Screen("expiring why") { WhyScreen.render(Samples.expiring, width: $0, now: Samples.now) },
         Screen("awkward why") { WhyScreen.render(Samples.awkwardWhy, width: $0, now: Samples.now) },
         Screen("plan") { PlanScreen.render(Samples.plan, width: $0, now: Samples.now) },
         Screen("awkward plan") { PlanScreen.render(Samples.awkwardPlan, width: $0, now: Samples.now) },

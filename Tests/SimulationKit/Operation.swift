@@ -115,6 +115,8 @@ enum Entities {
         var readings = EntityRules()
         readings.kind = .event
         readings.priority = .bulk
+        // Of the greedy app alone: the others have no limit, and the store is never full.
+        readings.whenFull = .dropOldest
         var templates = EntityRules()
         templates.kind = .reference
         var areas = EntityRules()

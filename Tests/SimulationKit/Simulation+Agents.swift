@@ -31,7 +31,8 @@ extension Simulation {
             .started(
                 EngineStart(
                     memory: memory, replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
-                    waiting: facts.waitingPriorities, conditions: agent.conditions)), to: agent)
+                    waiting: facts.waitingPriorities, conditions: agent.conditions,
+                    expiry: try Broken.none { try store.nextExpiry(at: moment) })), to: agent)
         if isHealed { try feed(.resumed, to: agent) }
         extendDrain(for: agent)
     }

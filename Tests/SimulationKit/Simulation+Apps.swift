@@ -149,7 +149,11 @@ extension Simulation {
             return try reopenIfNeeded(agent)
         }
         try checkView(request, answers)
-        try feed(.enqueued(request.operations.map { operations[$0].priority }.min() ?? .normal), to: agent)
+        try feed(
+            .enqueued(
+                request.operations.map { operations[$0].priority }.min() ?? .normal,
+                expiry: request.operations.compactMap { operations[$0].ttl }.min().map { moment.instant.advanced(by: $0) }),
+            to: agent)
     }
 
     private func takePlaces(_ request: AppRequest) {

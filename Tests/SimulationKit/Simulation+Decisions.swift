@@ -7,7 +7,7 @@ extension Simulation {
     /// "again".
     func decide(_ agent: SimAgent) throws(Broken) {
         if let store = agent.store, try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) {
-            let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(at: moment) }
+            let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(uid: 0, at: moment) }
             guard isDone else { return }
             say("the operator of agent \(agent.index) accepts deletions")
             count("deletions accepted")
@@ -36,6 +36,11 @@ extension Simulation {
             count("parked")
             try feed(.enqueued(.normal), to: agent)
         }
+        if scenario.faults.contains(.repeated), !isHealed {
+            for refused in try mutations(of: agent, .rejected) where chance(0.2) {
+                guard try repeatRefused(refused, agent) else { return }
+            }
+        }
         if let held = try mutations(of: agent, .held).first {
             throw Broken("no row is damaged", "agent \(agent.index) holds \(name(of: held.key)): \(held.problem?.detail ?? "")")
         }
@@ -60,6 +65,20 @@ extension Simulation {
         say("the operator of agent \(agent.index) decides c-\(number) (\(conflict.kind.name)) by \(word)")
         count("conflicts resolved by \(word)")
         count("conflicts of \(conflict.kind.name)")
+        try feed(.enqueued(.normal), to: agent)
+        return true
+    }
+
+    /// - Returns: Whether the agent lives and goes on.
+    private func repeatRefused(_ refused: MutationSnapshot, _ agent: SimAgent) throws(Broken) -> Bool {
+        let cascades = chance(0.5)
+        let isDone = try act(agent) { (store, moment) throws(StoreError) in
+            _ = try store.retry(refused.key, cascades: cascades, by: Requester(app: refused.app, uid: 0), at: moment)
+        }
+        guard isDone else { return agent.store != nil }
+        learnSuccessors(of: agent)
+        say("the operator of agent \(agent.index) repeats \(name(of: refused.key))\(cascades ? " with what fell with it" : "")")
+        count("refused ones repeated")
         try feed(.enqueued(.normal), to: agent)
         return true
     }

@@ -133,6 +133,12 @@ extension Simulation {
                 throw Broken("done is done at the hub", "the reading \(operation.token) is not there")
             }
         case .rejected, .discarded, .cancelled, .expired:
+            if found.state == .expired, found.problem?.code == "queue-full" {
+                guard operation.app == Entities.greedy else {
+                    throw Broken("one app's quota is its own", "\(operation.token) of agent \(operation.agent) made room for another app")
+                }
+                count("dropped for a newer one")
+            }
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
             // A database or a hub went back, and a dispute was decided twice: the first decision is the one that counts.
             if found.problem?.code == "already-decided" { return }

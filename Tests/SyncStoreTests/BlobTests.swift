@@ -107,6 +107,7 @@ struct BlobTests {
         let other = try show(agent, [], on: "a-2")
         #expect(try agent.store.claim(limits, at: agent.now)?.mutations.map(\.key) == [other.key])
         #expect(try agent.store.reads.obstacle(to: made.key, at: agent.now) == .blob(first.id))
+        #expect(try agent.blocked(made.key) == Deferral(.blobWait) && agent.blocked(other.key) == nil)
         _ = try uploaded(agent, first.id)
         #expect(try agent.store.claim(limits, at: agent.now) == nil)
         #expect(try agent.store.reads.obstacle(to: made.key, at: agent.now) == .blob(second.id))

@@ -5,23 +5,9 @@ import Testing
 /// PROTOCOL B1, backpressure: where work is refused, what makes room, and what time to live does.
 @Suite("Capacity and time to live")
 struct CapacityTests {
-    private func rules(_ change: (inout EntityRules) -> Void) -> RuleBook {
-        var book = TestAgent.rules
-        var reading = book.entities[EntityName(trusted: "reading")] ?? EntityRules()
-        change(&reading)
-        book.entities[EntityName(trusted: "reading")] = reading
-        return book
-    }
-
-    private func capacity(_ mutations: Int) -> StoreCapacity {
-        var capacity = StoreCapacity()
-        capacity.mutations = mutations
-        return capacity
-    }
-
     @Test("The last tenth is for critical mutations, and then all is full")
     func reserve() throws {
-        let agent = try TestAgent(capacity: capacity(20))
+        let agent = try TestAgent(capacity: TestAgent.capacity(20))
         for number in 0..<18 { try agent.create("r\(number)") }
         #expect(agent.refusal(TestAgent.mutation(.create, "x"))?.code == "queue-full")
         #expect(agent.refusal(TestAgent.mutation(.create, nil, entity: "reading"))?.status == 507)
@@ -65,7 +51,7 @@ struct CapacityTests {
 
     @Test("Where the oldest events make room, they expire one for one, and only those that were never sent")
     func dropOldest() throws {
-        let agent = try TestAgent(rules: rules { $0.whenFull = .dropOldest }, capacity: capacity(10))
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest }, capacity: TestAgent.capacity(10))
         let first = try (0..<9).map { _ in try agent.event().key }
         _ = try agent.claim(2)
         let tenth = try agent.event().key
@@ -84,7 +70,7 @@ struct CapacityTests {
 
     @Test("A limit that was lowered is reached in steps, so one event does not pay for all")
     func lowered() throws {
-        let agent = try TestAgent(rules: rules { $0.whenFull = .dropOldest })
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest })
         for _ in 0..<50 {
             _ = try agent.store.enqueueEach((0..<50).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
         }
@@ -98,7 +84,7 @@ struct CapacityTests {
 
     @Test("Finding the event that makes room costs the same whatever waits before and after it")
     func dropCosts() throws {
-        let agent = try TestAgent(rules: rules { $0.whenFull = .dropOldest }, capacity: capacity(4_000))
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest }, capacity: TestAgent.capacity(4_000))
         // Settled records and waiting records of another entity stand before the events.
         for number in 0..<1_500 { try agent.create("done\(number)") }
         try agent.drain()
@@ -118,7 +104,7 @@ struct CapacityTests {
 
     @Test("What waits longer than its time to live expires unsent; critical and sent ones do not")
     func expires() throws {
-        let agent = try TestAgent(rules: rules { $0.ttl = .seconds(3_600) })
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(3_600) })
         let plain = try agent.event().key
         let critical = try agent.event(priority: .critical).key
         let sent = try agent.event(priority: .normal).key
@@ -140,7 +126,7 @@ struct CapacityTests {
 
     @Test("Expiry goes on in slices until all is looked at")
     func expiresInSlices() throws {
-        let agent = try TestAgent(rules: rules { $0.ttl = .seconds(60) })
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(60) })
         for _ in 0..<14 {
             _ = try agent.store.enqueueEach((0..<250).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
         }
@@ -156,7 +142,7 @@ struct CapacityTests {
 
     @Test("Time to live follows the database's own clock: a jump of the wall clock expires nothing")
     func wallJumps() throws {
-        let agent = try TestAgent(rules: rules { $0.ttl = .seconds(3_600) })
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(3_600) })
         let key = try agent.event().key
         agent.now.wall = agent.now.wall.advanced(by: .seconds(400 * 86_400))
         agent.now.instant = agent.now.instant.advanced(by: .seconds(700))
@@ -177,7 +163,7 @@ struct CapacityTests {
         Boot(testDescription: "a clock that lost 50 years and found them again", wallGap: 50 * 365 * 86_400, isExpired: false),
     ])
     func boots(_ boot: Boot) throws {
-        let agent = try TestAgent(rules: rules { $0.ttl = .seconds(3_000) })
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(3_000) })
         let key = try agent.event().key
         try agent.store.close(at: agent.now)
         agent.options.bootID = "boot-2"
@@ -189,7 +175,7 @@ struct CapacityTests {
 
     @Test("A dropped event with an app's key is not answered as done, even when its row had to go for space")
     func droppedKey() throws {
-        let agent = try TestAgent(rules: rules { $0.whenFull = .dropOldest }, capacity: capacity(10))
+        let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest }, capacity: TestAgent.capacity(10))
         agent.store.capacity.bytes = 1_000_000
         let key = AppKey(key: "k", fingerprint: [UInt8](repeating: 1, count: 16))
         let mutation = TestAgent.mutation(.create, nil, ["t": 1], entity: "reading")

@@ -42,6 +42,38 @@ struct ClockTests {
         #expect(try agent.store.verify() == [])
     }
 
+    struct Contest: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        /// When the hub's value was written, before or after ours.
+        var theirs: Int64
+        var knowsTime: Bool
+        var isOurs: Bool
+    }
+
+    @Test("A pull that contests it dates it first, if by then the time is known", arguments: [
+        Contest(testDescription: "theirs is earlier", theirs: -120_000, knowsTime: true, isOurs: true),
+        Contest(testDescription: "theirs is later", theirs: 20_000, knowsTime: true, isOurs: false),
+        Contest(testDescription: "nobody knows when ours was", theirs: -120_000, knowsTime: false, isOurs: false),
+    ])
+    func contested(_ example: Contest) throws {
+        let agent = try agent(wall: 0)
+        agent.stamp = HybridTime(milliseconds: UInt64(Self.truth - 600_000), counter: 0, node: "1")
+        try agent.pull([("a", 5, ["title": "old"])])
+        let made = Self.truth - 30_000
+        let key = try agent.update("a", ["title": "ours"]).key
+        agent.wait(.seconds(30))
+        if example.knowsTime { try agent.store.learn(anchor(agent), at: agent.now) }
+        agent.stamp = HybridTime(milliseconds: UInt64(made + example.theirs), counter: 0, node: "1")
+        try agent.pull([("a", 6, ["title": "theirs"])])
+        #expect(try agent.view("a") == (example.isOurs ? #"{"title":"ours"}"# : #"{"title":"theirs"}"#))
+        #expect(try agent.state(key) == (example.isOurs ? .pending : .superseded))
+        #expect(try agent.store.verify() == [])
+        guard example.isOurs else { return }
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.clock == .retro && sent.clientUpdatedAt.milliseconds == made)
+        #expect(try stamp(sent) == made)
+    }
+
     @Test("What was sent keeps its stamp")
     func frozen() throws {
         let agent = try agent(wall: 0)

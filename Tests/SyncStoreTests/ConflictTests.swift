@@ -342,6 +342,7 @@ struct ConflictTests {
         let second = try agent.update("a", ["note": "newer", "finding": "unclear"]).key
         #expect(try agent.claim().isEmpty)
         #expect(try agent.store.reads.obstacle(to: second, at: agent.now).map { "\($0)" }?.contains("conflicted") == true)
+        #expect(try agent.blocked(second) == Deferral(.conflict))
         // The side shows what apps see.
         #expect(try agent.conflicts().first?.sides.first?.local.value == "unclear")
         try Self.resolve(agent, .all(.local))

@@ -181,11 +181,12 @@ struct HistoryTests {
         #expect(try agent.view("r17") == #"{"v":9}"#)
     }
 
-    @Test("How far the move to a new history has come outlives a restart")
+    @Test("How far the move to a new history has come, and when all was last pulled, outlives a restart")
     func remembers() throws {
         let agent = try TestAgent()
         var memory = EngineMemory(epoch: "old")
         memory.healing = EngineMemory.Healing(epoch: "new", askedSeq: 412, requeued: 3)
+        memory.pulledAt = agent.now.wall
         try agent.store.remember(memory, at: agent.now)
         try agent.crash()
         #expect(try agent.store.memory() == memory)

@@ -70,6 +70,7 @@ final class RawDatabase {
         6: ["DROP TABLE blob_link", "DROP TABLE blob"],
         7: ["DROP TABLE idmap", "DROP TABLE attempt"],
         8: ["ALTER TABLE stream DROP COLUMN seeding"],
+        9: ["DROP INDEX mutation_ttl"],
     ]
 
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }

@@ -99,10 +99,13 @@ struct SnapshotTests {
         let edit = try agent.update("r1002", ["v": 2]).key
         _ = try agent.claim()
         try agent.answer(.accepted(edit, 501))
-        #expect(try agent.store.acceptDeletions(at: agent.now) == 297)
+        #expect(try agent.store.acceptDeletions(uid: 1_000, at: agent.now) == 297)
         #expect(try overview()?.records == 3)
         #expect(try overview()?.sweepHeld == 0)
-        #expect(try agent.store.acceptDeletions(at: agent.now) == 0)
+        #expect(try agent.store.acceptDeletions(uid: 1_000, at: agent.now) == 0)
+        let trail = try agent.store.reads.audit(after: 0, limit: 10)
+        #expect(trail.map(\.verb) == ["accept_deletions"], "what removes nothing is no decision")
+        #expect(trail.first?.uid == 1_000 && trail.first?.target == "audit" && trail.first?.json == #"{"records":297}"#)
         #expect(try agent.store.verify() == [])
     }
 
@@ -116,7 +119,7 @@ struct SnapshotTests {
         #expect(try agent.view("r1000") == nil && agent.view("r1040") != nil)
         #expect(try agent.pull([], deleted: deletions(80..<90)).massDeletes == [Self.audit], "it is one run until its end")
         #expect(try agent.pull([], deleted: deletions(100..<140)).massDeletes.isEmpty, "and then another one")
-        #expect(try agent.store.acceptDeletions(at: agent.now) == 50)
+        #expect(try agent.store.acceptDeletions(uid: 0, at: agent.now) == 50)
         #expect(try agent.store.verify() == [])
     }
 

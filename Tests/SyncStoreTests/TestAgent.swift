@@ -23,6 +23,21 @@ final class TestAgent {
         ])
     }()
 
+    /// The same rules, with others for events.
+    static func rulesWithReadings(_ change: (inout EntityRules) -> Void) -> RuleBook {
+        var book = rules
+        var reading = book.entities[EntityName(trusted: "reading")] ?? EntityRules()
+        change(&reading)
+        book.entities[EntityName(trusted: "reading")] = reading
+        return book
+    }
+
+    static func capacity(_ mutations: Int) -> StoreCapacity {
+        var capacity = StoreCapacity()
+        capacity.mutations = mutations
+        return capacity
+    }
+
     init(
         rules: RuleBook = TestAgent.rules, capacity: StoreCapacity = StoreCapacity(), ablations: Ablations = .none,
         seed: UInt64 = 1, on database: Database? = nil, change: (inout StoreOptions) -> Void = { _ in }
@@ -163,6 +178,11 @@ final class TestAgent {
     }
 
     func view(_ id: String) throws -> String? { try record(id)?.view }
+
+    /// What a plan says that keeps a mutation back.
+    func blocked(_ key: MutationKey) throws -> Deferral? {
+        try store.reads.waiting(limit: 1_000, at: now).first { $0.key == key }?.blockedBy
+    }
 
     func state(_ key: MutationKey) throws -> MutationState? { try store.reads.mutation(key, at: now)?.state }
 

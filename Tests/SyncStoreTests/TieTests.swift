@@ -109,12 +109,29 @@ struct TieTests {
         second.dependsOn = [first]
         let key = try agent.enqueue(second).key
         #expect(try agent.store.reads.obstacle(to: key, at: agent.now) == .dependency(first, .pending))
+        #expect(try agent.blocked(key) == Deferral(.dependency) && agent.blocked(first) == nil)
         // In one batch the site would come first, by its name; so it waits.
         #expect(try agent.claim().map(\.key) == [first])
         #expect(try agent.store.reads.obstacle(to: key, at: agent.now) == .dependency(first, .inFlight))
+        #expect(try agent.blocked(key) == Deferral(.dependency))
+        #expect(try agent.blocked(first) == nil, "what is in flight is asked about first")
         try agent.answer(.accepted(first, 1))
         #expect(try agent.store.reads.obstacle(to: key, at: agent.now) == nil)
+        #expect(try agent.blocked(key) == nil)
         #expect(try agent.claim().map(\.key) == [key])
+    }
+
+    @Test("A plan names an earlier mutation of the record, and a retry with its time")
+    func orderAndRetry() throws {
+        let agent = try TestAgent()
+        let first = try agent.create("a").key
+        _ = try agent.claim()
+        let second = try agent.update("a", ["n": 2]).key
+        #expect(try agent.blocked(second) == Deferral(.order))
+        try agent.answer(.retry(first, after: .seconds(60)))
+        #expect(try agent.blocked(first) == Deferral(.backoff, until: agent.store.reads.mutation(first, at: agent.now)?.nextAttempt))
+        #expect(try agent.blocked(first)?.until != nil)
+        #expect(try agent.blocked(second) == Deferral(.order))
     }
 
     @Test("What depends on a settled mutation is free, on one that was given up it is refused", arguments: ["done", "cancelled", "discarded"])
@@ -340,6 +357,29 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
         let verbs = try agent.store.reads.audit(after: 0, limit: 10).map(\.verb)
         #expect(verbs == Array(repeating: "retry", count: cascades ? 3 : 1))
+    }
+
+    @Test("What fell with a parent in the same batch is asked for again with it, though the hub names no parent")
+    func cascadeOfOneBatch() throws {
+        let agent = try agent()
+        let parent = try site(agent)
+        let child = try visit(agent)
+        var named = TestAgent.mutation(.create, "w", entity: "visit")
+        named.dependsOn = [child]
+        let last = try agent.enqueue(named).key
+        let keys = [parent, child, last]
+        #expect(try agent.claim().map(\.key) == keys)
+        func refusal(_ key: MutationKey) -> PushResult {
+            PushResult(key: key, verdict: .rejected(Problem("parent-rejected", status: 409, detail: "it was rejected"), current: nil))
+        }
+        try agent.answer(.rejected(parent), refusal(child), refusal(last))
+        for (key, cause) in [(child, parent), (last, child)] {
+            #expect(try agent.store.reads.mutation(key, at: agent.now)?.problem?.members["parent"]?.text == cause.text)
+        }
+        _ = try agent.store.retry(parent, fix: ["fixed": true], cascades: true, by: agent.app, at: agent.now)
+        #expect(try agent.states(keys) == ["resolved", "resolved", "resolved"])
+        #expect(try agent.claim().map(\.record.id.text) == ["s", "v", "w"])
+        #expect(try agent.store.verify() == [])
     }
 
     @Test("What is given up takes along what waited for it", arguments: ["cancel", "expire", "discard"])

@@ -25,6 +25,9 @@ struct WriterTests {
                 case .commitFailed(_, let survived, let lost):
                     state.incidents.append(survived ? "survived" : "gone")
                     state.lost += lost
+                case .readFailed(_, let lost):
+                    state.incidents.append("unread")
+                    state.lost += lost
                 case .unusable: state.incidents.append("unusable")
                 case .usableAgain:
                     state.incidents.append("usable")

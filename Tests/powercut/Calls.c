@@ -167,6 +167,28 @@ static ssize_t append_file(int descriptor, const void *bytes, size_t count, stru
     return result;
 }
 
+static int read_fails(int descriptor) {
+    struct stat facts;
+    if (!is_file(descriptor, &facts)) return 0;
+    recorder_lock();
+    int fails = must_fail(CALL_READ, 0), error = errno;
+    recorder_unlock();
+    errno = error;
+    return fails;
+}
+
+ssize_t read(int descriptor, void *bytes, size_t count) {
+    BEHIND(ssize_t, read, int, void *, size_t)
+    return read_fails(descriptor) ? -1 : behind(descriptor, bytes, count);
+}
+
+ssize_t pread64(int descriptor, void *bytes, size_t count, off_t place) {
+    BEHIND(ssize_t, pread64, int, void *, size_t, off_t)
+    return read_fails(descriptor) ? -1 : behind(descriptor, bytes, count, place);
+}
+
+ssize_t pread(int descriptor, void *bytes, size_t count, off_t place) { return pread64(descriptor, bytes, count, place); }
+
 static void note_sent(const struct stat *facts, const void *bytes, size_t count) {
     recorder_lock();
     record(POWERCUT_SENT, 0, facts->st_ino, NULL, bytes, count);

@@ -30,7 +30,7 @@ static uint64_t files[FILES];
 static size_t file_count;
 static dev_t device;
 
-static const char *const names[CALLS] = {"open", "write", "sync", "rename", "remove", "truncate"};
+static const char *const names[CALLS] = {"open", "write", "sync", "rename", "remove", "truncate", "read"};
 static long counts[CALLS], counts_with_room[CALLS];
 static struct {
     int call, error, is_sticky;
@@ -123,7 +123,7 @@ int must_fail(enum call call, int may_need_room) {
     counts[call]++;
     if (may_need_room) counts_with_room[call]++;
     if (fault.call != (int)call) return 0;
-    int is_space = fault.error == ENOSPC;
+    int is_space = fault.error == ENOSPC || fault.error == EDQUOT || fault.error == EFBIG;
     if (is_space && !may_need_room) return 0;
     long number = is_space ? counts_with_room[call] : counts[call];
     if (number != fault.number && !(fault.is_sticky && number > fault.number)) return 0;

@@ -7,7 +7,7 @@
 
 #include "powercut.h"
 
-enum call { CALL_OPEN, CALL_WRITE, CALL_SYNC, CALL_RENAME, CALL_REMOVE, CALL_TRUNCATE, CALLS };
+enum call { CALL_OPEN, CALL_WRITE, CALL_SYNC, CALL_RENAME, CALL_REMOVE, CALL_TRUNCATE, CALL_READ, CALLS };
 
 /// One call at a time: the order of the log is the order of the effects.
 void recorder_lock(void);

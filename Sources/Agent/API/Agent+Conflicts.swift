@@ -52,7 +52,7 @@ extension Agent {
                 case .success(let resolved):
                     agent.log.notice("resolve", metadata: ["conflict": "\(id)", "uid": "\(peer.uid)"])
                     call.answer(ResolveAnswer.answer(state: resolved.state, mutation: resolved.mutation))
-                    agent.noteEnqueued(.normal)
+                    agent.noteEnqueued()
                     agent.serveMutationWaiters()
                 case .failure(let error): agent.refuse(call, error)
                 }

@@ -72,12 +72,17 @@ extension Agent {
     }
 
     func noteEnqueued(_ mutations: [NewMutation]) {
+        observed.isQuotaUsedUp = false
         var mostUrgent: Priority?
+        var shortest: Duration?
         for mutation in mutations {
-            let priority = mutation.priority ?? loaded.configuration.rules[mutation.entity]?.priority ?? .normal
+            let rules = loaded.configuration.rules[mutation.entity]
+            let priority = mutation.priority ?? rules?.priority ?? .normal
             mostUrgent = min(mostUrgent ?? priority, priority)
+            guard priority != .critical, let ttl = mutation.ttl ?? rules?.ttl else { continue }
+            shortest = min(shortest ?? ttl, ttl)
         }
-        if let mostUrgent { noteEnqueued(mostUrgent) }
+        if let mostUrgent { noteEnqueued(mostUrgent, ttl: shortest) }
     }
 
     func refuse(_ call: LocalCall, _ error: StoreError) {
@@ -87,7 +92,10 @@ extension Agent {
             log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
         }
         // What was measured last is no longer so.
-        if error.code == .diskFull { measureSpaceAnew() }
+        if error.code == .diskFull {
+            noteQuota()
+            measureSpaceAnew()
+        }
         call.refuse(problem)
     }
 

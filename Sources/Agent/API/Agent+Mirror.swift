@@ -28,9 +28,11 @@ extension Agent {
 
     func listEntities(_ call: LocalCall) {
         let rules = loaded.configuration.rules
-        let peer = call.peer
+        let (peer, engine) = (call.peer, engine)
         read(call) { reads, now throws(StoreError) in
-            try reads.entities().filter { peer.allows($0.name) }.map { EntityItem($0, rules: rules, now: now.wall) }
+            try reads.entities().filter { peer.allows($0.name) }.map { entity in
+                EntityItem(entity, rules: rules, age: entity.age(pulledAt: engine.pulledAt(entity.name), now: now.wall))
+            }
         } answer: { items in
             EntityItem.list(items)
         }
@@ -126,12 +128,21 @@ extension MutationItem {
 }
 
 extension EntityItem {
-    init(_ overview: EntityOverview, rules: RuleBook, now: Timestamp) {
+    init(_ overview: EntityOverview, rules: RuleBook, age: Duration?) {
         let known = rules[overview.name] ?? EntityRules()
         self.init(
             name: overview.name.text, kind: known.kind, access: known.kind.access,
             records: overview.records, pending: overview.open,
-            cursorAge: overview.lastPullAt.map { max(.zero, $0.duration(to: now)) }, rules: known)
+            cursorAge: age, rules: known)
+    }
+}
+
+extension EntityOverview {
+    /// How old the picture of the hub is that the mirror has of it; `nil` before its first page.
+    ///
+    /// - Parameter pulledAt: When it was last asked for and read to its end: without news that is later than its last page.
+    func age(pulledAt: Timestamp?, now: Timestamp) -> Duration? {
+        lastPullAt.map { max(.zero, max($0, pulledAt ?? $0).duration(to: now)) }
     }
 }
 

@@ -55,7 +55,7 @@ extension Agent {
                 case .success(let value):
                     agent.log.notice("\(verb)", metadata: ["mutation": "\(key)", "uid": "\(peer.uid)"])
                     call.answer(answer(value))
-                    agent.noteEnqueued(.normal)
+                    agent.noteEnqueued()
                     agent.serveMutationWaiters()
                 case .failure(let error): agent.refuse(call, error)
                 }

@@ -303,7 +303,7 @@ extension Agent {
                     agent.feed(blob: .removed(id))
                     agent.removeFiles([digest], in: folder)
                     call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", "removed") } })
-                    agent.noteEnqueued(.normal)
+                    agent.noteEnqueued()
                 }
             }
         }

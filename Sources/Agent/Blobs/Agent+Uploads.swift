@@ -183,7 +183,7 @@ extension Agent {
                 assumeIsolated { agent in
                     agent.events.poke()
                     // What waited for the file may go, and what shows it may have been written anew.
-                    agent.noteEnqueued(.normal)
+                    agent.noteEnqueued()
                     if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
                 }
             }

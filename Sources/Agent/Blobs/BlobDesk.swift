@@ -9,7 +9,7 @@ import SyncStore
 struct BlobDesk {
     var uploader: BlobUploader
     let folder: (any BlobFolder)?
-    let thread = FileThread()
+    let thread: FileThread
     /// Uploads under way, by call.
     var calls: [UInt64: Task<Void, Never>] = [:]
     var wake: LoopTimer?
@@ -33,29 +33,33 @@ struct BlobDesk {
     init(_ settings: BlobUploader.Settings, folder: (any BlobFolder)?, random: SeededRandom) {
         uploader = BlobUploader(settings: settings, random: random)
         self.folder = folder
+        thread = FileThread(isNeeded: folder != nil)
     }
 }
 
-/// One thread for what waits for the disk. It is made with the first file, so an agent without any has none.
-final class FileThread: @unchecked Sendable {
-    // Unchecked: called on the agent's loop only.
-    private var group: MultiThreadedEventLoopGroup?
+/// One thread for what waits for the disk. It is made with the agent, where files are taken: NIO ends the process when there is
+/// none to be had, and later that would be at the wish of an app.
+final class FileThread: Sendable {
+    private let group: MultiThreadedEventLoopGroup?
 
+    init(isNeeded: Bool) {
+        group = isNeeded ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
+    }
+
+    /// - Precondition: Files are taken.
     func run(_ work: @escaping @Sendable () -> Void) {
         loop.execute(work)
     }
 
+    /// - Precondition: Files are taken.
     var loop: any EventLoop {
-        if let group { return group.next() }
-        let made = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        group = made
-        return made.next()
+        guard let group else { preconditionFailure("no files are taken") }
+        return group.next()
     }
 
     /// What is under way ends; nothing is begun.
     func stop(on executor: LoopExecutor) {
         guard let group else { return }
-        self.group = nil
         // Nothing waits for it: a thread that is writing ends when it has written.
         Task(executorPreference: executor) { try? await group.shutdownGracefully() }
     }

@@ -57,8 +57,7 @@ extension Agent {
 
     /// Reads it with the files as they are now, and works by it from here on.
     private func layOverFiles(_ server: ServerConfiguration) throws(ConfigurationErrors) -> ConfigurationChange {
-        let new = try ConfigurationLoader.read(
-            environment.configurationFiles(), accounts: environment.accounts, server: server)
+        let new = try readFiles(under: server)
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         self.server = server
         loaded = new

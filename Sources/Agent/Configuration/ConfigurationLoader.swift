@@ -8,6 +8,8 @@ package struct LoadedConfiguration: Sendable {
     package var settings: [EffectiveSetting]
     /// The files in the order they were laid over one another.
     package var files: [String]
+    /// What stood in those of them whose stamps say anything.
+    package var sources: [ConfigurationSource] = []
 }
 
 /// From files to a configuration. The main file comes first, then `conf.d/*.yaml` beside it in the order of their
@@ -73,7 +75,8 @@ struct ConfigurationAttempt {
         errors += reading.errors.filter { !known.contains(withoutGuess($0)) }
         guard let value, errors.isEmpty else { return }
         loaded = LoadedConfiguration(
-            configuration: value, settings: EffectiveSetting.list(format.write(value), whole), files: files.map(\.name))
+            configuration: value, settings: EffectiveSetting.list(format.write(value), whole), files: files.map(\.name),
+            sources: files.compactMap { ConfigurationSource($0) })
     }
 
     /// The address of an existing backend stands where the hub's would: everything that watches the way there asks for that.

@@ -3,8 +3,9 @@ package import SyncYAML
 
 // A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it. A
 // gateway on a mast must come up all the same. So after each successful load the agent keeps what it read, in one file
-// beside its database; it is used when, and only when, the files look damaged rather than wrongly written, and the
-// status says so.
+// beside its database (and where a start looks for it, when that is elsewhere); it is used when, and only when, the files
+// look damaged rather than wrongly written, and the status says so. A flipped bit looks like anything at all, also like a
+// right configuration: that is told by the stamps of the files that were read (``ConfigurationSource``).
 
 /// What to start with.
 package enum ConfigurationStart: Sendable {
@@ -21,9 +22,10 @@ package enum ConfigurationStart: Sendable {
         files: [ConfigurationFile], lastGood: ConfigurationFile, accounts: Accounts
     ) -> ConfigurationStart {
         let attempt = ConfigurationAttempt(files, accounts: accounts)
-        if let loaded = attempt.loaded { return .loaded(loaded) }
-        let errors = ConfigurationErrors(attempt.errors)
-        guard attempt.looksDamaged, case .success(let bytes) = lastGood.contents else { return .refused(errors) }
+        let flipped = lastGood.bytes.map { ConfigurationSource.damage(of: files, since: LastGoodConfiguration.sources($0)) } ?? []
+        if let loaded = attempt.loaded, flipped.isEmpty { return .loaded(loaded) }
+        let errors = ConfigurationErrors(flipped + attempt.errors)
+        guard attempt.looksDamaged || !flipped.isEmpty, let bytes = lastGood.bytes else { return .refused(errors) }
         do throws(ConfigurationErrors) {
             let copy = try LastGoodConfiguration.read(bytes, file: lastGood.name, accounts: accounts)
             return .lastGood(copy, damage: errors)
@@ -37,12 +39,18 @@ package enum ConfigurationStart: Sendable {
 package enum LastGoodConfiguration {
     private static let title = "# The last configuration that agentd read without an error. Written by agentd itself.\n"
     private static let digestMark = "# sha256 of what follows: "
+    private static let sourceMark = "# read from "
 
     /// All values in force, defaults included, so that the copy means the same to a later version.
-    package static func text(_ configuration: AgentConfiguration) -> String {
+    ///
+    /// - Parameter sources: The files it was read from, a line each.
+    package static func text(_ configuration: AgentConfiguration, sources: [ConfigurationSource] = []) -> String {
         let format = AgentConfiguration.format(accounts: Accounts(ownUser: 0, user: { _ in nil }, group: { _ in nil }))
-        let settings = YAMLWriter.text(format.write(configuration).object ?? [:])
-        return title + digestMark + digest(Array(settings.utf8)) + "\n" + settings
+        // A comment takes no other characters than these for granted.
+        let plain = sources.filter { $0.name.utf8.allSatisfy { (0x20...0x7E).contains($0) } }
+        let lines = plain.map { sourceMark + String(decoding: $0.json.bytes, as: UTF8.self) + "\n" }
+        let settings = lines.joined() + YAMLWriter.text(format.write(configuration).object ?? [:])
+        return title + digestMark + ConfigurationSource.digest(Array(settings.utf8)) + "\n" + settings
     }
 
     /// What a kept copy says.
@@ -56,17 +64,36 @@ package enum LastGoodConfiguration {
     static func read(
         _ bytes: [UInt8], file: String, accounts: Accounts
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
+        guard let settings = whole(bytes) else {
+            throw ConfigurationErrors([ConfigurationError(file: file, problem: "this last good copy is damaged, too")])
+        }
+        var loaded = try ConfigurationLoader.read([ConfigurationFile(name: file, contents: .success(bytes))], accounts: accounts)
+        loaded.sources = sources(in: settings)
+        return loaded
+    }
+
+    /// The files that the configuration of a kept copy was read from; none of one that is damaged, or of an earlier version.
+    package static func sources(_ bytes: [UInt8]) -> [ConfigurationSource] { whole(bytes).map { sources(in: $0) } ?? [] }
+
+    private static func sources(in settings: ArraySlice<UInt8>) -> [ConfigurationSource] {
+        let mark = Array(sourceMark.utf8)
+        return settings.split(separator: UInt8(ascii: "\n")).prefix { $0.starts(with: mark) }.compactMap { line in
+            (try? JSONReader.read(Array(line.dropFirst(mark.count)))).flatMap { ConfigurationSource($0) }
+        }
+    }
+
+    /// What follows the digest, if it agrees with it.
+    private static func whole(_ bytes: [UInt8]) -> ArraySlice<UInt8>? {
         let head = Array((title + digestMark).utf8)
         let afterHead = bytes.dropFirst(head.count)
         let found = afterHead.prefix(65), settings = afterHead.dropFirst(65)
-        guard bytes.starts(with: head), (digest(Array(settings)) + "\n").utf8.elementsEqual(found) else {
-            throw ConfigurationErrors([ConfigurationError(file: file, problem: "this last good copy is damaged, too")])
-        }
-        return try ConfigurationLoader.read(
-            [ConfigurationFile(name: file, contents: .success(bytes))], accounts: accounts)
+        let isWhole = bytes.starts(with: head) && (ConfigurationSource.digest(Array(settings)) + "\n").utf8.elementsEqual(found)
+        return isWhole ? settings : nil
     }
+}
 
-    private static func digest(_ bytes: [UInt8]) -> String {
-        SHA256.hash(bytes).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+extension ConfigurationFile {
+    fileprivate var bytes: [UInt8]? {
+        if case .success(let bytes) = contents { bytes } else { nil }
     }
 }

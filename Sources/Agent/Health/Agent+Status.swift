@@ -92,7 +92,7 @@ extension Agent {
             .init(
                 name: entity.name.text, kind: (configuration.rules[entity.name]?.kind ?? .record).rawValue,
                 records: entity.records, pending: entity.open,
-                cursorAge: entity.lastPullAt.map { max(.zero, $0.duration(to: now.wall)) })
+                cursorAge: entity.age(pulledAt: engine.pulledAt(entity.name), now: now.wall))
         }
         document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
             .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
@@ -108,6 +108,7 @@ extension Agent {
         let free = environment.freeBytes()
         var state = StatusDocument.Database.State.ok
         if let free, free < Int64(capacity.minFreeBytes) { state = .diskFull }
+        if observed.isQuotaUsedUp { state = .diskFull }
         if facts.open >= Int64(capacity.maxMutations) || facts.bytes >= Int64(capacity.maxSizeBytes) { state = .queueFull }
         if observed.storeIsReadOnly { state = .readOnly }
         return .init(

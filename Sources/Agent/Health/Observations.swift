@@ -3,10 +3,15 @@ import SyncHTTP
 
 /// What the agent has seen of itself since it started: for status and metrics, never for a decision about data.
 struct Observations {
-    /// The most urgent priority of enqueues that the engine has not been told of yet.
-    var enqueued: Priority?
+    /// Of enqueues that the engine has not been told of yet: the most urgent priority, and when the first of them expires.
+    var enqueued: (priority: Priority, expiry: Instant?)?
     var waiters: UInt64 = 0
     var spaceMeasuredAt: Instant?
+    /// When the disk was last full although its file system has room: of a quota, or of the largest size of a file, nobody can ask
+    /// how much is left.
+    var quotaMetAt: Instant?
+    /// Nothing was taken since then.
+    var isQuotaUsedUp = false
     var waitingCountedAt: Instant?
     /// The last one that the store was told.
     var anchor: ClockAnchor?

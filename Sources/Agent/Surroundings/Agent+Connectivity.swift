@@ -18,6 +18,15 @@ extension Agent {
         review()
     }
 
+    /// It may cost money, so a person has to hear of it.
+    func noteUnwatchedLinks(_ reason: String) {
+        raise(
+            "links_unwatched",
+            "the links cannot be watched (\(Printable.text(reason))): everything is sent as over a link that costs nothing, "
+                + "metered links, roaming, `links` and budgets are not kept to, and a new link is not noticed by itself; "
+                + "allow AF_NETLINK to agentd and restart it")
+    }
+
     func stopWatching() {
         for timer in [observed.trialWake, around.connectivityWake, around.usageWake, around.reviewWake] { timer?.cancel() }
         events.onPresence = nil

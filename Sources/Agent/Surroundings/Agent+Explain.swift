@@ -26,10 +26,10 @@ extension Agent {
         let large = loaded.configuration.blobs.largeBytes
         read(call) { reads, now throws(StoreError) in
             var items = [PlanItem(id: "pull", traffic: .pull, bytes: 0)]
-            for waiting in try reads.waiting(limit: Self.planMax) {
+            for waiting in try reads.waiting(limit: Self.planMax, at: now) {
                 items.append(PlanItem(
                     id: waiting.key.text, traffic: TrafficClass(waiting.priority), bytes: waiting.bytes,
-                    since: waiting.createdAt, blockedBy: waiting.isReady ? nil : .order))
+                    since: waiting.createdAt, blockedBy: waiting.blockedBy))
             }
             for job in try reads.waitingBlobs(limit: 10_000) {
                 items.append(PlanItem(
@@ -112,6 +112,14 @@ extension WhyAnswer {
                 situation: note)
             return
         }
+        if let end = mutation.expiresAt, end <= now {
+            self.init(
+                id: id, record: record, state: state, verdict: .settled, reason: MutationState.expired.name, expiresAt: end,
+                sentence: "its time to live was over at \(end): it is not sent any more, and expires when the agent next keeps house",
+                situation: note)
+            return
+        }
+        defer { expiresAt = mutation.expiresAt }
         switch obstacle {
         case .order(let earlier, .conflicted)?:
             self.init(

@@ -54,6 +54,8 @@ typedef struct {
     int rows_per_commit;
     /// A second table with the record itself, as the mirror of the agent has it.
     int with_record;
+    /// Each row is deleted again in the end, as many in a transaction. With one thread only.
+    int deletes;
 } bench_sqlite_plan;
 
 /// Inserts rows into SQLite with the agent's PRAGMAs. `each` (may be NULL) gets the time from handing in a row to its
@@ -171,6 +173,21 @@ int bench_link_socket(pid_t pid, int *descriptor, bench_failure *failure);
 
 /// Switches a link on or off. `at` gets the moment just before.
 int bench_link_switch(int descriptor, const char *name, int on, uint64_t *at, bench_failure *failure);
+
+typedef struct bench_wire bench_wire;
+
+typedef struct {
+    /// One way.
+    uint64_t delay_ns;
+    /// Each way, headers of IP included.
+    uint64_t bits_per_second;
+} bench_wire_plan;
+
+/// A slow link (Wire.c): a TUN device here, and one in the network namespace of another process. Both are down and have no
+/// address yet. NULL after a failure.
+bench_wire *bench_wire_start(
+    pid_t far, const char *near_name, const char *far_name, const bench_wire_plan *plan, bench_failure *failure);
+void bench_wire_stop(bench_wire *wire);
 
 /// Connects, shakes hands and asks once, on a connection of its own; the time is that until TLS stood: a round trip for TCP,
 /// and the handshake.

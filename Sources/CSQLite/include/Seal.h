@@ -14,6 +14,9 @@
 // library of Debian; it takes a page of zeros for a good one, and a page at the place of another one, too.
 //
 // Pages in the log (-wal) have sums of SQLite's own, which are checked when it is opened after a crash.
+//
+// The same place says of all its files what SQLite does not: that a read which failed is no damage (SQLITE_IOERR_READ), and that
+// a quota or the largest size of a file is the end of the room (SQLITE_FULL).
 
 #define CSQLITE_PAGE_BYTES 4096
 #define CSQLITE_SEAL_BYTES 8
@@ -31,6 +34,15 @@ int csqlite_is_sealed(const void *page, unsigned int number);
 
 /// Whether this result of a call says that a page did not agree with its seal.
 static inline int csqlite_is_broken_seal(int result) { return result == SQLITE_IOERR_DATA; }
+
+/// Whether this result of a call says that the medium did not give what was to be read. SQLite itself takes that for damage.
+static inline int csqlite_is_failed_read(int result) { return result == SQLITE_IOERR_READ; }
+
+/// How many reads have failed so on this thread. A check of the whole file takes a page that it does not get for a damaged one.
+unsigned long csqlite_failed_reads(void);
+
+/// `SQLITE_IOERR_READ`.
+static inline int csqlite_failed_read(void) { return SQLITE_IOERR_READ; }
 
 /// Reserves the room in a database that has no page yet, or for the next VACUUM.
 int csqlite_reserve_seals(sqlite3 *database);

@@ -27,7 +27,7 @@ final class SQLiteDatabase: Database {
     private var statements: [String: OpaquePointer] = [:]
 
     /// Of the library, once in a process.
-    private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK
+    private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK && csqlite_register_sealing() == SQLITE_OK
 
     init(_ place: Place) throws(DatabaseError) {
         _ = Self.isSetUp
@@ -38,7 +38,9 @@ final class SQLiteDatabase: Database {
             case .readOnly(let path): (path, SQLITE_OPEN_READONLY)
             }
         var opened: OpaquePointer?
-        let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+        // Its pages have no seals, but a read that fails is no damage, and a quota is a full disk (`Seal.h`).
+        let way = place == .memory ? nil : CSQLITE_SEALING
+        let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, way)
         guard code == SQLITE_OK, let opened else {
             let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
             sqlite3_close_v2(opened)

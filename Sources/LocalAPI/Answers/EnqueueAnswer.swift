@@ -9,6 +9,8 @@ package struct EnqueueAnswer: Hashable, Sendable {
     package var record: RecordName?
     /// `relaxed`: on flash within a second. `nil` means it is on flash.
     package var durability: EntityRules.Durability?
+    /// What an entity under `validate: warn` does not like about it; it was taken all the same.
+    package var warnings: [Problem.Pointer]
 
     /// 201 with `Location`; 200 for the repeat of a key.
     package static func answer(_ enqueued: Enqueued) -> LocalAnswer {
@@ -66,6 +68,9 @@ package struct EnqueueAnswer: Hashable, Sendable {
             let id = name.text("id").flatMap({ RecordID($0) })
         {
             record = RecordName(entity, id)
+        }
+        warnings = reader.list("warnings").map {
+            Problem.Pointer($0.object?["pointer"]?.text ?? "", $0.object?["detail"]?.text ?? "")
         }
         durability = reader.text("durability").flatMap { EntityRules.Durability(rawValue: $0) }
     }

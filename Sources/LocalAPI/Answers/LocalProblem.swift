@@ -69,9 +69,28 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .rate: "wait as long as Retry-After says"
         case .outcomeUnknown: "repeat it with the same Idempotency-Key, then read what is stored"
         case .starting: "try again in a second"
-        case .readOnly: "the disk failed; reading goes on. See `agentctl status`"
-        case .queueFull: "wait until the hub has taken some of it, or raise store.max_mutations"
+        // Why, the detail has said: a disk that fails, a database of a newer program, a damaged record.
+        case .readOnly: "reading goes on; `agentctl status` and `agentctl doctor` tell more"
+        case .queueFull: "wait until the hub has taken some of it"
         case .diskFull: "free some space on the disk of the agent"
+        }
+    }
+
+    /// The hint for one problem, which may tell more than its code: what became of the change, the setting that it comes from.
+    package static func hint(_ problem: Problem) -> String {
+        guard let known = LocalProblem(problem) else { return "" }
+        if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
+        guard known == .alreadySent, let state = problem.members["state"]?.text.flatMap({ MutationState(name: $0) }) else {
+            return known.hint
+        }
+        switch state {
+        case .inFlight: return known.hint
+        case .done: return "it is at the hub; make another change that corrects it"
+        case .pending: return "it waits to be sent: `agentctl mutations cancel` takes it back if it never was, `agentctl why` says more"
+        case .conflicted: return "`agentctl conflicts` shows what is to be decided"
+        case .rejected, .failed, .held: return "`agentctl rejected show` says what can be done with it"
+        case .coalesced, .superseded: return "it is part of another change by now: `agentctl mutations show` names it"
+        case .cancelled, .discarded, .resolved, .expired: return "it is settled and nothing is left to do"
         }
     }
 

@@ -37,6 +37,8 @@ package struct WhyAnswer: Hashable, Sendable {
     /// One of the fixed reason codes of the policy, or the code of the problem that parked it.
     package var reason: String?
     package var until: Timestamp?
+    /// When it expires if it was not sent before; in the past: it is over, and only the agent has not come to it yet.
+    package var expiresAt: Timestamp?
     package var sentence: String
     /// Code of the row of the policy table that decided; `nil` when none did.
     package var rule: String?
@@ -46,7 +48,7 @@ package struct WhyAnswer: Hashable, Sendable {
 
     package init(
         id: String, record: RecordName? = nil, state: String, verdict: Verdict, reason: String? = nil,
-        until: Timestamp? = nil, sentence: String, rule: String? = nil, wouldChange: [String] = [],
+        until: Timestamp? = nil, expiresAt: Timestamp? = nil, sentence: String, rule: String? = nil, wouldChange: [String] = [],
         situation: SituationNote? = nil
     ) {
         self.id = id
@@ -55,6 +57,7 @@ package struct WhyAnswer: Hashable, Sendable {
         self.verdict = verdict.rawValue
         self.reason = reason
         self.until = until
+        self.expiresAt = expiresAt
         self.sentence = sentence
         self.rule = rule
         self.wouldChange = wouldChange
@@ -86,6 +89,7 @@ package struct WhyAnswer: Hashable, Sendable {
                 writer.member("verdict", verdict)
                 writer.member("reason", reason)
                 writer.time("until", until)
+                if let expiresAt { writer.time("expires_at", expiresAt) }
                 writer.member("sentence", sentence)
                 writer.member("rule", rule)
                 writer.member("would_change", JSON.list(wouldChange))
@@ -111,6 +115,7 @@ package struct WhyAnswer: Hashable, Sendable {
         verdict = reader.text("verdict") ?? "unknown"
         reason = reader.text("reason")
         until = reader.time("until")
+        expiresAt = reader.time("expires_at")
         self.sentence = sentence
         rule = reader.text("rule")
         wouldChange = reader.texts("would_change")

@@ -53,7 +53,7 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     package var hint: String {
         switch code {
         case .unreachable: "is agentd running? --socket or AGENTD_SOCKET points elsewhere"
-        case .refused: LocalProblem(problem)?.hint ?? ""
+        case .refused: LocalProblem.hint(problem)
         case .badAnswer: "is it an agent of another version at that socket?"
         }
     }

@@ -26,7 +26,8 @@ package enum ConflictScreen {
     ) -> [String] {
         let opened = item.openedAt.map { ", since " + PlainText.clock($0, now: now, offset: offset) } ?? ""
         var lines = wrapped("\(item.id)  \(item.record)  \(words(item.kind))  \(item.state)\(opened)", width)
-        for field in item.fields { lines += side(field, width, now, offset) }
+        let most = max(rowsMin, rowsMax / max(1, item.fields.count))
+        for field in item.fields { lines += side(field, of: item.id, rows: most, width, now, offset) }
         if let into = item.into { lines += wrapped("decided by mutation \(into)", width) }
         for entry in item.history ?? [] {
             if let line = history(entry, now, offset) { lines += wrapped("  " + line, width) }
@@ -40,9 +41,30 @@ package enum ConflictScreen {
         return lines
     }
 
-    /// Field by field: a line of names, then three columns of values, wrapped and cut so that they stay side by side.
+    /// One field with its values whole, one after the other over the full width, as long as they are.
+    package static func field(
+        _ field: ConflictItem.Field, width: Int = 80, now: Timestamp, offset: Duration = .zero
+    ) -> [String] {
+        let sides = [
+            ("BASE", field.base.map { text($0) } ?? "-", ""), ("LOCAL", value(field.local), who(field.local, now, offset)),
+            ("REMOTE", value(field.remote), who(field.remote, now, offset)),
+        ]
+        return [PlainText.clip(PlainText.safe(field.name), to: width)]
+            + sides.flatMap { name, value, who in
+                [PlainText.clip(PlainText.safe(who.isEmpty ? name : "\(name)  \(who)"), to: width)]
+                    + wrapped(value, to: max(1, width - 2)).map { PlainText.clip("  " + $0, to: width) }
+            }
+    }
+
+    /// Lines that the values of all fields may take together before each is cut to ``rowsMin``: whoever decides reads what
+    /// is decided, but a hundred long fields must not bury the last line, which says what to type.
+    private static let rowsMax = 60
+    private static let rowsMin = 6
+
+    /// Field by field: a line of names, then three columns of values, wrapped so that they stay side by side. What is left
+    /// out of a very long one is told, with how to see it.
     private static func side(
-        _ field: ConflictItem.Field, _ width: Int, _ now: Timestamp, _ offset: Duration
+        _ field: ConflictItem.Field, of id: ConflictID, rows most: Int, _ width: Int, _ now: Timestamp, _ offset: Duration
     ) -> [String] {
         let column = max(8, (width - 6) / 3)
         func cells(_ texts: [String]) -> String {
@@ -50,18 +72,32 @@ package enum ConflictScreen {
             while line.last == " " { line.removeLast() }
             return PlainText.clip("  " + line, to: width)
         }
-        func lines(_ text: String) -> [String] { PlainText.wrap(PlainText.safe(text), to: column, lines: 4) }
-        func rows(_ texts: [String]) -> [String] {
-            let columns = texts.map(lines)
-            return (0..<(columns.map(\.count).max() ?? 0)).map { row in cells(columns.map { row < $0.count ? $0[row] : "" }) }
+        func rows(_ texts: [String]) -> (shown: [String], left: Int) {
+            let columns = texts.map { wrapped($0, to: column) }
+            let count = columns.map(\.count).max() ?? 0
+            let shown = (0..<min(count, most)).map { row in cells(columns.map { row < $0.count ? $0[row] : "" }) }
+            return (shown, count - shown.count)
         }
-        func who(_ side: ConflictItem.Side) -> String {
-            let at = side.at.map { PlainText.clock($0, now: now, offset: offset) }
-            return [side.author, side.device, at].compactMap { $0 }.joined(separator: ", ")
+        let values = rows([field.base.map { text($0) } ?? "-", value(field.local), value(field.remote)])
+        var lines = [PlainText.clip(PlainText.safe(field.name), to: width), cells(["BASE", "LOCAL", "REMOTE"])] + values.shown
+        if values.left > 0 {
+            let left = "  … \(PlainText.count(Int64(values.left))) lines more: agentctl conflicts show \(id) --field \(field.name)"
+            lines += wrapped(left, width)
         }
-        return [PlainText.clip(PlainText.safe(field.name), to: width)] + [cells(["BASE", "LOCAL", "REMOTE"])]
-            + rows([field.base.map { text($0) } ?? "-", value(field.local), value(field.remote)])
-            + rows(["", who(field.local), who(field.remote)]).filter { !$0.allSatisfy { $0 == " " } }
+        let people = rows(["", who(field.local, now, offset), who(field.remote, now, offset)]).shown
+        return lines + people.filter { !$0.allSatisfy { $0 == " " } }
+    }
+
+    private static func who(_ side: ConflictItem.Side, _ now: Timestamp, _ offset: Duration) -> String {
+        let at = side.at.map { PlainText.clock($0, now: now, offset: offset) }
+        return [side.author, side.device, at].compactMap { $0 }.joined(separator: ", ")
+    }
+
+    /// A value, whole: its own lines stay lines.
+    private static func wrapped(_ text: String, to width: Int) -> [String] {
+        text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).flatMap {
+            PlainText.wrap(PlainText.safe(String($0)), to: width, lines: .max)
+        }
     }
 
     /// Text as it is, without quotes; anything else as JSON.

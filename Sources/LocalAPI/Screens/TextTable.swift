@@ -64,6 +64,34 @@ package struct TextTable {
         }
     }
 
+    /// The same, with what there is to say about a row: in a last column if all of it fits, else below the row, on at most
+    /// two lines.
+    ///
+    /// - Precondition: One note for each row.
+    package func lines(width: Int, notes: [String?], title: String) -> [String] {
+        precondition(notes.count == rows.count, "a row has a note or nil")
+        var wide = TextTable(columns + [Column(title)])
+        for (row, note) in zip(rows, notes) { wide.add(row + [note ?? ""]) }
+        if wide.widthWanted <= width { return wide.lines(width: width) }
+        let indent = "    "
+        let lines = lines(width: width)
+        return lines.prefix(1) + zip(lines.dropFirst(), notes).flatMap { line, note -> [String] in
+            guard let note else { return [line] }
+            return [line] + PlainText.wrap(PlainText.safe(note), to: max(1, width - indent.count), lines: 2).map {
+                PlainText.clip(indent + $0, to: width)
+            }
+        }
+    }
+
+    /// Columns of the screen with which nothing is cut.
+    private var widthWanted: Int {
+        let used = columns.indices.filter { column in rows.contains { !$0[column].isEmpty } }
+        let widths = used.map { column in
+            rows.reduce(PlainText.columns(columns[column].title)) { max($0, PlainText.columns($1[column])) }
+        }
+        return widths.reduce(0, +) + 2 * max(0, used.count - 1)
+    }
+
     /// `text`, clipped or filled up with spaces, in exactly `width` columns.
     static func padded(_ text: String, to width: Int) -> String {
         let text = PlainText.clip(text, to: width)

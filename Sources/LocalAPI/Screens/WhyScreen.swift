@@ -12,6 +12,10 @@ package enum WhyScreen {
             let left = until > now ? " (in \(PlainText.duration(now.duration(to: until))))" : ""
             lines += wrapped("until \(PlainText.clock(until, now: now, offset: offset))\(left)", width)
         }
+        if let end = answer.expiresAt, end > now {
+            let left = PlainText.duration(now.duration(to: end))
+            lines += wrapped("expires at \(PlainText.clock(end, now: now, offset: offset)) (in \(left)), if it was not sent before", width)
+        }
         if !answer.wouldChange.isEmpty {
             lines.append(PlainText.clip("it goes", to: width))
             for change in answer.wouldChange {

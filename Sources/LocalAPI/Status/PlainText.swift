@@ -92,7 +92,7 @@ package enum PlainText {
     package static func wrap(_ text: String, to width: Int, lines most: Int) -> [String] {
         var lines: [String] = []
         var rest = text.unicodeScalars[...]
-        while lines.count < most - 1, columns(String(rest)) > width {
+        while lines.count < most - 1, isWider(rest, than: width) {
             var end = rest.startIndex
             var space: String.Index?
             var used = 0
@@ -109,6 +109,16 @@ package enum PlainText {
             rest = rest[(space ?? end)...].drop { $0 == " " }
         }
         return rest.isEmpty && !lines.isEmpty ? lines : lines + [clip(String(rest), to: width)]
+    }
+
+    /// Looks no further than it must: a long text is asked for each of its lines.
+    private static func isWider(_ text: Substring.UnicodeScalarView, than width: Int) -> Bool {
+        var used = 0
+        for scalar in text {
+            used += columns(scalar)
+            if used > width { return true }
+        }
+        return false
     }
 
     private static func columns(_ scalar: Unicode.Scalar) -> Int {

@@ -5,7 +5,8 @@ extension StatusDocument {
     /// One thing that the agent noticed about its database, its hub or its own identity.
     package struct Alarm: Hashable, Sendable {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
-        /// `epoch_changed`, `identity_damaged`, `foreign_database`; a newer agent may know others.
+        /// `epoch_changed`, `identity_damaged`, `foreign_database`,
+        /// `links_unwatched`; a newer agent may know others.
         package var code: String
         /// One sentence for people.
         package var detail: String
@@ -20,7 +21,7 @@ extension StatusDocument {
         /// What belongs into the status; other things that were raised show in their own members.
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
-            "epoch_changed", "identity_damaged", "foreign_database",
+            "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
         ]
 
         func write(to writer: inout JSONWriter) {

@@ -60,8 +60,14 @@ struct StatusRows {
         case .diskFull:
             let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
-        case .readOnly: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk does not take writes"], .bad)
+        case .readOnly: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: " + readOnlyCause], .bad)
         }
+    }
+
+    private var readOnlyCause: String {
+        let codes = document.alarms.map(\.code)
+        if codes.contains("newer_schema") { return "a newer agentd has written the database" }
+        return codes.contains("foreign_database") ? "the database is another program's" : "the disk does not take writes"
     }
 
     private var limit: String {
@@ -241,7 +247,9 @@ struct StatusRows {
         texts += document.alarms.map { $0.code + ": " + $0.detail }
         if let recovery = database.recovery { texts.append(recovery) }
         let isSound = database.integrity == "ok" && document.alarms.allSatisfy { StatusDocument.Alarm.healing.contains($0.code) }
-        return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: 2)
+        // An alarm says what to do at its end.
+        let lines = document.alarms.isEmpty ? 2 : 4
+        return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: lines)
     }
 
     private var config: StatusRow? {

@@ -237,9 +237,10 @@ private struct Pass {
     }
 
     /// What is left of a create goes as a change from now on. It has not seen what this device itself changed before it
-    /// deleted the record, so where a rule has an operation, its value must not go over that as one that had.
+    /// deleted the record, so where a rule has an operation, its value must not go over that as one that had. What was added
+    /// to the create since (``Coalescing``) comes after the difference, as it came after the value.
     private mutating func sayDifferences(_ remote: JSONObject) {
-        result = WireForm.of(result, seen: remote, rules: rules) { field in
+        result = WireForm.of(result, seen: remote, rules: rules, alsoBesideOperations: true) { field in
             undecided.contains(field) || (ground.expected[field] ?? []).contains { $0 == remote[field] }
         }
     }

@@ -14,20 +14,24 @@
 package enum WireForm {
     /// - Parameters:
     ///   - seen: The record as the app saw it: base with everything that waits on top.
+    ///   - alsoBesideOperations: Also of a field with operations of its own the value becomes a difference, and they come
+    ///     after it. What an app says in one breath it means as a value.
     ///   - isKept: Fields whose value stays one.
     package static func of(
-        _ content: MutationContent, seen: JSONObject, rules: EntityRules, isKept: (String) -> Bool = { _ in false }
+        _ content: MutationContent, seen: JSONObject, rules: EntityRules, alsoBesideOperations: Bool = false,
+        isKept: (String) -> Bool = { _ in false }
     ) -> MutationContent {
         guard content.action == .update, rules.strategy == .fields, !rules.fields.isEmpty else { return content }
         var result = content
         for member in content.data.members {
             let field = member.name.text
             // An operation of its own on the same field is meant to come after the value.
-            guard !isKept(field), !content.unset.contains(field), !content.operations.contains(where: { $0.field == field }),
+            let hasOwn = content.operations.contains { $0.field == field }
+            guard !isKept(field), !content.unset.contains(field), alsoBesideOperations || !hasOwn,
                 let operations = operations(rules.strategy(of: field), field, from: seen[field], to: member.value)
             else { continue }
             result.data[field] = nil
-            result.operations += operations
+            result.operations = hasOwn ? operations + result.operations : result.operations + operations
         }
         return result
     }

@@ -6,10 +6,10 @@ package struct PlanItem: Hashable, Sendable {
     package var bytes: Int
     package var since: Timestamp?
     /// It waits for a reason of its own, whatever the link: an earlier mutation, a conflict, a file.
-    package var blockedBy: Deferral.Reason?
+    package var blockedBy: Deferral?
 
     package init(
-        id: String, traffic: TrafficClass, bytes: Int, since: Timestamp? = nil, blockedBy: Deferral.Reason? = nil
+        id: String, traffic: TrafficClass, bytes: Int, since: Timestamp? = nil, blockedBy: Deferral? = nil
     ) {
         self.id = id
         self.traffic = traffic
@@ -59,10 +59,10 @@ package struct Plan: Hashable, Sendable {
     private static let order: [TrafficClass] = [.pull, .critical, .normal, .bulk, .media, .largeMedia, .diagnostics]
 
     private mutating func add(_ item: PlanItem, _ situation: inout Situation, _ now: Timestamp) {
-        if let reason = item.blockedBy {
+        if let deferral = item.blockedBy {
             waits.append(Wait(
-                item: item, bytes: item.bytes, reason: Deferral(reason),
-                sentence: "\(item.id) waits because \(reason.sentence)", explanation: nil))
+                item: item, bytes: item.bytes, reason: deferral,
+                sentence: "\(item.id) waits because \(deferral.reason.sentence)", explanation: nil))
             return
         }
         let isFile = item.traffic == .media || item.traffic == .largeMedia

@@ -50,8 +50,8 @@ package enum StoreAnswer: Sendable {
     case streams([StreamPosition])
     case pullApplied(PullSummary)
     case done
-    /// Whether another slice is worth while.
-    case housekept(more: Bool)
+    /// Whether another slice is worth while, and when the first time to live of what waits is over then.
+    case housekept(more: Bool, expiry: Instant? = nil)
     /// Where the stream stands now.
     case snapshotApplied(PullSummary, StreamPosition)
     /// No keys: there are no more.
@@ -242,6 +242,8 @@ package struct EngineMemory: Hashable, Sendable {
     /// Paused by an operator, until then or for good.
     package var pause: Pause?
     package var lastSuccess: Timestamp?
+    /// When everything that is mirrored was last asked for and read to the hub's head. Written with the rest, never for itself.
+    package var pulledAt: Timestamp?
     package var lastError: String?
     package var lastErrorAt: Timestamp?
     /// The hub's new history that this database is being moved to, and how far that has come.

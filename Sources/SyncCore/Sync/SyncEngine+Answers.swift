@@ -71,6 +71,7 @@ extension SyncEngine {
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
             let gone = response.errors.filter(\.isExpired).map(\.entity)
             if gone.count < response.errors.count { cycle?.missedStreams = true }
+            cycle?.asked.subtract(response.errors.map(\.entity))
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }
             advance(to: .applyingPull(next(response), restart: gone))

@@ -2,7 +2,6 @@
 extension SyncEngine {
     /// A hello is due this long after the last one.
     static let helloInterval: Duration = .seconds(24 * 3600)
-    static let housekeepingInterval: Duration = .seconds(600)
 
     mutating func beginCycle(at moment: Moment, _ effects: inout [SyncEffect]) {
         let session = UUIDv7.make(at: moment.wall, using: &random)
@@ -69,6 +68,7 @@ extension SyncEngine {
             if unsettled != nil { return push(at: moment, &effects) }
             loadStreams(&effects)
         case (.loadingStreams, .streams(let streams)):
+            cycle?.asked = []
             let isSecondLook = cycle?.hasPulledForConflicts == true
             let wanted = streams.filter { stream in
                 (!isSecondLook || cycle?.conflicted.contains(stream.entity) == true) && mayPull(stream.entity, at: moment)
@@ -106,11 +106,8 @@ extension SyncEngine {
         case (.settingAside(let error?), .done):
             endInFailure(error.detail, kind: error.kind, retry: error.retry, asked: error.asked, at: moment, &effects)
         case (.settingAside(nil), .done): loadInFlight(at: moment, &effects)
-        case (.housekeeping, .housekept(let more)):
-            if more {
-                housekeptAt = nil
-                timer.wish(.again(at: moment.instant.advanced(by: .seconds(5))), now: moment.instant)
-            }
+        case (.housekeeping, .housekept(let more, let expiry)):
+            housekept(more: more, expiry: expiry, at: moment)
             succeed(at: moment, &effects)
         default:
             // An answer of the wrong kind is a mistake of ours; the cycle ends unharmed and says so.
@@ -126,6 +123,7 @@ extension SyncEngine {
         cycle?.pages += 1
         if !summary.massDeletes.isEmpty { effects.append(.report(.massDelete(summary.massDeletes))) }
         guard !next.isEmpty || !gone.isEmpty else {
+            notePulled(at: moment)
             if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
             // A second look at a few entities, or one that missed some, does not bring everything up to that head.
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
@@ -139,6 +137,14 @@ extension SyncEngine {
         // The others go on with the cursors that were committed with their pages.
         if !gone.isEmpty { return restart(gone, at: moment, &effects) }
         pull(next, at: moment, &effects)
+    }
+
+    /// All that was asked for has been read to its end. Remembered is only what is so for everything: few bytes, and the
+    /// pages themselves tell the rest.
+    private mutating func notePulled(at moment: Moment) {
+        guard let cycle else { return }
+        for entity in cycle.asked { pulledAt[entity] = moment.wall }
+        if !cycle.readsReferences, !cycle.hasPulledForConflicts, !cycle.missedStreams { memory.pulledAt = moment.wall }
     }
 
     mutating func record(_ summary: ResultsSummary, at moment: Moment) {
@@ -221,6 +227,7 @@ extension SyncEngine {
         guard !streams.isEmpty else { return push(at: moment, &effects) }
         cycle?.unasked = Array(streams.dropFirst(PullMessages.streamsMax))
         let asked = Array(streams.prefix(PullMessages.streamsMax))
+        cycle?.asked.formUnion(asked.map(\.entity))
         let request = PullRequest(
             streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
         let question = settings.isRest ? RestQuestion.pull(asked) : nil
@@ -237,6 +244,7 @@ extension SyncEngine {
         case .critical where settings.criticalEntities.contains(entity) || cycle?.conflicted.contains(entity) == true: return true
         case .critical, nil:
             cycle?.missedStreams = true
+            cycle?.asked.remove(entity)
             return false
         }
     }
@@ -319,15 +327,6 @@ extension SyncEngine {
 
     func isOverBudget(at moment: Moment) -> Bool {
         cycle.map { $0.began.duration(to: moment.instant) >= Limits.cycleBudget } ?? true
-    }
-
-    mutating func keepHouse(at moment: Moment, _ effects: inout [SyncEffect]) {
-        if let housekeptAt, housekeptAt.duration(to: moment.instant) < Self.housekeepingInterval {
-            return succeed(at: moment, &effects)
-        }
-        housekeptAt = moment.instant
-        advance(to: .housekeeping)
-        effects.append(.store(.housekeep))
     }
 
     mutating func succeed(at moment: Moment, _ effects: inout [SyncEffect]) {

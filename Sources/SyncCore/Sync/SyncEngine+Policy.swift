@@ -149,6 +149,10 @@ extension SyncEngine {
     /// When somebody must look again, as things are.
     func wakeWanted(at moment: Moment) -> Instant? {
         if let jobBegan { return jobBegan.advanced(by: Watchdog.patience) }
+        return [syncWanted(at: moment), house.dueAt].compactMap { $0 }.min()
+    }
+
+    private func syncWanted(at moment: Moment) -> Instant? {
         var pauseEnds: Instant?
         if isPaused(at: moment) {
             // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
@@ -172,7 +176,7 @@ extension SyncEngine {
             guard began.duration(to: moment.instant) >= Watchdog.patience else { return }
             jobBegan = moment.instant
             watchdog.hung()
-            let step = cycle.map { "\($0.step.word)" } ?? "remember"
+            let step = cycle.map { "\($0.step.word)" } ?? (house.isUnderWay ? "the store" : "remember")
             effects.append(.report(.stalled("no answer for \(Watchdog.patience.milliseconds / 1_000) s: \(step)")))
             // A call that nobody answers any more has an unknown outcome, as any that timed out. A store command cannot be
             // given up: it may still be under way.

@@ -117,6 +117,7 @@ extension SyncEngine {
         if cycle?.pulledHead == nil { cycle?.pulledHead = 0 }
         (seenHead, headSeenAt) = (0, moment.instant)
         let gone = response.errors.filter(\.isExpired).map(\.entity)
+        cycle?.asked.subtract(response.errors.map(\.entity))
         if let first = response.errors.first {
             cycle?.missedStreams = true
             cycle?.outcome.error = Printable.text("\(first.entity) was not read: \(first.problem.detail)")

@@ -77,6 +77,8 @@ package struct SyncEngine: Sendable {
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
     var headSeenAt: Instant?
+    /// When a pull that asked for the entity was last read to its end. The hub leaves out what has no news, so no page tells.
+    var pulledAt: [EntityName: Timestamp] = [:]
     var greetedAt: Instant?
     /// The hub compares from afar (``VerifyMessages``).
     var hubHasDigests = false
@@ -84,7 +86,7 @@ package struct SyncEngine: Sendable {
     var hubSeq: Int64 = 0
     /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
     package internal(set) var twins: Int64 = 1
-    var housekeptAt: Instant?
+    var house = House()
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
@@ -124,6 +126,8 @@ package struct SyncEngine: Sendable {
         var pulledHead: Int64?
         /// A stream answered with an error of its own: the pull is not the whole news.
         var missedStreams = false
+        /// Entities that its pulls asked for, but for those that were refused.
+        var asked: Set<EntityName> = []
         /// Answers whose cursor stood still although more was to come.
         var stuckPages = 0
         /// Entities whose conflicts call for one more pull in this cycle; never a third round.
@@ -198,7 +202,8 @@ package struct SyncEngine: Sendable {
         var effects: [SyncEffect] = []
         switch event {
         case .started(let start): begin(with: start, at: moment)
-        case .enqueued(let priority):
+        case .enqueued(let priority, let expiry):
+            house.expires(at: expiry)
             if !(ablations.contains(.wakeLost) && cycle != nil) {
                 timer.wish(.enqueued(priority), now: moment.instant)
                 watchdog.enqueued(priority, at: moment.instant)
@@ -230,7 +235,13 @@ package struct SyncEngine: Sendable {
             if memory.notBefore != nil { memory.notBefore = retryAt }
         case .timer: armedWake = nil
         case .stored(let answer):
-            if cycle == nil { saved(answer) } else { stored(answer, at: moment, &effects) }
+            if cycle != nil {
+                stored(answer, at: moment, &effects)
+            } else if house.isUnderWay {
+                housekept(answer, at: moment)
+            } else {
+                saved(answer)
+            }
         case .answered(let call, let result, let sent): answered(call, result, sent: sent, at: moment, &effects)
         case .backendAnswered(let call, let reply, let sent): answered(call, reply, sent: sent, at: moment, &effects)
         case .probed(let id, let isGood): probed(id, isGood: isGood, at: moment, &effects)
@@ -242,10 +253,11 @@ package struct SyncEngine: Sendable {
                 // A pause must be on flash before anybody relies on it; everything else can wait for a cycle to end.
                 if memory.pause != remembered.pause, !couldNotSave { saveMemory(&effects) }
                 probeIfDue(at: moment, &effects)
-                if saving == nil { beginCycleIfDue(at: moment, &effects) }
+                if isFree { beginCycleIfDue(at: moment, &effects) }
+                if isFree { keepHouseIfDue(at: moment, &effects) }
             }
         }
-        if effects.contains(where: \.isJob) { jobBegan = moment.instant } else if cycle == nil, saving == nil { jobBegan = nil }
+        if effects.contains(where: \.isJob) { jobBegan = moment.instant } else if isFree { jobBegan = nil }
         arm(&effects, at: moment)
         return effects
     }
@@ -255,13 +267,23 @@ package struct SyncEngine: Sendable {
         timer.dueAt(allowance(at: moment), forced: allowance(at: moment, isForced: true))
     }
 
+    /// When housekeeping is planned, if no cycle does it before; `nil` before the start.
+    package var housekeepingAt: Instant? { house.dueAt }
+
     /// Whether the last pull went to the end of every stream and nothing is known to be newer.
     package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead }
+
+    /// The mirror shows the entity as the hub had it then, or newer. `nil`: no pull of this or an earlier run tells.
+    package func pulledAt(_ entity: EntityName) -> Timestamp? {
+        [pulledAt[entity], memory.pulledAt].compactMap { $0 }.max()
+    }
 
     // MARK: Between cycles
 
     private mutating func begin(with start: EngineStart, at moment: Moment) {
         hasStarted = true
+        house.began = moment.instant
+        house.expires(at: start.expiry)
         memory = start.memory
         remembered = start.memory
         replica = start.replica
@@ -333,7 +355,7 @@ package struct SyncEngine: Sendable {
 
     /// One save at a time: what changes meanwhile is seen when its answer is in.
     mutating func saveMemory(_ effects: inout [SyncEffect]) {
-        guard saving == nil else { return }
+        guard saving == nil, !house.isUnderWay else { return }
         saving = memory
         effects.append(.store(.remember(memory)))
     }

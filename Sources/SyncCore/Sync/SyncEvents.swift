@@ -2,8 +2,8 @@
 package enum SyncEvent: Sendable {
     /// The store is open; this is what it remembers. First event, once.
     case started(EngineStart)
-    /// A commit added mutations; the most urgent of them. At most once a commit.
-    case enqueued(Priority)
+    /// A commit added mutations; the most urgent of them, and when the first of them expires, if any can. At most once a commit.
+    case enqueued(Priority, expiry: Instant? = nil)
     /// An operator or an app wants a cycle now.
     case requested(SyncRequest)
     case paused(EngineMemory.Pause)
@@ -57,11 +57,14 @@ package struct EngineStart: Hashable, Sendable {
     /// Priorities of what waits or is in flight.
     package var waiting: Set<Priority>
     package var conditions: Conditions
+    /// When the first time to live of what waits is over.
+    package var expiry: Instant?
 
     package init(
         memory: EngineMemory, replica: ReplicaID, maxSentSeq: Int64, ackedSeq: Int64, waiting: Set<Priority>,
-        conditions: Conditions
+        conditions: Conditions, expiry: Instant? = nil
     ) {
+        self.expiry = expiry
         self.memory = memory
         self.replica = replica
         self.maxSentSeq = maxSentSeq

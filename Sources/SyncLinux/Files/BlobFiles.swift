@@ -68,13 +68,18 @@ package final class BlobFiles: BlobFolder {
     }
 
     package func read(_ digest: BlobDigest) throws(BlobError) -> any BlobReader {
-        let descriptor = Glibc.open(keptPath(digest), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        // Not blocking: a FIFO in its place would be waited for until somebody writes to it.
+        let descriptor = Glibc.open(keptPath(digest), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw BlobError.system("open the blob \(digest)") }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else {
             let error = BlobError.system("look at the blob \(digest)")
             close(descriptor)
             throw error
+        }
+        guard facts.st_mode & S_IFMT == S_IFREG else {
+            close(descriptor)
+            throw BlobError(.damaged, doing: "open the blob \(digest)", detail: "there is something else in its place, no regular file")
         }
         return KeptFile(descriptor: descriptor, size: Int64(facts.st_size), name: digest.description)
     }

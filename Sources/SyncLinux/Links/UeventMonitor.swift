@@ -16,14 +16,26 @@ package final class UeventMonitor: Sendable {
     ///   - interval: Asked before each wait: after how long without an event `onChange` is called all the same; `nil`: never.
     ///   - onChange: Called on the monitor's thread: at the start, then once for each burst of events, also when some were
     ///     lost.
-    package init(
+    package convenience init(
         subsystems: Set<String> = ["power_supply"], interval: @escaping @Sendable () -> Duration? = { nil },
+        onChange: @escaping @Sendable () -> Void
+    ) throws(LinuxError) {
+        let socket = try NetlinkSocket(protocol: NETLINK_KOBJECT_UEVENT, groups: Uevent.kernelGroup)
+        try self.init(socket, subsystems, interval: interval, onChange: onChange)
+    }
+
+    /// Where the kernel cannot be heard: `onChange` is called at the start and then every `interval`.
+    package convenience init(every interval: Duration, onChange: @escaping @Sendable () -> Void) throws(LinuxError) {
+        try self.init(nil, [], interval: { interval }, onChange: onChange)
+    }
+
+    private init(
+        _ socket: NetlinkSocket?, _ subsystems: Set<String>, interval: @escaping @Sendable () -> Duration?,
         onChange: @escaping @Sendable () -> Void
     ) throws(LinuxError) {
         let mailbox = try Mailbox<Void>()
         let loop = UeventLoop(
-            socket: try NetlinkSocket(protocol: NETLINK_KOBJECT_UEVENT, groups: Uevent.kernelGroup),
-            mailbox: mailbox, subsystems: subsystems, interval: interval, onChange: onChange)
+            socket: socket, mailbox: mailbox, subsystems: subsystems, interval: interval, onChange: onChange)
         thread = try OwnThread(name: "uevents") { loop.run() }
         self.mailbox = mailbox
     }
@@ -41,14 +53,15 @@ package final class UeventMonitor: Sendable {
 
 /// `@unchecked Sendable`: made by one thread and handed to the other before it runs.
 private final class UeventLoop: @unchecked Sendable {
-    private let socket: NetlinkSocket
+    /// `nil`: nothing is heard.
+    private let socket: NetlinkSocket?
     private let mailbox: Mailbox<Void>
     private let subsystems: Set<String>
     private let interval: @Sendable () -> Duration?
     private let onChange: @Sendable () -> Void
 
     init(
-        socket: NetlinkSocket, mailbox: Mailbox<Void>, subsystems: Set<String>,
+        socket: NetlinkSocket?, mailbox: Mailbox<Void>, subsystems: Set<String>,
         interval: @escaping @Sendable () -> Duration?, onChange: @escaping @Sendable () -> Void
     ) {
         self.socket = socket
@@ -62,7 +75,7 @@ private final class UeventLoop: @unchecked Sendable {
         onChange()
         while true {
             let patience = interval().map { Int32(clamping: max(1, $0.milliseconds)) } ?? -1
-            let ready = csl_wait_readable(mailbox.descriptor, socket.descriptor, patience)
+            let ready = csl_wait_readable(mailbox.descriptor, socket?.descriptor ?? -1, patience)
             if !mailbox.take().isEmpty { return }
             if ready == 0 || (ready & 2 != 0 && drain()) { onChange() }
         }
@@ -70,6 +83,7 @@ private final class UeventLoop: @unchecked Sendable {
 
     /// - Returns: Whether something of interest came or was lost.
     private func drain() -> Bool {
+        guard let socket else { return false }
         var isOfInterest = false
         // A storm of hotplug is cut into pieces, so that a stop is heard.
         for _ in 0..<1_024 {

@@ -10,7 +10,7 @@ package final class SysfsPowerMonitor: PowerMonitor {
     private let monitor = Mutex<UeventMonitor?>(nil)
     private let report: @Sendable (LinuxError) -> Void
 
-    /// - Parameter report: Called when there is no netlink here: then what is read at the start is all that is known.
+    /// - Parameter report: Called when there is no netlink here: then it is read every minute, battery or not.
     package init(report: @escaping @Sendable (LinuxError) -> Void) {
         self.report = report
     }
@@ -26,6 +26,17 @@ package final class SysfsPowerMonitor: PowerMonitor {
                 hasBattery.isSet = readings?.contains(where: \.isBattery) ?? true
                 onReading(readings)
             }
+            monitor.withLock { $0 = began }
+        } catch {
+            report(error)
+            watchByTime(reader, onReading)
+        }
+    }
+
+    /// A battery empties whether or not the kernel may be heard, and one may be put in at any time.
+    private func watchByTime(_ reader: PowerReader, _ onReading: @escaping @Sendable ([PowerSupplyReading]?) -> Void) {
+        do throws(LinuxError) {
+            let began = try UeventMonitor(every: Self.interval) { onReading(reader.read()) }
             monitor.withLock { $0 = began }
         } catch {
             report(error)

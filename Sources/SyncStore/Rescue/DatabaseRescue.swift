@@ -51,6 +51,9 @@ package struct DatabaseRescue {
 
     /// - Precondition: No connection to the database is open.
     package func run(reason: String, at now: Moment) throws(StoreError) -> StoreRescue {
+        guard PageFile.canBeRead(path) else {
+            throw StoreError(.ioError, doing: "read \(path)", detail: "the disk gives no page of it", result: StoreError.failedRead)
+        }
         let source = try quarantine.take(path, replica: options.marker?.replica)
         let fresh = path + ".new"
         var best: (rescue: StoreRescue, score: Score)?

@@ -110,7 +110,24 @@ final class PageFile {
 
     private static func read(_ descriptor: Int32, at offset: Int64, count: Int = pageSize) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
-        return pread(descriptor, &bytes, count, off_t(offset)) == count ? bytes : nil
+        for _ in 0..<reads {
+            let found = pread(descriptor, &bytes, count, off_t(offset))
+            if found >= 0 { return found == count ? bytes : nil }
+        }
+        return nil
+    }
+
+    /// So often is asked for what the medium does not give: what is missing here is missing for good.
+    private static let reads = 3
+
+    /// Whether the medium gives anything of the file. A disk that answers nothing at the moment is no reason to do without what
+    /// is on it.
+    static func canBeRead(_ path: String) -> Bool {
+        let file = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return errno == ENOENT }
+        defer { Glibc.close(file) }
+        let pages = Int(size(file) / Int64(pageSize))
+        return pages == 0 || (0..<min(pages, pagesAsked)).contains { read(file, at: Int64($0 * pageSize)) != nil }
     }
 }
 

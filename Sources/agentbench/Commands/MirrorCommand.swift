@@ -42,9 +42,7 @@ struct MirrorCommand: ParsableCommand {
             producers: Producers(wanted: 1))
         defer { agent.stop() }
         try agent.explaining {
-            // An empty database is about 100 KB, which is taken off.
-            func stored() -> Double { Double(fileSize("\(folder)/state/agent.db") + fileSize("\(folder)/state/agent.db-wal")) }
-            let empty = 100_000.0
+            let empty = try emptySize(workplace)
             var records: Int64 = 0
             let end = ContinuousClock.now + .seconds(60)
             while records < count, ContinuousClock.now < end {
@@ -54,7 +52,7 @@ struct MirrorCommand: ParsableCommand {
             guard records == count else { throw BenchError("pulled \(records) of \(count) records") }
             // The log goes into the database when nothing happens.
             _ = poll(nil, 0, 15_000)
-            size.add(floor: 200_000, agent: (stored() - empty) / Double(count) * 1_000)
+            size.add(floor: 200_000, agent: (Self.stored(in: folder) - empty) / Double(count) * 1_000)
             for round in 1...shared.roundCount(full: 3) {
                 Talk.say("round \(round)")
                 let floor = try median(repeats) { try agent.call("GET", "/v1/healthz") }
@@ -69,6 +67,17 @@ struct MirrorCommand: ParsableCommand {
         report.figures = [read, query, size]
         report.publish(asJSON: shared.json)
         if shared.check, report.figures.contains(where: { $0.isMet == false }) { throw ExitCode(1) }
+    }
+
+    private static func stored(in folder: String) -> Double {
+        Double(fileSize("\(folder)/state/agent.db") + fileSize("\(folder)/state/agent.db-wal"))
+    }
+
+    /// Of the database of an agent that has never met a hub, after a clean end.
+    private func emptySize(_ workplace: Workplace) throws -> Double {
+        let folder = try workplace.folder("empty")
+        try AgentUnderTest(program: shared.agentd, in: folder, hubURL: AgentUnderTest.noHub, producers: Producers(wanted: 1)).stop()
+        return Self.stored(in: folder)
     }
 
     private func bring(_ count: Int, _ url: String, _ token: String, _ workplace: Workplace) throws {

@@ -17,11 +17,7 @@ struct ReconnectCommand: ParsableCommand {
     @OptionGroup var shared: SharedOptions
 
     func run() throws {
-        if let obstacle = Yard.obstacle { return Talk.say("skipped: \(obstacle)") }
-        var failure = bench_failure()
-        guard bench_own_network(&failure) == 0 else {
-            return Talk.say("skipped: no network namespaces here (\(failure.message))")
-        }
+        if let obstacle = Yard.moveIn() { return Talk.say("skipped: \(obstacle)") }
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
         let debounce = LinkWatch.Settings().upDebounce

@@ -30,8 +30,10 @@ struct Floors {
     func rows(_ count: Int) throws -> Run { try batches(count, rowsPerCommit: 1) }
 
     /// One thread, that many rows a transaction; the times are those of the transactions.
-    func batches(_ count: Int, rowsPerCommit: Int) throws -> Run {
-        try sqlite(count, threads: 1, rowsPerCommit: rowsPerCommit)
+    ///
+    /// - Parameter deletes: Each row is deleted again in the end.
+    func batches(_ count: Int, rowsPerCommit: Int, deletes: Bool = false) throws -> Run {
+        try sqlite(count, threads: 1, rowsPerCommit: rowsPerCommit, deletes: deletes)
     }
 
     /// Many threads that hand in one row each and wait for its commit, as many of them in a transaction as are waiting.
@@ -39,7 +41,7 @@ struct Floors {
         try sqlite(count, threads: threads, rowsPerCommit: 256)
     }
 
-    private func sqlite(_ count: Int, threads: Int, rowsPerCommit: Int) throws -> Run {
+    private func sqlite(_ count: Int, threads: Int, rowsPerCommit: Int, deletes: Bool = false) throws -> Run {
         var times = [UInt64](repeating: 0, count: count)
         var cost = bench_cost()
         try folder.withCString { path in
@@ -49,6 +51,7 @@ struct Floors {
             plan.threads = Int32(threads)
             plan.rows_per_commit = Int32(rowsPerCommit)
             plan.with_record = withRecord ? 1 : 0
+            plan.deletes = deletes ? 1 : 0
             try checked("SQLite floor") { bench_sqlite_floor(&plan, &times, &cost, $0) }
         }
         let measured = threads > 1 ? count : Int(cost.commits)

@@ -18,9 +18,10 @@ final class AgentUnderTest {
     /// - Parameter token: The hub's token for the device.
     /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
     /// - Parameter settings: More of the configuration, whole lines.
+    /// - Parameter daysLater: How far its boot time is ahead: what is kept for days is over then (time_namespaces(7); takes root).
     init(
         program: String?, in folder: String, device: String = "bench", hubURL: String, token: String = "none",
-        issuer: String? = nil, producers: Producers, settings: String = "", environment: [String] = []
+        issuer: String? = nil, producers: Producers, settings: String = "", environment: [String] = [], daysLater: Int = 0
     ) throws {
         socketPath = "\(folder)/agent.sock"
         log = "\(folder)/log"
@@ -37,7 +38,8 @@ final class AgentUnderTest {
         try checked("agentd") { bench_notify_open(notify, &readiness, $0) }
         defer { close(readiness) }
         let program = try program ?? neighbour("agentd")
-        pid = try start([program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"] + environment, log: log)
+        let clock = daysLater == 0 ? [] : ["/usr/bin/unshare", "--time", "--boottime", "\(daysLater * 86_400)"]
+        pid = try start(clock + [program, "--config", configuration], environment: ["NOTIFY_SOCKET=\(notify)"] + environment, log: log)
         do {
             let child = pid
             try checked("agentd") { bench_notify_wait(readiness, child, 30_000, $0) }
@@ -81,9 +83,9 @@ final class AgentUnderTest {
         return status
     }
 
-    /// Asks until it is so, for a minute at most.
-    func wait(until isSo: (StatusDocument) -> Bool) throws {
-        let end = ContinuousClock.now + .seconds(60)
+    /// Asks until it is so, for a minute if not said.
+    func wait(seconds: Int = 60, until isSo: (StatusDocument) -> Bool) throws {
+        let end = ContinuousClock.now + .seconds(seconds)
         while true {
             let status = try status()
             if isSo(status) { return }

@@ -37,7 +37,7 @@ final class HubUnderTest {
         close(output)
     }
 
-    private static func token(_ program: String, device: String, folder: String, log: String) throws -> String {
+    static func token(_ program: String, device: String, folder: String, log: String) throws -> String {
         var descriptor: Int32 = -1
         let pid = try start([program, "token", "add", device, "--data", folder], log: log, output: &descriptor)
         defer {

@@ -1,10 +1,19 @@
 import CBenchFloors
 import FoundationEssentials
 import Glibc
+import SyncCore
 
 /// A hub in a network namespace of its own, at the other end of a cable that can be pulled. It speaks TLS with a certificate
 /// made for it, and says which requests it answered.
 final class Yard {
+    /// What a slow cable does to what goes through it.
+    struct Slowness {
+        /// One way.
+        var delay: Duration
+        /// Each way.
+        var bitsPerSecond: UInt64
+    }
+
     /// On no network of the cable, so that a route leads there, as to any hub.
     static let address = "198.51.100.9"
     private static let port = 7433
@@ -13,14 +22,18 @@ final class Yard {
 
     let url = "https://\(Yard.address):\(Yard.port)"
     let certificate: String
-    private(set) var token = ""
+    private(set) var tokens: [String: String] = [:]
     private let pid: pid_t
     private let output: Int32
     private let log: String
     private var links: Int32 = -1
+    private var wire: OpaquePointer?
+
+    /// Of the device that most measurements have.
+    var token: String { tokens["bench"] ?? "" }
 
     /// What keeps this from working here, in a word; `nil`: nothing.
-    static var obstacle: String? {
+    private static var obstacle: String? {
         for (program, package) in [("ip", "iproute2"), ("unshare", "util-linux"), ("openssl", "openssl")]
         where path(program) == nil {
             return "\(package) is missing"
@@ -28,10 +41,23 @@ final class Yard {
         return nil
     }
 
-    /// - Precondition: This process is in a network namespace of its own (`bench_own_network`).
+    /// Gives this process, which has made no thread yet, a network namespace of its own.
+    ///
+    /// - Returns: Why it cannot be done here, in a word; `nil`: it is done.
+    static func moveIn() -> String? {
+        if let obstacle { return obstacle }
+        var failure = bench_failure()
+        return bench_own_network(&failure) == 0 ? nil : "no network namespaces here (\(failure.message))"
+    }
+
+    /// - Precondition: This process is in a network namespace of its own (``moveIn()``).
     /// - Parameter isHeard: Whether somebody reads what the hub says of each request; else it says only what is worth a line of
     ///   its log.
-    init(agenthub: String?, in folder: String, isHeard: Bool = true) throws {
+    /// - Parameter devices: Those that get a token, by their names.
+    /// - Parameter slowness: `nil`: the cable is as quick as the machine.
+    init(
+        agenthub: String?, in folder: String, isHeard: Bool = true, devices: [String] = ["bench"], slowness: Slowness? = nil
+    ) throws {
         let program = try agenthub ?? neighbour("agenthub")
         log = "\(folder)/log"
         certificate = "\(folder)/hub.pem"
@@ -52,11 +78,10 @@ final class Yard {
             [Yard.path("unshare") ?? "", "-n", "/bin/sh", "-c", script, program, folder], log: log, output: &descriptor)
         output = descriptor
         do {
-            token = try Yard.token(program, folder, log)
+            for device in devices { tokens[device] = try HubUnderTest.token(program, device: device, folder: folder, log: log) }
             try waitFor("listening on", doing: "agenthub")
             try Yard.run(["ip", "link", "set", "lo", "up"], log: log)
-            try Yard.run(
-                ["ip", "link", "add", Yard.near, "type", "veth", "peer", "name", Yard.far, "netns", String(pid)], log: log)
+            try lay(slowness)
             try Yard.run(["ip", "addr", "add", "10.71.0.2/24", "dev", Yard.near], log: log)
             try Yard.run(["nsenter", "-n", "-t", String(pid), "ip", "addr", "add", "10.71.0.1/24", "dev", Yard.far], log: log)
             try checked("links") { bench_link_socket(pid, &links, $0) }
@@ -67,6 +92,18 @@ final class Yard {
             stop()
             throw BenchError("\(error)\n\(tail(of: log))")
         }
+    }
+
+    /// Two devices of which each gives out what goes into the other.
+    private func lay(_ slowness: Slowness?) throws {
+        guard let slowness else {
+            return try Yard.run(
+                ["ip", "link", "add", Yard.near, "type", "veth", "peer", "name", Yard.far, "netns", String(pid)], log: log)
+        }
+        var plan = bench_wire_plan(delay_ns: UInt64(slowness.delay.nanoseconds), bits_per_second: slowness.bitsPerSecond)
+        var failure = bench_failure()
+        wire = bench_wire_start(pid, Yard.near, Yard.far, &plan, &failure)
+        guard wire != nil else { throw BenchError(failure.message) }
     }
 
     /// - Returns: The moment just before the link came up, as `bench_now` counts.
@@ -108,17 +145,8 @@ final class Yard {
         _ = bench_stop(pid, SIGTERM, 20_000)
         close(output)
         if links >= 0 { close(links) }
-        // The cable went with the namespace of its far end.
-    }
-
-    private static func token(_ program: String, _ folder: String, _ log: String) throws -> String {
-        var descriptor: Int32 = -1
-        let pid = try start([program, "token", "add", "bench", "--data", folder], log: log, output: &descriptor)
-        defer {
-            _ = bench_stop(pid, 0, 10_000)
-            close(descriptor)
-        }
-        return try readLine(descriptor, of: pid, doing: "agenthub token add")
+        bench_wire_stop(wire)
+        // A quick cable went with the namespace of its far end.
     }
 
     private static func run(_ command: [String], log: String) throws {

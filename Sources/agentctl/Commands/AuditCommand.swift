@@ -5,7 +5,7 @@ import SyncCore
 struct AuditCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Who decided what: retries, discards, pauses, forced syncs, configurations.")
+        abstract: "Who decided what: retries, discards, pauses, forced syncs, accepted deletions, configurations.")
 
     @OptionGroup var global: GlobalOptions
     @Option(help: "Only after this number.") var after: Int64?
@@ -19,11 +19,12 @@ struct AuditCommand: AgentCommand {
             Output.json(reply.body)
             return 0
         }
-        for item in reply.value.items {
-            let target = item.target.isEmpty ? "" : " " + item.target
-            let detail = item.detail.map { "  " + $0 } ?? ""
-            Output.line(PlainText.safe("\(item.number)  \(item.at)  uid \(item.uid)  \(item.verb)\(target)\(detail)"))
-        }
+        let view = View()
+        let lines =
+            view.isTerminal
+            ? AuditScreen.list(reply.value.items, width: view.width, now: view.now, offset: view.offset)
+            : reply.value.items.map(AuditScreen.line)
+        for line in lines { Output.line(line) }
         if let next = reply.value.next { Output.note("more: agentctl audit --after \(next)") }
         return 0
     }

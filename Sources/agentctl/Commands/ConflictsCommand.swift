@@ -41,10 +41,22 @@ struct ConflictsCommand: ParsableCommand {
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The conflict's id, such as c-12.") var id: ConflictID
+        @Option(help: "Only this field, with its values whole; may be repeated.") var field: [String] = []
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.conflict(id)
-            session.show(reply) { ConflictScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
+            guard !field.isEmpty, !session.isJSON else {
+                session.show(reply) { ConflictScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
+                return 0
+            }
+            let view = View()
+            for name in field {
+                guard let found = reply.value.fields.first(where: { $0.name == name }) else {
+                    let names = reply.value.fields.map(\.name).joined(separator: ", ")
+                    throw CommandFailure.failed("not-found", "\(id) is not about \(name), but about \(names)")
+                }
+                for line in ConflictScreen.field(found, width: view.width, now: view.now, offset: view.offset) { Output.line(line) }
+            }
             return 0
         }
     }

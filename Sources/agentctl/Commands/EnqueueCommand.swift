@@ -22,6 +22,8 @@ struct EnqueueCommand: AgentCommand {
     var data: String?
     @Option(help: "critical, normal or bulk. Default: the entity's.") var priority: Priority?
     @Option(help: "Give up unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
+    @Option(help: ArgumentHelp("Not before this change is at the hub; may be repeated.", valueName: "id"))
+    var dependsOn: [MutationKey] = []
     @Option(help: "Who asks for it, for people to read.") var author: String?
     @Option(help: "Idempotency key: the same key with the same change is taken once.") var key: String?
     @Flag(help: "Wait for the hub's verdict.") var wait = false
@@ -37,7 +39,7 @@ struct EnqueueCommand: AgentCommand {
     func run(_ session: Session) async throws -> Int32 {
         let mutation = NewMutation(
             action ?? (id == nil ? .create : .upsert), entity, id, data: try document(), priority: priority,
-            ttl: ttl?.duration, author: author)
+            dependsOn: dependsOn, ttl: ttl?.duration, author: author)
         let patience = wait ? min(timeout?.duration ?? Route.waitDefault, Route.waitMax) : nil
         let reply = try await session.client.enqueue(mutation, key: key, wait: patience)
         let answer = reply.value
@@ -46,6 +48,9 @@ struct EnqueueCommand: AgentCommand {
         } else {
             Output.line("\(answer.id) \(answer.state) \(answer.record?.description ?? "")")
             if reply.status == 200, !wait { Output.note("this key was used before; the answer is the first one") }
+            for warning in answer.warnings {
+                Output.note(PlainText.safe("warning: \(warning.pointer) \(warning.detail); it was taken all the same (validate: warn)"))
+            }
             if answer.durability == .relaxed { Output.note("on flash within a second (durability relaxed)") }
         }
         guard wait, !isSettled(answer.state) else { return 0 }

@@ -45,12 +45,15 @@ struct MutationsCommand: ParsableCommand {
     struct Retry: AgentCommand {
         static let configuration = CommandConfiguration(
             abstract: "Ask again for a refused or parked change, corrected if needed.",
-            discussion: "It becomes a new change with a new id; the old one is resolved by it.")
+            discussion: """
+                It becomes a new change with a new id; the old one is resolved by it. It rests on what its author had seen of the \
+                record: what others wrote since then is compared with it as if it had arrived late.
+                """)
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
-        @Option(help: "Fields that replace those of the refused change, as a JSON object.") var data: String?
-        @Flag(help: "Also repeat what was refused only because this one was.") var cascade = false
+        @Option(help: "Fields that replace all that the refused change did with them, as a JSON object.") var data: String?
+        @Flag(help: "Also repeat what was refused only because this one was, and the rest of its atomic list.") var cascade = false
 
         func run(_ session: Session) async throws -> Int32 {
             var body = RetryBody(cascades: cascade)

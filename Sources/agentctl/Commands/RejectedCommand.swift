@@ -19,7 +19,7 @@ struct RejectedCommand: ParsableCommand {
 
         func run(_ session: Session) async throws -> Int32 {
             let query = MutationListQuery(states: MutationListQuery.needingAttention, after: after, limit: limit)
-            MutationList.show(try await session.client.mutations(query), asJSON: session.isJSON)
+            MutationList.show(try await session.client.mutations(query), nothing: "nothing was refused or parked", asJSON: session.isJSON)
             return 0
         }
     }
@@ -34,10 +34,7 @@ struct RejectedCommand: ParsableCommand {
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.mutation(id)
             MutationList.show(reply, asJSON: session.isJSON)
-            if let state = MutationState(name: reply.value.state), MutationListQuery.needingAttention.contains(state) {
-                Output.note(
-                    "again: agentctl mutations retry \(id) [--data JSON]   let go: agentctl rejected acknowledge \(id)")
-            }
+            for line in MutationScreen.choices(reply.value) { Output.note(line) }
             return 0
         }
     }

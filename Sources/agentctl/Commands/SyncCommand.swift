@@ -32,14 +32,9 @@ struct SyncCommand: AgentCommand {
             return wait ? 1 : 0
         }
         if !session.isJSON {
-            let (pushed, pulled) = (PlainText.count(outcome.pushed), PlainText.count(outcome.pulled))
-            var text = "\(outcome.result): pushed \(pushed), pulled \(pulled)"
-            text += ", \(PlainText.bytes(outcome.bytesUp)) up, \(PlainText.bytes(outcome.bytesDown)) down"
-            if let detail = outcome.detail { text += "; " + detail }
-            for (name, reason) in outcome.deferred.sorted(by: { $0.key < $1.key }) {
-                text += "; \(name) waits: \(reason)"
-            }
-            Output.line(PlainText.safe(text))
+            let view = View()
+            let lines = view.isTerminal ? SyncScreen.render(outcome, width: view.width) : [SyncScreen.line(outcome)]
+            for line in lines { Output.line(line) }
             if !force, outcome.deferred.values.contains(where: WaitNote.yieldsToForce) {
                 Output.note("agentctl: agentctl sync --force would send that too")
             }

@@ -47,7 +47,7 @@ struct ServeCommand: ParsableCommand {
     @Flag(help: "Ask for no token. Only on a loopback address.")
     var open = false
 
-    @Flag(help: "The database was restored from a backup: start a new history, so that devices offer again what is missing.")
+    @Flag(help: "The database was restored from a backup, or is gone: start a new history, so that devices offer again what is missing.")
     var newEpoch = false
 
     @Flag(help: "Log every request.")
@@ -159,8 +159,21 @@ struct ServeCommand: ParsableCommand {
             settings.keepsTokens = true
             settings.tokensRead = { rows.replace($0) }
         }
-        let hub = try Hub(
-            place.map { .shared($0) } ?? .file(folder.file), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
+        let mark = folder.readMark()
+        if place == nil, !newEpoch, let mark, mark.head > 0, folder.lacksDatabase {
+            // An empty hub would take its devices for new ones, and nobody would notice what is gone.
+            throw Failure(
+                66, "\(folder.file) is missing or empty, and \(folder.folder)/mark says that there was a hub (epoch \(mark.epoch), "
+                    + "head \(mark.head)). \(folder.waysBack)")
+        }
+        let hub: Hub
+        do throws(HubError) {
+            hub = try Hub(
+                place.map { .shared($0) } ?? .file(folder.file), settings: settings, random: SeededRandom(seed: systemRandomSeed()))
+        } catch {
+            guard place == nil, error.isDamage else { throw error }
+            throw Failure(73, "\(folder.file) is damaged (\(error)). \(folder.waysBack)")
+        }
         if case .rows = tokens { _ = try hub.tokens() }
         var limits = HubUploads.Limits()
         limits.expiry = .seconds(86_400) * keepUploads
@@ -171,7 +184,11 @@ struct ServeCommand: ParsableCommand {
         } else {
             log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
         }
-        let mark = folder.readMark()
+        if let mark, mark.epoch != hub.epoch {
+            log.warning(
+                "this is another database than the one that was here before",
+                metadata: ["epoch": "\(hub.epoch)", "before": "\(mark.epoch)", "head": "\(hub.head)", "mark": "\(mark.head)"])
+        }
         if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {
             let before = hub.epoch
             try hub.startEpoch()

@@ -101,6 +101,33 @@ final class SmallDisk {
         try mountImage()
     }
 
+    /// Taken out and put in again, with one bit changed in between wherever its content has these bytes.
+    ///
+    /// - Parameter place: The byte of them in which the lowest bit is another one then.
+    /// - Returns: At how many places.
+    func flip(_ bytes: String, at place: Int) throws -> Int {
+        guard let image, Self.run(["umount", path]) else { throw StandError("\(path) is in use") }
+        var content = try Data(contentsOf: URL(fileURLWithPath: image), options: .alwaysMapped)
+        var places: [Int] = []
+        var from = content.startIndex
+        while let found = content.range(of: Data(bytes.utf8), in: from..<content.endIndex) {
+            places.append(found.lowerBound + place)
+            from = found.upperBound
+        }
+        content = Data()
+        let file = open(image, O_RDWR | O_CLOEXEC)
+        defer { close(file) }
+        for place in places {
+            var byte: UInt8 = 0
+            guard pread(file, &byte, 1, off_t(place)) == 1 else { throw StandError("cannot read \(image)") }
+            byte ^= 1
+            guard pwrite(file, &byte, 1, off_t(place)) == 1 else { throw StandError("cannot write \(image)") }
+        }
+        fsync(file)
+        try mountImage()
+        return places.count
+    }
+
     private static func run(_ command: [String]) -> Bool {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

@@ -2,6 +2,7 @@ import Foundation
 import LocalAPI
 import SyncCore
 import SyncLinux
+import Synchronization
 
 /// Work of many kinds whose content proves itself: what is found later tells whether it is whole, and what must stand before it.
 ///
@@ -101,6 +102,17 @@ actor CutLoad {
 
     /// Follows from its name, and is long enough at times that it goes on over several pages.
     static func text(_ name: String, _ number: Int) -> String {
+        let key = "\(name)/\(number)"
+        if let known = texts.withLock({ $0[key] }) { return known }
+        let text = freshText(name, number)
+        texts.withLock { $0[key] = text }
+        return text
+    }
+
+    /// Each state is asked for nearly all of them, and making them anew was most of a long run.
+    private static let texts = Mutex<[String: String]>([:])
+
+    private static func freshText(_ name: String, _ number: Int) -> String {
         var random = SeededRandom(seed: name.utf8.reduce(UInt64(number)) { $0 &* 1_099_511_628_211 ^ UInt64($1) })
         let count = Int.random(in: 0..<10, using: &random) == 0 ? 9_000 : Int.random(in: 10..<500, using: &random)
         return String(decoding: (0..<count).map { _ in UInt8(97 + random.next() % 26) }, as: UTF8.self)

@@ -15,8 +15,8 @@ extension EndToEnd {
             var testDescription: String { "\(call) fails with \(error == EIO ? "EIO" : "ENOSPC")" }
         }
 
-        static let kinds = ["open", "write", "sync", "rename", "remove", "truncate"].flatMap { call in
-            [Kind(call: call, error: EIO)] + (call == "remove" ? [] : [Kind(call: call, error: ENOSPC)])
+        static let kinds = ["open", "write", "sync", "rename", "remove", "truncate", "read"].flatMap { call in
+            [Kind(call: call, error: EIO)] + (call == "remove" || call == "read" ? [] : [Kind(call: call, error: ENOSPC)])
         }
 
         private static var environment: [String: String] { ProcessInfo.processInfo.environment }

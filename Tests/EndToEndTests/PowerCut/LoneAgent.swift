@@ -11,21 +11,15 @@ struct LoneAgent {
     /// The service manager's side; it goes with this.
     private let readiness: ReadinessSocket
 
-    /// - Parameter place: `agent` in it is the state folder.
-    static func start(in place: String, over transport: CurlTransport, environment: [String: String] = [:]) async throws -> LoneAgent {
+    /// - Parameters:
+    ///   - place: `agent` in it is the state folder.
+    ///   - configures: `false`: the configuration is there already.
+    static func start(
+        in place: String, over transport: CurlTransport, environment: [String: String] = [:], configures: Bool = true
+    ) async throws -> LoneAgent {
+        if configures { try configure(place) }
         // How often it died before is not the question.
         unlink("\(place)/agent/starts")
-        try Stand.write(
-            """
-            hub: { url: "http://127.0.0.1:9", device: \(Stand.device), token_file: "\(place)/token" }
-            socket: { path: "\(place)/s", mode: "0600" }
-            access:
-              - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
-            store: { path: "\(place)/agent" }
-            entities:
-            \(Recording.entities)
-
-            """, to: "\(place)/agentd.yaml")
         // A path of its own: the end of one that was here before may still be on its way to the other.
         let readiness = try ReadinessSocket(path: "\(place)/n\(UInt16.random(in: .min ... .max))")
         let child = try Child(
@@ -40,6 +34,19 @@ struct LoneAgent {
             child: child, client: AgentClient(transport: transport, socketPath: "\(place)/s"), place: place, readiness: readiness)
     }
 
+    private static func configure(_ place: String) throws {
+        try Stand.write(
+            """
+            hub: { url: "http://127.0.0.1:9", device: \(Stand.device), token_file: "\(place)/token" }
+            socket: { path: "\(place)/s", mode: "0600" }
+            access:
+              - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
+            store: { path: "\(place)/agent" }
+            entities:
+            \(Recording.entities)
+
+            """, to: "\(place)/agentd.yaml")
+    }
 }
 
 /// The real hub on a folder of its own, with everybody welcome.
@@ -48,14 +55,14 @@ struct LoneHub {
     let url: String
 
     /// - Parameter place: `hub` in it is the folder of its data.
-    static func start(in place: String, environment: [String: String] = [:]) async throws -> LoneHub {
+    static func start(in place: String, environment: [String: String] = [:], options: [String] = []) async throws -> LoneHub {
         try Stand.write("entities:\n" + Recording.entities + "\n", to: "\(place)/entities.yaml")
         let pipe = try LinePipe()
         let child = try Child(
             [
                 Programs.agenthub, "serve", "--data", "\(place)/hub", "--listen", "127.0.0.1:0", "--open", "--entities",
                 "\(place)/entities.yaml",
-            ], environment: environment, log: "\(place)/log", output: pipe.writingEnd)
+            ] + options, environment: environment, log: "\(place)/log", output: pipe.writingEnd)
         guard let port = await pipe.line()?.split(separator: ":").last else {
             // The end of its output is its end.
             throw EndedAtStart(status: await child.end(), place: place)

@@ -41,6 +41,22 @@ struct RebaseTests {
         #expect(Set(outcome.content.operations) == [FieldOperation("n", .increment, 5), FieldOperation("a", .append, ["y"])])
     }
 
+    @Test("What was added to a create that brings back comes after its differences, when the record is there again")
+    func broughtBackAndEdited() {
+        let content = MutationContent(
+            .create, data: ["n": 2, "a": ["x", "y"]],
+            operations: [FieldOperation("n", .increment, 1), FieldOperation("a", .append, ["z"])], base: ["n": 1, "a": ["x"]])
+        for (remote, isKnown) in [(["n": 1, "a": ["x"]], true), (["n": 7, "a": ["o"]], false)] as [(JSONObject, Bool)] {
+            let outcome = Self.decide(content, known: ["n": 1, "a": ["x"]], remote: remote, fields: ["n": .counter, "a": .append]) {
+                $1.isKnown = isKnown
+            }
+            #expect(outcome.verdict == .stays && outcome.content.action == .update && outcome.content.data.names.isEmpty)
+            let n = outcome.content.operations.filter { $0.field == "n" }, a = outcome.content.operations.filter { $0.field == "a" }
+            #expect(n == [FieldOperation("n", .increment, 1), FieldOperation("n", .increment, 1)])
+            #expect(a == [FieldOperation("a", .append, ["y"]), FieldOperation("a", .append, ["z"])])
+        }
+    }
+
     @Test("Equal values are no contest and need not be sent")
     func equal() {
         let outcome = Self.decide(Self.update(["f": 2, "g": 3]), known: ["f": 1], remote: ["f": 2], fields: ["f": .manual])

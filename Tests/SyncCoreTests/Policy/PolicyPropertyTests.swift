@@ -198,7 +198,7 @@ struct PolicyPropertyTests {
             [
                 PlanItem(id: "b", traffic: .bulk, bytes: 3), PlanItem(id: "n1", traffic: .normal, bytes: 2),
                 PlanItem(id: "c", traffic: .critical, bytes: 1), PlanItem(id: "n2", traffic: .normal, bytes: 2),
-                PlanItem(id: "n3", traffic: .normal, bytes: 2, blockedBy: .conflict),
+                PlanItem(id: "n3", traffic: .normal, bytes: 2, blockedBy: Deferral(.conflict)),
             ], in: PolicyTableTests.online(), now: Self.now)
         #expect(plan.steps.map(\.item.id) == ["c", "n1", "n2", "b"])
         #expect(plan.waits.map(\.reason) == [Deferral(.conflict)])

@@ -41,6 +41,54 @@ struct EngineCycleTests {
         #expect(rig.engine.memory.lastSuccess != nil)
     }
 
+    @Test("What was asked for and has no news is as of that pull, without a write for it")
+    func pulledAt() {
+        var rig = Rig.settled()
+        let first = rig.engine.pulledAt(Rig.works)
+        #expect(first != nil && rig.engine.pulledAt(Rig.sites) == first, "all of it was read")
+        rig.wake()
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        rig.answer(Rig.pull())
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(rig.asked == "claim")
+        rig.stored(.batch(nil, retryAt: nil))
+        #expect(rig.asked == nil && rig.engine.cycle == nil, "nothing is remembered for it")
+        guard let first, let second = rig.engine.pulledAt(Rig.works) else { return }
+        #expect(first.duration(to: second) >= .seconds(59))
+        #expect(rig.engine.memory.pulledAt == second)
+        // A pull that breaks off says nothing, and neither does one of which the hub left a stream unread.
+        rig.wake()
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.sites), Rig.position(Rig.works)]))
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)], head: 11))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.fail()
+        rig.keepHouse()
+        #expect(rig.engine.pulledAt(Rig.works) == second)
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.sites), Rig.position(Rig.works)]))
+        let refused = StreamError(entity: Rig.works, problem: Problem("busy", status: 503, detail: "later"))
+        rig.answer(Rig.pull(errors: [refused], head: 11))
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(rig.engine.pulledAt(Rig.works) == second)
+        #expect(rig.engine.pulledAt(Rig.sites) == rig.wall)
+        #expect(rig.engine.memory.pulledAt == second)
+    }
+
+    @Test("After a restart the mirror is as old as the last whole pull that was remembered")
+    func pulledBefore() {
+        var memory = EngineMemory(epoch: Rig.hub)
+        memory.pulledAt = Timestamp(milliseconds: 1_795_000_000_000)
+        var rig = Rig()
+        rig.start(memory: memory)
+        #expect(rig.engine.pulledAt(Rig.works) == memory.pulledAt)
+        rig.wake()
+        rig.idleCycle()
+        #expect(rig.engine.pulledAt(Rig.works).map { $0 > Timestamp(milliseconds: 1_795_000_000_000) } == true)
+    }
+
     @Test("All calls of a cycle carry its one session, and the next cycle has another")
     func session() {
         var rig = Rig()
@@ -445,11 +493,9 @@ struct EngineCycleTests {
         rig.stored(.housekept(more: true))
         rig.stored(.done)
         #expect(rig.untilWake == .seconds(5))
+        // That needs no cycle.
         rig.wake()
-        rig.stored(.batch(nil, retryAt: nil))
-        if rig.asked == "loadStreams" { rig.stored(.streams([])) }
-        rig.stored(.batch(nil, retryAt: nil))
-        #expect(rig.asked == "housekeep")
+        #expect(rig.asked == "housekeep" && rig.engine.cycle == nil)
         rig.stored(.housekept(more: false))
         rig.wake()
         rig.idleCycle()

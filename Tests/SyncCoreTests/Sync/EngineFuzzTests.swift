@@ -172,7 +172,9 @@ struct EngineFuzzTests {
             case .requeue(let keys): rig.stored(.requeued(keys.count))
             case .forgetHistory: rig.stored(.historyForgotten(more: Int.random(in: 0..<3, using: &random) == 0))
             case .digest: rig.stored(.digest(EntityDigest()))
-            case .housekeep: rig.stored(.housekept(more: Bool.random(using: &random)))
+            case .housekeep:
+                let expiry = Bool.random(using: &random) ? rig.instant.advanced(by: .seconds(30)) : nil
+                rig.stored(.housekept(more: Bool.random(using: &random), expiry: expiry))
             }
         }
 

@@ -19,10 +19,9 @@ struct EnginePauseAndLinkTests {
         rig.stored(.done)
         rig.handle(.enqueued(.critical))
         rig.handle(.requested(SyncRequest(isForced: true)))
-        rig.advance(.seconds(100_000))
-        rig.handle(.timer)
+        rig.pass(.seconds(100_000))
         #expect(rig.engine.cycle == nil)
-        #expect(rig.wakeAt == nil)
+        #expect(rig.sleeps)
         #expect(rig.engine.verdict(on: .critical, now: rig.wall) == .defer(Deferral(.paused)))
         rig.handle(.resumed)
         #expect(rig.remembered?.pause == nil)
@@ -37,9 +36,8 @@ struct EnginePauseAndLinkTests {
         var memory = EngineMemory(epoch: Rig.hub)
         memory.pause = Self.pause()
         rig.start(memory: memory)
-        #expect(rig.wakeAt == nil)
-        rig.advance(.seconds(100_000))
-        rig.handle(.timer)
+        #expect(rig.sleeps)
+        rig.pass(.seconds(100_000))
         #expect(rig.engine.cycle == nil)
     }
 
@@ -130,10 +128,8 @@ struct EnginePauseAndLinkTests {
         #expect(rig.asked == "remember")
         rig.stored(.done)
         #expect(rig.engine.cycle == nil)
-        // What watched over the cycle finds nothing any more, and nobody wakes after it.
-        rig.wake()
-        #expect(rig.engine.cycle == nil)
-        #expect(rig.wakeAt == nil)
+        // What watched over the cycle is of no use any more, and nothing else wakes anybody.
+        #expect(rig.sleeps)
     }
 
     @Test("A pause that comes while the cycle's memory is being written is written, too")
@@ -152,7 +148,7 @@ struct EnginePauseAndLinkTests {
         rig.stored(.done)
         #expect(rig.remembered?.pause == Self.pause())
         rig.stored(.done)
-        #expect(rig.effects.isEmpty)
+        #expect(rig.asked == nil && rig.sleeps)
     }
 
     @Test("Pausing and resuming in one breath writes one thing after the other, and the last word stands")

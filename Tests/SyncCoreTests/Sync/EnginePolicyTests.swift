@@ -50,20 +50,18 @@ struct EnginePolicyTests {
     func silence() {
         var rig = Self.settled(Self.metered)
         #expect(rig.engine.cycle == nil)
-        #expect(rig.wakeAt == nil)
-        rig.advance(.seconds(30 * 86_400))
-        rig.handle(.timer)
-        #expect(rig.effects.isEmpty)
+        #expect(rig.sleeps)
+        rig.pass(.seconds(30 * 86_400))
+        #expect(rig.engine.cycle == nil && rig.sleeps)
     }
 
     @Test("A start on a metered link with nothing to send greets nobody")
     func silentStart() {
         var rig = Rig()
         rig.start(conditions: Self.metered)
-        rig.advance(.seconds(100_000))
-        rig.handle(.timer)
+        rig.pass(.seconds(100_000))
         #expect(rig.engine.cycle == nil)
-        #expect(rig.wakeAt == nil)
+        #expect(rig.sleeps)
     }
 
     struct Deferred: Sendable {

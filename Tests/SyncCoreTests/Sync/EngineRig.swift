@@ -97,7 +97,10 @@ struct EngineRig {
 
     /// Fires wake-ups until a cycle begins. An early one may be planned from before: it finds nothing due.
     mutating func begin(_ place: SourceLocation = #_sourceLocation) {
-        for _ in 0..<3 where engine.cycle == nil { wake(place) }
+        for _ in 0..<4 where engine.cycle == nil {
+            wake(place)
+            if asked == "housekeep", engine.cycle == nil { stored(.housekept(more: false), place) }
+        }
         #expect(engine.cycle != nil, "no cycle began", sourceLocation: place)
     }
 
@@ -181,7 +184,17 @@ struct EngineRig {
     /// How long until the planned wake-up.
     var untilWake: Duration? { wakeAt.map { instant.duration(to: $0) } }
 
+    /// Nothing but housekeeping is planned.
+    var sleeps: Bool { wakeAt == nil || wakeAt == engine.housekeepingAt }
+
     // MARK: Whole stretches
+
+    /// Lets time pass in which no cycle may begin: housekeeping is all that comes of it.
+    mutating func pass(_ duration: Duration, _ place: SourceLocation = #_sourceLocation) {
+        advance(duration)
+        handle(.timer, place)
+        if asked == "housekeep", engine.cycle == nil { stored(.housekept(more: false), place) }
+    }
 
     /// From a due cycle to its first `loadInFlight`, greeting first if that is due.
     mutating func greet(deviceSeq: Int64? = nil, head: Int64 = 10, _ place: SourceLocation = #_sourceLocation) {

@@ -28,14 +28,13 @@ struct EngineTriggerTests {
     func offlineStart() {
         var rig = Rig()
         rig.start(linkIsUp: false)
-        #expect(rig.wakeAt == nil)
+        #expect(rig.sleeps)
         #expect(rig.engine.reachability == .offline)
         rig.handle(.enqueued(.critical))
         rig.handle(.requested(SyncRequest(isForced: true)))
-        rig.advance(.seconds(3600))
-        rig.handle(.timer)
+        rig.pass(.seconds(3600))
         #expect(rig.engine.cycle == nil)
-        #expect(rig.wakeAt == nil)
+        #expect(rig.sleeps)
     }
 
     @Test("Before the start nothing happens, and what came before it is not forgotten")

@@ -107,6 +107,18 @@ struct BlobFilesTests {
         }
     }
 
+    @Test("What stands in the place of a kept file and is no regular file is not waited for, and is damage", arguments: ["fifo", "folder"])
+    func keptKinds(_ kind: String) throws {
+        let file = try files.open(incoming: "a", at: 0)
+        try file.append([1, 2, 3])
+        let digest = file.digest()
+        try file.keep(as: digest)
+        let path = try #require(FileManager.default.subpaths(atPath: folder.path + "/blobs")?.first { $0.hasSuffix(digest.hex) })
+        unlink(folder.path + "/blobs/" + path)
+        if kind == "fifo" { mkfifo(folder.path + "/blobs/" + path, 0o600) } else { mkdir(folder.path + "/blobs/" + path, 0o700) }
+        #expect { _ = try files.read(digest) } throws: { ($0 as? BlobError)?.code == .damaged }
+    }
+
     @Test("A sparse terabyte is too large before a byte of it is read")
     func sparse() throws {
         let path = folder.path + "/sparse"

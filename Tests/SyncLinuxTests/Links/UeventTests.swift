@@ -78,6 +78,26 @@ struct UeventTests {
     }
 }
 
+@Suite("Without the kernel's word")
+struct UnheardPowerTests {
+    @Test("Where no event can be heard, it is looked again and again")
+    func everySoOften() async throws {
+        let looks = Mutex(0)
+        let enough = Gate()
+        let monitor = try UeventMonitor(every: .milliseconds(1)) {
+            let count = looks.withLock { count in
+                count += 1
+                return count
+            }
+            if count == 3 { enough.open() }
+        }
+        await enough.pass()
+        monitor.stop()
+        let count = looks.withLock { $0 }
+        #expect(count >= 3)
+    }
+}
+
 @Suite("Addresses of the hub")
 struct HubResolverTests {
     @Test("A literal address is its own answer, at once", arguments: [("192.0.2.1", "192.0.2.1"), ("2001:DB8:0::1", "2001:db8::1")])

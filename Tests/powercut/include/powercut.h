@@ -7,7 +7,8 @@
 //   POWERCUT_ROOT    the folder; without it nothing happens
 //   POWERCUT_LOG     where to write everything down, outside of the folder
 //   POWERCUT_FAULT   CALL:NTH:ERRNO:once or CALL:NTH:ERRNO:sticky, such as sync:3:5:once; CALL is open, write, sync, rename,
-//                    remove or truncate. Calls are counted from 1 on. With ENOSPC only calls count that can need room.
+//                    remove, truncate or read. Calls are counted from 1 on. With ENOSPC, EDQUOT and EFBIG only calls count that
+//                    can need room.
 //   POWERCUT_COUNT   a file that says at the end how many calls of each kind there were, by EIO and by ENOSPC
 //
 // A record of the log, in the byte order of the machine, is this header, then path, then data:

@@ -1,0 +1,57 @@
+package import SyncCore
+
+/// `agentctl mutations` and `agentctl rejected` for people: a table of changes, why some of them wait or were refused, and
+/// what can be done.
+package enum MutationScreen {
+    /// The ids are for copying, so they are never cut.
+    ///
+    /// - Parameter nothing: What an empty list says.
+    package static func list(
+        _ items: [MutationItem], nothing: String = "no changes", width: Int = 80, now: Timestamp, offset: Duration = .zero
+    ) -> [String] {
+        if items.isEmpty { return [PlainText.clip(nothing, to: width)] }
+        var table = TextTable([
+            .init("SEQ", .right), .init("ID"), .init("STATE"), .init("ACTION", dispensable: 1), .init("RECORD", widthMin: 12),
+            .init("PRIORITY", dispensable: 3), .init("ATTEMPTS", .right, dispensable: 2),
+        ])
+        for item in items {
+            table.add([
+                String(item.seq), item.id, item.state, item.action, item.record.description, item.priority,
+                item.attempts > 0 ? String(item.attempts) : "",
+            ])
+        }
+        return table.lines(width: width, notes: items.map { note($0, now, offset) }, title: "WHY")
+    }
+
+    private static func note(_ item: MutationItem, _ now: Timestamp, _ offset: Duration) -> String? {
+        if let problem = item.problem { return "\(problem.code): \(problem.detail)" }
+        guard let deferral = item.deferral else { return nil }
+        let until = deferral.until.map { ", until " + PlainText.clock($0, now: now, offset: offset) } ?? ""
+        return "waits: " + (SyncCore.Deferral.Reason(rawValue: deferral.reason)?.sentence ?? deferral.reason) + until
+    }
+
+    /// One line for scripts and logs, with everything in it that the table shows.
+    package static func line(_ item: MutationItem) -> String {
+        var text = "\(item.seq)  \(item.id)  \(item.state)  \(item.action) \(item.record)  \(item.priority)"
+        if item.attempts > 0 { text += "  attempts \(item.attempts)" }
+        if let deferral = item.deferral { text += "  waits: \(deferral.reason)" }
+        if let problem = item.problem { text += "  \(problem.code): \(problem.detail)" }
+        return PlainText.safe(text)
+    }
+
+    /// What can be done about a change that waits for a person. Nothing is offered that would be refused.
+    ///
+    /// - Returns: Empty when it waits for nobody.
+    package static func choices(_ item: MutationItem) -> [String] {
+        guard let state = MutationState(name: item.state), MutationListQuery.needingAttention.contains(state) else { return [] }
+        let acknowledge = "let go: agentctl rejected acknowledge \(item.id)"
+        // A change of a record that is gone is refused here as well, as long as it is gone.
+        guard item.problem?.code == "deleted", item.action != NewMutation.Action.delete.rawValue else {
+            return ["again: agentctl mutations retry \(item.id) [--data JSON]   " + acknowledge]
+        }
+        return [
+            "its record is deleted; to bring it back, with all its fields:",
+            "  agentctl enqueue \(item.record.entity) \(item.record.id) --data JSON", acknowledge,
+        ].map(PlainText.safe)
+    }
+}

@@ -1,0 +1,224 @@
+package import SyncCore
+
+// Trying again what was parked or refused (PROTOCOL B2, C5).
+//
+// What the hub has refused is answered for by a new mutation with a new key, which says what the old one said but for the fix.
+// It was made on what the record was when the old one was made. What others wrote since then, its author has not seen, nor
+// has whoever fixes it: so it rests on the old version, and the hub finds what both changed, as if it had arrived late.
+
+extension Store {
+    /// Tries again. A `failed` mutation goes as it is, key and payload; its outcome may be unknown. A `rejected` or `held`
+    /// one is answered for by a new mutation with a new key.
+    ///
+    /// - Parameters:
+    ///   - fix: Members that replace those of the old data, and what else it did with these fields.
+    ///   - cascades: Also what was refused only because this one was, and so on: with a member of an atomic list the others.
+    /// - Throws: `.refused` with `not-found`, `already-sent`, `validation` for one member of a list alone, or what an enqueue
+    ///   would refuse; then nothing of it is done.
+    package func retry(
+        _ key: MutationKey, fix: JSONObject? = nil, cascades: Bool = false, by requester: Requester, at now: Moment
+    ) throws(StoreError) -> Enqueued {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let row = try known(key)
+            switch row.state {
+            case .failed where fix == nil:
+                let answer = try rearm(row, key)
+                try audit("retry", key.text, uid: requester.uid, ["into": .string(answer.key.text)])
+                return answer
+            case .rejected, .held: break
+            default: throw Refusal.alreadySent(key, row.state)
+            }
+            let list = try refusedList(of: row)
+            guard cascades || list.count == 1 else {
+                throw Refusal.validation(
+                    "/cascade",
+                    "it is one of \(list.count) mutations of an atomic list, which was refused as a whole: cascade repeats all of them")
+            }
+            let answers = try replace(list, fixing: row.seq, with: fix, requester)
+            if cascades { try retryDependants(of: answers, requester) }
+            guard let answer = answers.first(where: { $0.old == key }) else { throw Refusal.notFound("mutation \(key)") }
+            return answer.new
+        }
+    }
+
+    // MARK: - Parked
+
+    private func rearm(_ row: OutboxRow, _ key: MutationKey) throws(StoreError) -> Enqueued {
+        var row = row
+        row.attempts = 0
+        row.retries = 0
+        row.nextAge = nil
+        let isTied = try isTied(row.seq)
+        row.isReady = row.rid == nil && row.group == nil && !isTied
+        try move(row, to: .pending)
+        try level(row)
+        if let group = row.group { try refreshReadiness(ofGroup: group) }
+        let name = RecordName(names.entity(row.eid), try recordID(of: row))
+        return Enqueued(
+            key: key, seq: row.seq, state: .pending, record: row.rid == nil ? nil : try reads.record(name), recordName: name,
+            isRepeat: false, durability: .flash)
+    }
+
+    // MARK: - Refused
+
+    private struct Replaced {
+        let old: MutationKey
+        let new: Enqueued
+    }
+
+    /// The mutation, with what else of its atomic list waits for a person.
+    private func refusedList(of row: OutboxRow) throws(StoreError) -> [OutboxRow] {
+        guard let group = row.group else { return [row] }
+        return try groupMembers(group).filter { $0.state == .rejected || $0.state == .held }
+    }
+
+    /// One new mutation for each of these, and one new list for several of them.
+    private func replace(
+        _ rows: [OutboxRow], fixing seq: Int64, with fix: JSONObject?, _ requester: Requester
+    ) throws(StoreError) -> [Replaced] {
+        var group: EnqueueGroup?
+        if rows.count > 1 {
+            let first = ledger[.nextSeq]
+            group = EnqueueGroup(
+                seqs: first...(first + Int64(rows.count) - 1), priority: rows.map(\.priority).min() ?? .normal)
+        }
+        let payloads = try rows.map { row throws(StoreError) in try payload(row.seq) }
+        for row in rows {
+            try settle(row, as: .resolved, keptFor: try keptFor(row))
+            if let rid = row.rid { try restatus(rid, foldAgain: true) }
+        }
+        var replaced: [Replaced] = []
+        for (row, payload) in zip(rows, payloads) {
+            var old = payload?.key
+            if old == nil { old = try key(of: row) }
+            guard let old else { continue }
+            let successor = try successor(of: row, payload, fix: row.seq == seq ? fix : nil)
+            let answer = try accept(
+                successor.mutation, by: requester, in: group, supersedes: old, restingOn: successor.version)
+            if group != nil, group?.id == nil { group?.id = answer.key.text }
+            try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
+            try audit("retry", old, uid: requester.uid, ["into": .string(answer.key.text)])
+            replaced.append(Replaced(old: MutationKey(trusted: old), new: answer))
+        }
+        if let group {
+            try meetChildren(ofGroup: group.seqs)
+            try refreshReadiness(ofGroup: group.seqs)
+        }
+        for group in Set(rows.compactMap(\.group)) { try refreshReadiness(ofGroup: group) }
+        return replaced
+    }
+
+    /// Of a row whose payload is damaged.
+    private func key(of row: OutboxRow) throws(StoreError) -> String? {
+        try database.first("SELECT key FROM payload WHERE seq = ?", .int(row.seq)) { row throws(StoreError) in row.text(0) }
+    }
+
+    /// Again, in their order, what was refused because it was to come after these.
+    private func retryDependants(of replaced: [Replaced], _ requester: Requester) throws(StoreError) {
+        var retried = Set(replaced.map(\.old.text))
+        var rest = try database.all("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
+            OutboxRow(row)
+        }
+        // A dependant may be older than its parent: until a pass finds no more.
+        while let index = rest.firstIndex(where: { row in
+            let problem = Problem.read(stored: row.problem)
+            return problem?.code == "parent-rejected" && (problem?.members["parent"]?.text.map(retried.contains) ?? false)
+        }) {
+            let list = try refusedList(of: rest[index])
+            rest.removeAll { row in list.contains { $0.seq == row.seq } }
+            retried.formUnion(try replace(list, fixing: 0, with: nil, requester).map(\.old.text))
+        }
+    }
+
+    /// - Returns: The new mutation, and the version of the record that its author had seen; `nil` for one that creates.
+    private func successor(
+        of row: OutboxRow, _ payload: Payload?, fix: JSONObject?
+    ) throws(StoreError) -> (mutation: NewMutation, version: Int64?) {
+        guard payload != nil || fix != nil else {
+            throw Refusal.validation("/data", "the stored data is damaged, so the whole of it has to be given again")
+        }
+        let entity = names.entity(row.eid)
+        let rules = rules[entity] ?? EntityRules()
+        let action = try action(of: row.seq) ?? .update
+        let id = try recordID(of: row)
+        var content = payload?.content(under: rules) ?? MutationContent(action)
+        if let fix, content.action != .delete {
+            let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
+            content = Self.fixed(content, by: fix, seen: record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:], rules)
+        }
+        var mutation = NewMutation(
+            content.action == .create ? .create : content.action == .update ? .update : .delete, entity, id, data: content.data,
+            unset: content.unset, operations: content.operations, priority: row.priority,
+            dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true, author: payload?.author,
+            blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
+        mutation.base = content.base
+        return (mutation, content.action == .create || payload == nil ? nil : payload?.baseVersion)
+    }
+
+    /// Of the fields that the fix names, nothing is left of what was asked for before.
+    private static func fixed(
+        _ content: MutationContent, by fix: JSONObject, seen: JSONObject, _ rules: EntityRules
+    ) -> MutationContent {
+        var result = content
+        for field in fix.names {
+            result.data[field] = nil
+            result.unset.removeAll { $0 == field }
+            result.operations.removeAll { $0.field == field }
+            if content.action == .update { result.base[field] = nil }
+        }
+        var change = MutationContent(content.action, data: fix)
+        change.base = WireForm.bases(change, seen: seen, rules: rules)
+        change = WireForm.of(change, seen: seen, rules: rules)
+        for member in change.data.members { result.data[member.name.text] = member.value }
+        for member in change.base.members { result.base[member.name.text] = member.value }
+        result.operations += change.operations
+        return result
+    }
+
+    /// What somebody has given up is not waited for any more.
+    private func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
+        guard let text = payload?.depends else { return [] }
+        var keys: [MutationKey] = []
+        for key in try presentDependencies(text).compactMap({ MutationKey($0) }) {
+            guard let seq = try seq(of: key) else { continue }
+            let state = try outboxRow(seq)?.state
+            if state != .cancelled, state != .discarded, state != .expired { keys.append(key) }
+        }
+        return keys
+    }
+
+    // MARK: - Whose fault it was
+
+    /// What a person has to mend first, of what the hub has refused because something before it was: the hub names no key,
+    /// and whoever repeats the one wants to repeat the other with it.
+    func namingParent(_ problem: Problem, of row: OutboxRow) throws(StoreError) -> Problem {
+        guard problem.code == "parent-rejected", problem.members["parent"] == nil, let parent = try refusedParent(of: row) else {
+            return problem
+        }
+        var named = problem
+        named.members["parent"] = .string(parent)
+        return named
+    }
+
+    private func refusedParent(of row: OutboxRow) throws(StoreError) -> String? {
+        guard let payload = try payload(row.seq) else { return nil }
+        for key in try presentDependencies(payload.depends ?? "[]") {
+            guard let seq = try seq(of: MutationKey(trusted: key)) else { continue }
+            if try outboxRow(seq)?.state == .rejected { return key }
+        }
+        let rules = rules[names.entity(row.eid)] ?? EntityRules()
+        let data = payload.data.flatMap { StoredJSON.read($0)?.object } ?? [:]
+        for (field, entity) in rules.refs.sorted(by: { $0.key < $1.key }) {
+            guard let id = data[field]?.text, let eid = names.entities[entity] else { continue }
+            let refused = try database.first(
+                """
+                SELECT p.key FROM record r JOIN mutation m ON m.rid = r.rid JOIN payload p ON p.seq = m.seq
+                WHERE r.eid = ? AND r.id = ? AND m.state = 3 AND p.action = 0 ORDER BY m.seq DESC LIMIT 1
+                """, .int(eid), .text(id)
+            ) { row throws(StoreError) in row.text(0) }
+            if let refused { return refused }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,152 @@
+import ArgumentParser
+import CBenchFloors
+import LocalAPI
+import SyncCore
+
+/// What a slow link makes people wait for: what they did to be at the hub, what others did to be here, and whether apps notice
+/// that a sync runs.
+struct LinkCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "link",
+        abstract: "Measures a push of 50, a pull of 500 and enqueueing meanwhile over a link of 50 ms and 10 Mbit/s.",
+        discussion: """
+            Each packet takes 50 ms one way, and 10 Mbit/s go each way; the hub speaks TLS. Floor of push and pull: a round trip \
+            for TCP and a TLS handshake over the same link. Floor of the enqueue times: the same agent, offline. Takes \
+            iproute2, openssl, /dev/net/tun and either root or unprivileged user namespaces, and is skipped without.
+            """)
+
+    @OptionGroup var shared: SharedOptions
+
+    private static let slowness = Yard.Slowness(delay: .milliseconds(50), bitsPerSecond: 10_000_000)
+    /// What waits while the times are taken: enough that the sync outlasts them, which is checked.
+    private static let backlog = 60_000
+    private static let one = Producers(wanted: 1)
+
+    func run() throws {
+        if let obstacle = Yard.moveIn() { return Talk.say("skipped: \(obstacle)") }
+        let workplace = try Workplace(under: shared.dir)
+        defer { workplace.remove() }
+        var report = Report(command: "link", workplace: workplace)
+        report.note(
+            "Push and pull begin when they are asked for, on a connection that is made for them, and end when nothing waits any more, "
+                + "or all is in the mirror. Enqueueing is one producer with one record a request.")
+
+        let handshake = "TCP and TLS handshake"
+        var push = Figure(id: "link_push_50", title: "push of 50", unit: .microseconds, floor: handshake, goal: .below(1_000_000))
+        var pull = Figure(id: "link_pull_500", title: "pull of 500", unit: .microseconds, floor: handshake, goal: .below(2_000_000))
+        var pushing = Figure(
+            id: "enqueue_p99_pushing", title: "enqueue p99 while it pushes", unit: .microseconds, floor: "offline",
+            goal: .atMost(3))
+        var pulling = Figure(
+            id: "enqueue_p99_pulling", title: "enqueue p99 while it pulls", unit: .microseconds, floor: "offline",
+            goal: .atMost(3))
+        for round in 1...shared.roundCount(full: 5) {
+            Talk.say("round \(round)")
+            let yard = try Yard(
+                agenthub: shared.agenthub, in: workplace.folder("hub"), isHeard: false, devices: ["bench", "reader"],
+                slowness: Self.slowness)
+            defer { yard.stop() }
+            let floor = try yard.handshake() / 1_000
+            let times = try measure(yard, workplace)
+            push.add(floor: floor, agent: times.push)
+            pull.add(floor: floor, agent: times.pull)
+            pushing.add(floor: times.idle, agent: times.pushing)
+            pulling.add(floor: times.idle, agent: times.pulling)
+        }
+        report.figures = [push, pull, pushing, pulling]
+        report.publish(asJSON: shared.json)
+        if shared.check, report.figures.contains(where: { $0.isMet == false }) { throw ExitCode(1) }
+    }
+
+    /// Microseconds.
+    private struct Times {
+        var push = 0.0, pull = 0.0
+        /// The p99 of enqueueing.
+        var idle = 0.0, pushing = 0.0, pulling = 0.0
+    }
+
+    private func measure(_ yard: Yard, _ workplace: Workplace) throws -> Times {
+        var times = Times()
+        let reader = try agent("reader", yard, workplace)
+        defer { reader.stop() }
+        let writer = try agent("bench", yard, workplace)
+        defer { writer.stop() }
+        try reader.explaining {
+            try settle(reader)
+            try pause(reader)
+        }
+        try writer.explaining {
+            // The first contact has more to say: it is made before.
+            try settle(writer)
+            try pause(writer)
+            try bring(50, from: writer, firstRow: 0)
+            times.push = try time(writer) { $0.outbox.open == 0 }
+            try pause(writer)
+            try bring(450, from: writer, firstRow: 50)
+            _ = try time(writer) { $0.outbox.open == 0 }
+        }
+        try reader.explaining { times.pull = try time(reader) { Self.records($0) >= 500 } }
+        try reader.explaining { try pause(reader) }
+        try writer.explaining {
+            try pause(writer)
+            times.idle = try enqueueing(writer, firstRow: 1_000)
+            // Events first, and the records of the producer in between: all of it has to go over the link.
+            try bring(Self.backlog, from: writer, firstRow: 10_000)
+            try resume(writer)
+            times.pushing = try enqueueing(writer, firstRow: 4_000)
+            guard try writer.outbox().open > 1_000 else { throw BenchError("the push had ended before the enqueueing had") }
+            try writer.wait(seconds: 300) { $0.outbox.open == 0 }
+        }
+        try reader.explaining {
+            try resume(reader)
+            try reader.call("POST", "/v1/sync", body: #"{"scope":"all","force":true}"#)
+            try reader.wait { Self.records($0) > 1_000 }
+            times.pulling = try enqueueing(reader, firstRow: 200_000)
+            guard Self.records(try reader.status()) < Self.backlog else {
+                throw BenchError("the pull had ended before the enqueueing had")
+            }
+        }
+        return times
+    }
+
+    private func agent(_ device: String, _ yard: Yard, _ workplace: Workplace) throws -> AgentUnderTest {
+        try AgentUnderTest(
+            program: shared.agentd, in: workplace.folder(device), device: device, hubURL: yard.url, token: yard.tokens[device] ?? "",
+            issuer: yard.certificate, producers: Self.one, settings: "links: [{ match: \"*\", metered: false }]\n")
+    }
+
+    /// Waits until nothing is left of the first contact.
+    private func settle(_ agent: AgentUnderTest) throws {
+        try agent.wait { $0.connectivity.state == "online" }
+        try agent.call("POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#)
+        try agent.wait { $0.outbox.open == 0 }
+    }
+
+    private func pause(_ agent: AgentUnderTest) throws { try agent.call("POST", "/v1/pause", body: #"{"scope":"all"}"#) }
+
+    private func resume(_ agent: AgentUnderTest) throws { try agent.call("POST", "/v1/resume", body: #"{"scope":"all"}"#) }
+
+    private func bring(_ count: Int, from agent: AgentUnderTest, firstRow: UInt64) throws {
+        _ = try Load(socket: agent.socketPath, entity: .record, producers: Self.one).lines(count, firstRow: firstRow)
+    }
+
+    /// Microseconds from the wish to sync to the moment at which it is so.
+    private func time(_ agent: AgentUnderTest, until isSo: (StatusDocument) -> Bool) throws -> Double {
+        let start = bench_now()
+        try resume(agent)
+        try agent.call("POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#)
+        try agent.wait(until: isSo)
+        return Double(bench_now() - start) / 1_000
+    }
+
+    /// The p99 in microseconds.
+    private func enqueueing(_ agent: AgentUnderTest, firstRow: UInt64) throws -> Double {
+        let run = try Load(socket: agent.socketPath, entity: .record, producers: Self.one)
+            .requests(shared.quick ? 500 : 2_000, connections: 1, firstRow: firstRow)
+        return run.times.quantile(0.99) / 1_000
+    }
+
+    private static func records(_ status: StatusDocument) -> Int64 {
+        status.entities.first { $0.name == BenchEntity.record.name }?.records ?? 0
+    }
+}
