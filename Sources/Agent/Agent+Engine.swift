@@ -8,13 +8,15 @@ import SyncStore
 extension Agent {
     /// Opens the traffic: asks the store what it remembers and starts the engine with it.
     package func start() {
+        guard !hasBegun, !hasStopped else { return }
         let told = around.told
         lookAtClock()
+        if let reason = environment.linksUnwatched { noteUnwatchedLinks(reason) }
         store.run { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
             let start = EngineStart(
                 memory: try store.memory(), replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
-                waiting: facts.waitingPriorities, conditions: told)
+                waiting: facts.waitingPriorities, conditions: told, expiry: try store.nextExpiry(at: now))
             return Remembered(
                 start: start, book: try store.budgetBook(), unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
                 oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration())
@@ -22,7 +24,7 @@ extension Agent {
             assumeIsolated { agent in
                 switch result {
                 case .success(let remembered): agent.begin(with: remembered)
-                case .failure(let error): agent.log.critical("the store does not answer", metadata: ["error": "\(error)"])
+                case .failure(let error): agent.startLater(error)
                 }
             }
         }
@@ -38,7 +40,21 @@ extension Agent {
         var server: String?
     }
 
+    /// Whether the engine is about to get what the store remembers. Where the store cannot be used it gets nothing.
+    var isHearingStore: Bool { mode == .serving && !hasHeardStore }
+
+    /// What stood in the way may pass, and without an engine nothing would ever be sent.
+    private func startLater(_ error: StoreError) {
+        log.critical("the store does not tell what the engine goes on with; it is asked again", metadata: ["error": "\(error)"])
+        hasHeardStore = true
+        goOnWithWaiting()
+        executor.schedule(after: StoreWriter.retryAfter) { [weak self] in
+            self?.assumeIsolated { $0.start() }
+        }
+    }
+
     private func begin(with remembered: Remembered) {
+        guard !hasBegun, !hasStopped else { return }
         around.book = BudgetBook(remembered.book, at: environment.time.now())
         around.unmeteredSeenAt = remembered.unmeteredSeenAt
         around.oldestNormalAt = remembered.oldestNormalAt
@@ -50,12 +66,16 @@ extension Agent {
         handle(.started(start))
         considerTrial(isAsked: false)
         countWaiting()
-        hasBegun = true
-        let waiting = whenBegun
-        whenBegun = []
-        for action in waiting { action() }
+        (hasBegun, hasHeardStore) = (true, true)
+        goOnWithWaiting()
         startWatching()
         startBlobs()
+    }
+
+    func goOnWithWaiting() {
+        let waiting = whenHeard
+        whenHeard = []
+        for action in waiting { action() }
     }
 
     /// What the agent syncs may be what kills it. A pause that an operator made stays as it is.
@@ -175,10 +195,22 @@ extension Agent {
         observed.spaceMeasuredAt = now
         lookAtClock()
         let free = environment.freeBytes()
+        // Under a quota it would only fill again what it has just made free.
+        let keepsBallast = observed.quotaMetAt.map { $0.duration(to: now) >= Self.ballastAfterQuota } ?? true
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free
-            store.options.restoreBallast?(free)
+            if keepsBallast { store.options.restoreBallast?(free) }
         } completion: { _ in }
+    }
+
+    private static let ballastAfterQuota: Duration = .seconds(300)
+
+    /// The disk was full just now. Where its file system says that it has room, something else has no more of it.
+    func noteQuota() {
+        let store = loaded.configuration.store
+        guard let free = environment.freeBytes(), free >= Int64(store.minFreeBytes) + 2 * Int64(store.ballastBytes) else { return }
+        observed.quotaMetAt = environment.time.now().instant
+        observed.isQuotaUsedUp = true
     }
 
     func measureSpaceAnew() {
@@ -203,20 +235,28 @@ extension Agent {
         countWaiting()
     }
 
+    /// New work whose kind is not known here.
+    func noteEnqueued() {
+        noteEnqueued(.normal, ttl: loaded.configuration.rules.entities.values.compactMap(\.ttl).min())
+    }
+
     /// Tells the engine about new work, once for all the enqueues that one commit brought.
-    func noteEnqueued(_ priority: Priority) {
+    ///
+    /// - Parameter ttl: The shortest time to live among it; one that is too short costs a look, and nothing else.
+    func noteEnqueued(_ priority: Priority, ttl: Duration?) {
+        let expiry = ttl.map { environment.time.now().instant.advanced(by: $0) }
         if let noted = observed.enqueued {
-            observed.enqueued = min(noted, priority)
+            observed.enqueued = (min(noted.priority, priority), [noted.expiry, expiry].compactMap { $0 }.min())
             return
         }
-        observed.enqueued = priority
+        observed.enqueued = (priority, expiry)
         executor.loop.execute { [self] in
             assumeIsolated { agent in
-                guard let priority = agent.observed.enqueued else { return }
+                guard let enqueued = agent.observed.enqueued else { return }
                 agent.observed.enqueued = nil
                 agent.measureSpace()
                 agent.countWaitingSoon()
-                agent.handle(.enqueued(priority))
+                agent.handle(.enqueued(enqueued.priority, expiry: enqueued.expiry))
                 agent.events.poke()
                 if agent.around.oldestNormalAt == nil { agent.lookForOldestNormal() }
             }

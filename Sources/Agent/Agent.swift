@@ -36,9 +36,12 @@ package actor Agent {
     var hasStopped = false
     /// What the store can do; see ``ServiceMode``.
     var mode = ServiceMode.serving
-    /// The engine has what the store remembers; until then some requests wait in ``whenBegun``.
+    /// The engine has what the store remembers.
     var hasBegun = false
-    var whenBegun: [@Sendable () -> Void] = []
+    /// The store has told that, or that it cannot.
+    var hasHeardStore = false
+    /// What waits for this; see ``isHearingStore``.
+    var whenHeard: [@Sendable () -> Void] = []
     /// For the nonces of probes.
     var nonces: SeededRandom
 

@@ -101,6 +101,7 @@ extension Agent {
 
     func pause(_ call: LocalCall) throws(Problem) {
         let body = try PauseBody.read(call.body)
+        try checkBegun()
         let pause = EngineMemory.Pause(until: body.until, reason: body.reason, uid: call.peer.uid)
         log.notice("sync paused", metadata: ["uid": "\(call.peer.uid)", "until": "\(body.until.map(\.description) ?? "resumed")"])
         var detail: JSONObject = ["reason": .string(body.reason)]
@@ -111,18 +112,21 @@ extension Agent {
 
     func resume(_ call: LocalCall) throws(Problem) {
         _ = try ResumeBody.read(call.body)
+        try checkBegun()
         log.notice("sync resumed", metadata: ["uid": "\(call.peer.uid)"])
         audit("resume", uid: call.peer.uid)
         setPause(nil, call)
     }
 
+    /// What the engine remembers could not be read: a pause of now must neither be overtaken by it nor replace it.
+    private func checkBegun() throws(Problem) {
+        guard hasBegun else {
+            throw LocalProblem.starting.problem("the database did not answer at the start; it is asked again", retryAfter: 30)
+        }
+    }
+
     /// In force at once; answered when it is on flash, because it must survive a restart.
     private func setPause(_ pause: EngineMemory.Pause?, _ call: LocalCall) {
-        // What the engine remembers is not read yet: a pause of now must neither be overtaken by it nor replace it.
-        guard hasBegun else {
-            whenBegun.append { [weak self] in self?.assumeIsolated { $0.setPause(pause, call) } }
-            return
-        }
         if let pause { handle(.paused(pause)) } else { handle(.resumed) }
         var memory = engine.memory
         memory.pause = pause
@@ -188,7 +192,7 @@ extension Agent {
     package func reload() throws(ConfigurationErrors) -> ConfigurationChange {
         let new: LoadedConfiguration
         do throws(ConfigurationErrors) {
-            new = try ConfigurationLoader.read(environment.configurationFiles(), accounts: environment.accounts, server: server)
+            new = try readFiles(under: server)
         } catch {
             configurationError = error.errors.first?.description
             log.error("configuration refused, the old one stays in force", metadata: ["error": "\(error)"])
@@ -197,23 +201,37 @@ extension Agent {
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         configurationError = nil
         observed.restartNeeded = change.needsRestart
+        let isWrittenAnew = new.sources != loaded.sources
+        if startedFromLastGood, change.needsRestart.isEmpty {
+            startedFromLastGood = false
+            observed.attention["config_damaged"] = nil
+        }
         loaded = new
         loaded.configuration = change.inForce
         // Whoever asks to read everything again also means what the kernel may have been silent about.
         watchPower()
         guard !change.changed.isEmpty else {
+            if isWrittenAnew { environment.keepLastGood(new) }
             log.notice("configuration read again, nothing changed")
             return change
         }
         configurationVersion += 1
         apply(change.inForce)
-        environment.keepLastGood(new.configuration)
+        environment.keepLastGood(new)
         considerTrial(isAsked: true)
         log.notice(
             "configuration changed",
             metadata: ["keys": "\(change.changed.joined(separator: ","))", "restart": "\(change.needsRestart.joined(separator: ","))"])
         journal(.config, EventPayload.config(version: configurationVersion, changed: change.changed))
         return change
+    }
+
+    /// The files as they are now, unless the disk has changed one of them.
+    func readFiles(under server: ServerConfiguration?) throws(ConfigurationErrors) -> LoadedConfiguration {
+        let files = environment.configurationFiles()
+        let damage = ConfigurationSource.damage(of: files, since: loaded.sources)
+        guard damage.isEmpty else { throw ConfigurationErrors(damage) }
+        return try ConfigurationLoader.read(files, accounts: environment.accounts, server: server)
     }
 
     func apply(_ configuration: AgentConfiguration) {

@@ -71,14 +71,23 @@ extension Agent {
     }
 
     private nonisolated func serve(_ exchange: HTTPExchange, _ route: Route, _ access: Access?, _ body: [UInt8]) {
-        assumeIsolated { agent in
-            let call = LocalCall(exchange: exchange, route: route, access: access, body: body)
-            do throws(Problem) {
-                try agent.dispatch(call)
-            } catch {
-                agent.observed.refusals[error.code, default: 0] += 1
-                call.refuse(error)
-            }
+        let call = LocalCall(exchange: exchange, route: route, access: access, body: body)
+        assumeIsolated { $0.take(call) }
+    }
+
+    private func take(_ call: LocalCall) {
+        // In the first moments nobody knows whether there is a pause, or what was raised: the answer would be of no agent.
+        guard !isHearingStore || !call.route.asksEngine else {
+            whenHeard.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
+            return
+        }
+        do throws(Problem) {
+            // What it waited for may have told that this is none of the things that can be asked.
+            try mode.check(call.route)
+            try dispatch(call)
+        } catch {
+            observed.refusals[error.code, default: 0] += 1
+            call.refuse(error)
         }
     }
 
@@ -141,6 +150,16 @@ extension LocalCall {
     func checkEntity(_ entity: EntityName) throws(Problem) {
         guard peer.allows(entity) else {
             throw LocalProblem.entityNotAllowed.problem("the access rules do not give \(peer.app) the entity \(entity)")
+        }
+    }
+}
+
+extension Route {
+    /// The answer depends on what the engine remembers.
+    fileprivate var asksEngine: Bool {
+        switch self {
+        case .status, .sync, .pause, .resume: true
+        default: false
         }
     }
 }

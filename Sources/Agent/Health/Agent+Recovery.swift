@@ -60,6 +60,7 @@ extension Agent {
     package func awaitStore(_ error: StoreError) {
         mode = .unusable(error.localProblem)
         note(.unusable(error))
+        goOnWithWaiting()
     }
 
     /// Reads and status work, nothing is taken, nothing is sent, and the file stays as it is.
@@ -73,6 +74,7 @@ extension Agent {
         observed.storeIsReadOnly = true
         observed.attention[isForeign ? "foreign_database" : "newer_schema"] = reason
         log.critical("read-only", metadata: ["error": "\(error)"])
+        goOnWithWaiting()
     }
 
     func note(_ rescue: StoreRescue) {
@@ -126,7 +128,7 @@ extension Agent {
     /// An operator has looked at what a listing or the feed would have removed.
     func acceptDeletions(uid: UInt32) {
         store.run { store, now throws(StoreError) in
-            try store.acceptDeletions(at: now)
+            try store.acceptDeletions(uid: uid, at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
