@@ -38,9 +38,25 @@ extension Agent {
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .unusable(let error):
             observed.storeIsReadOnly = true
+            // Of files that are away, the connection is all that is left to read.
+            if error.code != .removed { reader.openAgain(keepingConnection: false) }
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
+            if error.code == .removed {
+                raise(
+                    Self.databaseRemoved,
+                    "\(error.detail) while agentd was using the database: nothing is taken until it is back. Stop agentd before "
+                        + "the folder is moved")
+            }
+        case .restored(let error):
+            reader.openAgain()
+            raise(
+                Self.databaseRemoved,
+                "\(error.detail) while agentd was using it; what it held was written anew, and nothing is lost. Find out what "
+                    + "removes files there")
         case .usableAgain(let opening):
             observed.storeIsReadOnly = false
+            observed.attention[Self.databaseRemoved] = nil
+            reader.openAgain()
             observed.recovery = "the database could not be used for a while"
             log.notice("the database can be used again")
             guard case .unusable = mode else { return }
@@ -52,6 +68,9 @@ extension Agent {
             log.critical("the database contradicts itself; the next start makes another one of it", metadata: ["error": "\(error)"])
         }
     }
+
+    /// Of the alarm.
+    private static let databaseRemoved = "database_removed"
 
     /// What was found when the store was opened, for status and the log.
     package func note(_ opening: StoreOpening) {
