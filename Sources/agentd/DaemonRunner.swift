@@ -193,7 +193,7 @@ final class DaemonRunner {
             signals = try SignalSource { signal in
                 switch signal {
                 case .terminate, .interrupt: ended.fire()
-                case .hangUp: Self.reload(agent, log, notifier)
+                case .hangUp: if !ended.isFired { Self.reload(agent, log, notifier) }
                 }
             }
             if case .damaged(let reason) = vault.state {
@@ -212,8 +212,8 @@ final class DaemonRunner {
         } catch {
             Say.error("\(error)")
             wait { await server.stop(within: .seconds(1)) }
-            signals.close()
             close()
+            signals.close()
             return 73
         }
         if damage == nil { lastGood.keep(loaded, in: state.path, log) }
@@ -227,8 +227,9 @@ final class DaemonRunner {
         try? notifier?.send(.stopping)
         executor.loop.execute { agent.assumeIsolated { $0.wind() } }
         wait { await server.stop(within: .seconds(5)) }
-        signals.close()
         close()
+        // Not before: whoever asks twice would cut the good order short.
+        signals.close()
         // Whoever supervises it starts it again.
         if restart.isMade { return 70 }
         crashes.remove()
@@ -394,6 +395,12 @@ final class EndSignal: @unchecked Sendable {
         pthread_mutex_destroy(mutex)
         condition.deallocate()
         mutex.deallocate()
+    }
+
+    var isFired: Bool {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return hasFired
     }
 
     func fire() {
