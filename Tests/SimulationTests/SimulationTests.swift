@@ -57,6 +57,8 @@ struct SimulationTests {
             "superseded", "rejections", "retries", "groups rejected", "groups sent back",
             "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
             "crashes", "full disks", "failed syncs, commit lost", "failed syncs, commit kept", "restores", "lost tails noticed", "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up", "listed as expired",
+            "power cuts", "hub restores", "hubs made anew", "epoch changes", "histories adopted", "clones", "clones noticed", "mass deletions",
+            "deletions accepted", "coalesced into rejected", "refused ones repeated", "reboots at a wrong time",
             "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
             "listings", "pages of listings", "comparisons",
         ] + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
