@@ -1,3 +1,4 @@
+import LocalAPI
 import Logging
 package import NIOCore
 import SyncCore
@@ -43,19 +44,19 @@ extension Agent {
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
             if error.code == .removed {
                 raise(
-                    Self.databaseRemoved,
+                    StatusDocument.Alarm.databaseRemoved,
                     "\(error.detail) while agentd was using the database: nothing is taken until it is back. Stop agentd before "
                         + "the folder is moved")
             }
         case .restored(let error):
             reader.openAgain()
             raise(
-                Self.databaseRemoved,
+                StatusDocument.Alarm.databaseRemoved,
                 "\(error.detail) while agentd was using it; what it held was written anew, and nothing is lost. Find out what "
                     + "removes files there")
         case .usableAgain(let opening):
             observed.storeIsReadOnly = false
-            observed.attention[Self.databaseRemoved] = nil
+            observed.attention[StatusDocument.Alarm.databaseRemoved] = nil
             reader.openAgain()
             observed.recovery = "the database could not be used for a while"
             log.notice("the database can be used again")
@@ -68,9 +69,6 @@ extension Agent {
             log.critical("the database contradicts itself; the next start makes another one of it", metadata: ["error": "\(error)"])
         }
     }
-
-    /// Of the alarm.
-    private static let databaseRemoved = "database_removed"
 
     /// What was found when the store was opened, for status and the log.
     package func note(_ opening: StoreOpening) {

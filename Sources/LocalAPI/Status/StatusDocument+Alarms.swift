@@ -16,6 +16,8 @@ extension StatusDocument {
             self.detail = detail
         }
 
+        /// Files of the database were moved or removed while it was in use; with `read_only`, they still are.
+        package static let databaseRemoved = "database_removed"
         /// Nothing that comes out of the database is known: what status tells of it are zeros.
         package static let databaseUnreadable = "database_unreadable"
         /// What heals by itself and is only told. Everything else asks for a look, also what we do not know.
@@ -24,7 +26,7 @@ extension StatusDocument {
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
             "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
-            "no_files", "database_removed", databaseUnreadable,
+            "no_files", databaseRemoved, databaseUnreadable,
         ]
 
         func write(to writer: inout JSONWriter) {

@@ -69,6 +69,9 @@ struct StatusRows {
         case .diskFull:
             let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
+        case .readOnly where document.alarms.contains { $0.code == StatusDocument.Alarm.databaseRemoved }:
+            return StatusRow(
+                "WORK", ["NOT SAFE until the state folder is back, and NEW WORK IS REFUSED", "\(count(outbox.open)) wait in it"], .bad)
         case .readOnly: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: " + readOnlyCause], .bad)
         }
     }
