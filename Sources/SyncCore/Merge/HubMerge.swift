@@ -158,6 +158,8 @@ private struct Merge {
                 undecided.append(operation.field)
                 continue
             }
+            // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
+            guard let result else { continue }
             document[operation.field] = result
             stamps[name] = written(over: old, isMerged: isNews)
         }

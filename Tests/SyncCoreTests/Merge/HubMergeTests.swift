@@ -290,6 +290,16 @@ struct HubMergeTests {
         #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 11)]) == ["f": []])
     }
 
+    @Test("Taking an element out of a set that is not there does not stand against whoever puts one in")
+    func removedFromNothing() throws {
+        let remove = MutationContent(.update, operations: [FieldOperation("f", .remove, "x")])
+        let record = try #require(Self.merge(remove, onto: Self.record(["g": 1]), by: Self.other, rules: Self.rules(.set)).accepted?.record)
+        #expect(record.stamp(of: "f") == nil)
+        let older = MutationContent(.create, data: ["f": ["y"]])
+        let accepted = try #require(Self.merge(older, onto: record, base: 0, ms: 100, rules: Self.rules(.set), commit: 12).accepted)
+        #expect(accepted.record?.data == ["g": 1, "f": ["y"]])
+    }
+
     @Test("What brings a deleted record back is merged with what it was before, not added to it once more")
     func broughtBack() throws {
         var rules = EntityRules()
