@@ -396,6 +396,18 @@ struct HubMergeTests {
         #expect(accepted.merged == ["n", "p", "tags"])
     }
 
+    @Test("A create over an object keeps the members that others added, also where the same device wrote it last", arguments: [mine, other])
+    func createOverObject(_ writer: DeviceID) throws {
+        let own = VersionedRecord(data: ["f": ["mine": 1, "theirs": 1]], stamp: Self.stamp(10, ms: 500, writer))
+        let content = MutationContent(.create, data: ["f": ["mine": 2]])
+        let later = try #require(Self.merge(content, onto: own, base: 0, rules: Self.rules(.merge)).accepted)
+        #expect(later.record?.data == ["f": ["mine": 2, "theirs": 1]])
+        #expect(later.merged == ["f"] && !later.isPlain)
+        // Of its own device, what a create finds is older, whatever the clock said.
+        let unsynced = try #require(Self.merge(content, onto: own, base: 0, clock: .unsynced, rules: Self.rules(.merge)).accepted)
+        #expect((unsynced.record ?? own).data == ["f": ["mine": writer == Self.mine ? 2 : 1, "theirs": 1]])
+    }
+
     struct Deletion: Sendable, CustomStringConvertible {
         enum Result: Sendable { case deletes, conflict }
         let description: String
