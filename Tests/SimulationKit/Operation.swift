@@ -22,6 +22,9 @@ struct Operation {
     var ttl: Duration?
     /// The text of the record as its app saw it.
     var sight = ""
+    /// Members of `o` that others write, and that its app, which asks again with what it made of an older view, sets to what
+    /// they were then.
+    var undone: Set<String> = []
     var answer = Answer.none
     /// The older mutation that it went into.
     var into: MutationKey?

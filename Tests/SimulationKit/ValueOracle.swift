@@ -33,7 +33,7 @@ struct ValueOracle {
 
     /// - Parameters:
     ///   - device: Who wrote it, as the hub knows it: two databases under one name are one device.
-    ///   - members: Those of `o` that nobody else writes.
+    ///   - members: Those of `o` that nobody else writes, and those that its app undoes by asking again.
     ///   - existed: Whether the hub held the record before.
     ///   - sight: The text that its author saw when it was made. In a history that began since, its base says nothing of it.
     mutating func apply(
@@ -63,16 +63,20 @@ struct ValueOracle {
                 record.words[word] = Written(version: version, device: device)
             }
         }
-        // A whole object on one that is there: the rule has nothing to go by but stamps.
-        let isWhole = existed && content.data["o"] != nil && content.base["o"] == nil && content.action == .create
-        if isWhole { record.members = [:] }
+        // A whole object on one that is there: of the members that it names, the rule has nothing to go by but stamps.
+        if existed, content.base["o"] == nil, content.action == .create {
+            for key in content.data["o"]?.object?.names ?? [] {
+                record.members[key] = nil
+                record.contested.insert(key)
+            }
+        }
         for member in content.data["o"]?.object?.members ?? [] {
             let key = member.name.text
             if content.base["o"]?.object?[key] == member.value { continue }
-            // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
+            // A member is named for the one device whose apps mean to write it; whole objects that bring a record back carry all.
             guard own.contains(key) else { continue }
             // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
-            guard !isWhole, !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
+            guard !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
             else {
                 record.members[key] = nil
                 record.contested.insert(key)
