@@ -99,6 +99,9 @@ enum Entities {
     /// What devices count in, and append to.
     static let counted: Set = [areas, rooms, spots, works]
 
+    /// What stands in `parts` for a tag: elements that are told apart by their id.
+    static func part(_ tag: String) -> JSON { ["id": .string(tag), "colour": .string("as \(tag)")] }
+
     static let app = AppName(trusted: "app")
     /// It asks for more than it may have open.
     static let greedy = AppName(trusted: "greedy")
@@ -108,7 +111,7 @@ enum Entities {
         var works = EntityRules()
         works.fields = [
             "s": .lww, "v": .server, "c": .client, "m": .manual, "n": .counter, "a": .append, "tags": .set, "txt": .append,
-            "o": .merge, "p": .max,
+            "parts": .set, "o": .merge, "p": .max, "q": .min,
         ]
         var spots = EntityRules()
         spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append, "p": .max]

@@ -85,13 +85,17 @@ extension Simulation {
             let tag = pick(["red", "green", "blue"])
             if tags.remove(tag) == nil { tags.insert(tag) }
             operation.data["tags"] = .list(tags.sorted())
+            operation.data["parts"] = .array(tags.sorted().map { Entities.part($0) })
         }
         if chance(0.4) {
             var object = view?["o"]?.object ?? [:]
             object["d\(agent.index)"] = .string(token)
             operation.data["o"] = .object(object)
         }
-        if chance(0.3) { operation.data["p"] = .int(Int.random(in: 0...1_000, using: &random)) }
+        if chance(0.3) {
+            let reading = Int64.random(in: 0...1_000, using: &random)
+            (operation.data["p"], operation.data["q"]) = (.int(reading), .int(-reading))
+        }
     }
 
     func seen(_ name: RecordName, _ agent: SimAgent) -> JSONObject? {

@@ -4,9 +4,10 @@ import SyncCore
 /// is made of: who put what in, and who had seen it when taking it out.
 ///
 /// - `tags`, a set: an element is there if somebody put it in whom no later removal had seen.
+/// - `parts`, the same as a set of objects with an id.
 /// - `txt`, a text: it holds every word that nobody has overwritten in sight of it.
 /// - `o`, an object that is merged: a member that only one device ever wrote holds what that device wrote last.
-/// - `p`, a maximum: the greatest that was ever sent since the record came into being.
+/// - `p`, a maximum: the greatest that was ever sent since the record came into being; `q`, a minimum: the same below zero.
 /// - `m`, for people: nobody overwrites what they had not seen.
 struct ValueOracle {
     private struct Written {
@@ -158,6 +159,10 @@ struct ValueOracle {
         guard tags == expected else {
             throw Broken("sets hold what was put in and not taken out", "\(name) holds \(tags.sorted()), expected \(expected.sorted())")
         }
+        let parts = document["parts"]?.array ?? []
+        guard parts.count == expected.count, expected.allSatisfy({ parts.contains(Entities.part($0)) }) else {
+            throw Broken("objects of a set are told apart by their ids", "\(name) holds \(JSON.array(parts).json), expected \(expected.sorted())")
+        }
         let words = Self.words(in: document["txt"]?.text ?? "")
         let missing = Set(record.words.keys).subtracting(words)
         guard missing.isEmpty else {
@@ -172,6 +177,9 @@ struct ValueOracle {
         }
         guard document["p"]?.int == record.peak else {
             throw Broken("a maximum only rises", "\(name) has \(document["p"]?.json ?? "nothing"), expected \(record.peak.map { "\($0)" } ?? "nothing")")
+        }
+        guard document["q"]?.int == record.peak.map({ -$0 }) else {
+            throw Broken("a minimum only falls", "\(name) has \(document["q"]?.json ?? "nothing"), expected \(record.peak.map { "\(-$0)" } ?? "nothing")")
         }
     }
 }
