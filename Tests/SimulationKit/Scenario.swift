@@ -47,6 +47,9 @@ package struct Scenario: Sendable, Hashable {
     /// The time of faults. Then they stop, and everything must drain.
     package var faultsFor: Duration
 
+    /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
+    var focus: EntityName?
+
     /// Draws a scenario from its seed.
     package init(seed: UInt64, ablations: Set<Ablation> = [], toward: Ablation? = nil) {
         var random = SeededRandom(seed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 77)
@@ -88,9 +91,9 @@ package struct Scenario: Sendable, Hashable {
             (pullInterval, fullSync, faultsFor) = (.seconds(20), .seconds(7 * 86_400), .seconds(240))
         case .sentCoalesced:
             // An app changes again what left already, and whose answer did not say what became of it.
-            faults.formUnion([.missingResults, .failed, .lostAnswer, .busy, .link])
-            faults.subtract([.portal, .auth, .poison, .restore, .hubRestore])
-            (operations, records, batch) = (60, 2, 50)
+            faults = [.missingResults, .failed, .busy, .link]
+            (agents, operations, records, batch, faultsFor) = (2, 60, 1, 50, .seconds(60))
+            focus = Entities.spots
         case .conflictLosesBase:
             // Two devices change what they both have seen, and nothing takes that away again.
             faults.insert(.link)

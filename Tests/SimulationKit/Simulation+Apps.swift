@@ -20,9 +20,9 @@ extension Simulation {
     }
 
     private func makeRequest(for agent: SimAgent, isLastWord: Bool = false) -> AppRequest {
-        let isAtomic = chance(0.12)
+        let isAtomic = chance(0.12) && scenario.focus == nil
         var request = AppRequest(agent: agent.index, operations: [], isAtomic: isAtomic)
-        let isGreedy = !isLastWord && chance(0.12)
+        let isGreedy = !isLastWord && chance(0.12) && scenario.focus == nil
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
             var operation = makeOperation(for: agent, isLastWord: isLastWord)
@@ -40,17 +40,18 @@ extension Simulation {
         let number = operations.count
         let token = Operation.token(number)
         let draw = random.fraction()
-        if draw < 0.1 {
+        if draw < 0.1, scenario.focus == nil {
             return Operation(
                 number: number, agent: agent.index, record: RecordName(Entities.readings, RecordID(trusted: token)),
                 action: .create, data: ["t": .string(token), "value": .int(number)], operations: [], priority: .bulk)
         }
-        let entity = draw < 0.45 ? Entities.works : draw < 0.65 ? Entities.spots : draw < 0.73 ? Entities.prices : draw < 0.85 ? Entities.areas : Entities.rooms
+        let drawn = draw < 0.45 ? Entities.works : draw < 0.65 ? Entities.spots : draw < 0.73 ? Entities.prices : draw < 0.85 ? Entities.areas : Entities.rooms
+        let entity = scenario.focus ?? drawn
         let id = isLastWord ? "last-\(agent.index)" : "r\(Int.random(in: 0..<scenario.records, using: &random))"
         let name = RecordName(entity, RecordID(trusted: id))
         var operation = Operation(
             number: number, agent: agent.index, record: name, action: action(on: name, agent), data: [:], operations: [],
-            priority: pick([.critical, .normal, .normal, .normal, .bulk]))
+            priority: pick(scenario.focus == nil ? [.critical, .normal, .normal, .normal, .bulk] : [.normal]))
         if !isLastWord, chance(0.1), let other = operations.last(where: { $0.agent == agent.index && !$0.isLost && $0.key != nil })?.key {
             operation.dependsOn = [other]
         }
@@ -198,9 +199,10 @@ extension Simulation {
         // What cannot be read shows at the next command.
         guard let items = try? store.reads.mutations(query, at: agent.moment(at: now)).items else { return }
         for item in items {
-            guard byKey[item.key] == nil, let older = item.supersedes, let number = byKey[older] else { continue }
-            byKey[item.key] = number
+            guard byKey[item.key] == nil, let older = item.supersedes else { continue }
             successors.insert(item.key)
+            // Of what was committed by a process that died over it, nobody has read the key.
+            if let number = byKey[older] { byKey[item.key] = number }
         }
         agent.learnedSeq = store.lastSeq
     }

@@ -111,7 +111,7 @@ extension Simulation {
                 HTTPResponse(status: 511),
             ])
         }
-        if strikes(.busy, 0.06) {
+        if strikes(.busy, scenario.focus == nil ? 0.06 : 0.3) {
             count("busy answers")
             var headers: HTTPHeaders = ["Content-Type": "application/problem+json"]
             if chance(0.7) { HubHeaders(time: hubTime).write(to: &headers) }
@@ -159,7 +159,7 @@ extension Simulation {
             }
             return response
         }
-        if flight.kind == .push || flight.kind == .settle, strikes(.missingResults, 0.15),
+        if flight.kind == .push || flight.kind == .settle, strikes(.missingResults, scenario.focus == nil ? 0.15 : 0.7),
             let read = try? PushMessages.readResponse(response.body)  // Not a push's answer: then nothing is left out of it.
         {
             count("missing results")
