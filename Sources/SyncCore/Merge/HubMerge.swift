@@ -155,7 +155,7 @@ private struct Merge {
             let isNews = isNews(old, since: base)
             guard Fold.fits(operation, document[operation.field]) else { return .rejected(misfit(operation, document)) }
             let result = apply(operation, to: document[operation.field], &additions[name, default: [:]], base)
-            if result != document[operation.field] { displace(operation, document[operation.field], of: record, since: base) }
+            displace(operation, document[operation.field], by: result, of: record, since: base)
             if isNews, operation.kind == .append, FieldContest.isTooLong(result, operation.field, rules) {
                 undecided.append(operation.field)
                 continue
@@ -209,23 +209,28 @@ private struct Merge {
     ///
     /// Who put an element there is known of an addition. In a list that was written whole it is only as new as the field, unless
     /// an addition is what is new about that.
-    private mutating func displace(_ operation: FieldOperation, _ present: JSON?, of record: VersionedRecord, since base: Int64) {
+    private mutating func displace(
+        _ operation: FieldOperation, _ present: JSON?, by result: JSON?, of record: VersionedRecord, since base: Int64
+    ) {
         let field = operation.field, before = record.data?[field]
-        var its = record.stamp(of: field)
-        var lost = LostValue(field: field, value: before, stamp: its ?? stamp)
+        guard let its = record.stamp(of: field), isNews(its, since: base), result != present else { return }
+        let lost: LostValue
         if let element = SetElement.displaced(by: operation, in: before) {
             let additions = record.additions[JSONString(field)] ?? [:]
+            var writer = its
             if let addition = additions[SetElement.key(element)], isNews(addition, since: base) {
-                its = addition
-            } else if additions.values.contains(where: { $0.version == its?.version }) {
+                writer = addition
+            } else if additions.values.contains(where: { $0.version == its.version }) {
                 return
             }
-            lost = LostValue(field: SetElement.place(of: element, in: field), value: element, stamp: its ?? stamp)
-        } else if !(before?.isNull ?? true && present?.isNull ?? true) {
+            lost = LostValue(field: SetElement.place(of: element, in: field), value: element, stamp: writer)
+        } else if before?.isNull ?? true, present?.isNull ?? true {
+            lost = LostValue(field: field, value: before, stamp: its)
+        } else {
             return
         }
         // Two operations on one element do away with it once.
-        if isNews(its, since: base), !accepted.lost.contains(lost) { accepted.lost.append(lost) }
+        if !accepted.lost.contains(lost) { accepted.lost.append(lost) }
     }
 
     /// - Parameters:

@@ -16,7 +16,7 @@ struct LostCommand: ParsableCommand {
 
     @Argument(help: "Of one entity.") var entity: EntityName?
     @Argument(help: "Of one record.") var id: RecordID?
-    @Option(help: "How many.") var limit: Int = 100
+    @Option(help: "How many of the newest.") var limit: Int = 100
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON, with the values whole.") var json = false
 
