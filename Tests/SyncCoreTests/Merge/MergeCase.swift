@@ -246,9 +246,10 @@ struct Written {
         }
         if result == side { return true }
         switch (rule, side, result) {
-        case (.append, .string(let side)?, .string(let result)?):
+        case (.append, .string(let side)?, _):
             let added = known?.text.flatMap { side.text.hasPrefix($0) ? String(side.text.dropFirst($0.count)) : nil } ?? side.text
-            return result.text.contains(added)
+            // Where a list has taken the text's place, what is added becomes an element.
+            return result?.text?.contains(added) ?? result?.array?.contains(.string(added)) ?? false
         case (.counter, _, _):
             guard let side = side?.int else { return false }
             // What was ended by the other side counts from nothing.
