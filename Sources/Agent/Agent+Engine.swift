@@ -48,7 +48,7 @@ extension Agent {
         log.critical("the store does not tell what the engine goes on with; it is asked again", metadata: ["error": "\(error)"])
         hasHeardStore = true
         goOnWithWaiting()
-        executor.schedule(after: StoreWriter.retryAfter) { [weak self] in
+        executor.schedule(after: environment.diskRetryAfter) { [weak self] in
             self?.assumeIsolated { $0.start() }
         }
     }

@@ -1,3 +1,4 @@
+import LocalAPI
 import Logging
 package import NIOCore
 import SyncCore
@@ -38,9 +39,25 @@ extension Agent {
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .unusable(let error):
             observed.storeIsReadOnly = true
+            // Of files that are away, the connection is all that is left to read.
+            if error.code != .removed { reader.openAgain(keepingConnection: false) }
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
+            if error.code == .removed {
+                raise(
+                    StatusDocument.Alarm.databaseRemoved,
+                    "\(error.detail) while agentd was using the database: nothing is taken until it is back. Stop agentd before "
+                        + "the folder is moved")
+            }
+        case .restored(let error):
+            reader.openAgain()
+            raise(
+                StatusDocument.Alarm.databaseRemoved,
+                "\(error.detail) while agentd was using it; what it held was written anew, and nothing is lost. Find out what "
+                    + "removes files there")
         case .usableAgain(let opening):
             observed.storeIsReadOnly = false
+            observed.attention[StatusDocument.Alarm.databaseRemoved] = nil
+            reader.openAgain()
             observed.recovery = "the database could not be used for a while"
             log.notice("the database can be used again")
             guard case .unusable = mode else { return }

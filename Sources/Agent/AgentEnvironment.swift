@@ -1,5 +1,6 @@
 package import Logging
 package import SyncCore
+import SyncStore
 package import SyncYAML
 
 /// The outside as the agent sees it. `agentd` hands in the system; a test hands in whatever it wants to happen.
@@ -19,6 +20,8 @@ package struct AgentEnvironment: Sendable {
     package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "nobody can") }
     /// Free bytes of the file system of the state folder; `nil` when it cannot be asked.
     package var freeBytes: @Sendable () -> Int64?
+    /// What the disk refused at the start is tried again after this.
+    package var diskRetryAfter = StoreWriter.retryAfter
     package var accounts: Accounts
     /// The configuration files as they are now, the main one first.
     package var configurationFiles: @Sendable () -> [ConfigurationFile]

@@ -9,6 +9,8 @@ package final class Database {
     package let path: String?
     /// Transactions that were begun for writing and committed over this connection.
     package private(set) var commits = 0
+    /// What was read is the file alone, whatever others do to it meanwhile.
+    let isImmutable: Bool
     /// Pages in the WAL after the last commit.
     private(set) var walPages = 0
     /// ``OpeningSequence`` has set this connection up.
@@ -26,8 +28,11 @@ package final class Database {
     }
 
     /// A connection that cannot write, and never moves the WAL into the database, not even when it is the last to close.
-    package static func openReader(path: String) throws(StoreError) -> Database {
-        let database = try Database(path: path, flags: SQLITE_OPEN_READONLY)
+    ///
+    /// - Parameter withoutLog: For a disk on which no file can be made, as SQLite needs two for a log: the file of the database alone is
+    ///   read, as if nobody could write to it. For one question, and only while there is nothing in the log.
+    package static func openReader(path: String, withoutLog: Bool = false) throws(StoreError) -> Database {
+        let database = try Database(path: path, flags: SQLITE_OPEN_READONLY, isImmutable: withoutLog)
         try database.check(
             csqlite_switch(database.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1), doing: "set up \(path)")
         // The wait is for the moments in which the writer restarts the log or recovers it. What a sort needs stays in memory:
@@ -67,12 +72,24 @@ package final class Database {
         return database
     }
 
-    private init(path: String?, flags: Int32) throws(StoreError) {
+    /// https://www.sqlite.org/uri.html, 3: what a path may hold and a URI does not.
+    private static func immutableName(_ path: String) -> String {
+        let name = path.utf8.reduce(into: "") { name, byte in
+            let isPlain = byte == UInt8(ascii: "/") || (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+            if isPlain { return name.unicodeScalars.append(Unicode.Scalar(byte)) }
+            name += "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+        return "file:\(name)?immutable=1"
+    }
+
+    private init(path: String?, flags: Int32, isImmutable: Bool = false) throws(StoreError) {
         _ = Self.isSetUp
         if let path { try Self.checkKind(path) }
+        self.isImmutable = isImmutable
+        let flags = flags | (isImmutable ? SQLITE_OPEN_URI : 0)
         var handle: OpaquePointer?
         let result = sqlite3_open_v2(
-            path ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, path == nil ? nil : CSQLITE_SEALING)
+            path.map { isImmutable ? Self.immutableName($0) : $0 } ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, path == nil ? nil : CSQLITE_SEALING)
         guard result == SQLITE_OK, let handle else {
             let error = StoreError(result: result, on: handle, doing: "open \(path ?? "a database in memory")")
             sqlite3_close_v2(handle)
@@ -119,6 +136,19 @@ package final class Database {
             throw StoreError(result: finished, on: target.handle, doing: "copy the database")
         }
         return target
+    }
+
+    /// Writes what is committed into a new file, without a log and without a wait for the medium.
+    func write(to file: String) throws(StoreError) {
+        let statement = try prepare("VACUUM INTO ?")
+        defer { statement.finalize() }
+        try statement.bind([.text(file)])
+        _ = try statement.step()
+    }
+
+    /// From now on closing it leaves all files alone: what has their names may be somebody else's by then.
+    func letGo() {
+        _ = csqlite_switch(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
     // MARK: - Statements

@@ -191,20 +191,23 @@ extension Store {
 
     /// Both sides of what is in dispute.
     ///
-    /// - Parameter isKnown: The mutation was made on `known`; otherwise nobody can tell what it had seen.
+    /// - Parameter isKnown: The mutation was made on `known`; otherwise nobody can tell what it had seen, but for one that brings a
+    ///   record back, which says so.
     func sides(
         _ kind: ConflictKind, _ fields: [String], _ payload: Payload, _ content: MutationContent, known: JSONObject?,
         _ remote: RemoteSide, isKnown: Bool = true
     ) -> [ConflictSide] {
         let mine = Fold.apply(content, to: known)
+        let bringsBack = content.action == .create && !content.base.isEmpty
         // Of a deletion there, all that was to be changed here is in dispute.
         let shown = kind == .updateDelete ? content.fields.reduce(into: []) { if !$0.contains($1) { $0.append($1) } } : fields
         return shown.map { field in
             let local = ConflictSide.Value(
                 mine?[field], isDeleted: kind == .deleteUpdate, author: payload.author, device: options.device.text,
                 at: Timestamp(milliseconds: payload.createdMS))
-            let base = isKnown && !options.ablations.contains(.conflictLosesBase) ? known?[field] : nil
-            return ConflictSide(field, base: base, local: local, remote: remote.value(of: field))
+            let base = bringsBack ? content.base[field] : isKnown ? known?[field] : nil
+            let shownBase = options.ablations.contains(.conflictLosesBase) ? nil : base
+            return ConflictSide(field, base: shownBase, local: local, remote: remote.value(of: field))
         }
     }
 

@@ -29,6 +29,8 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         case notDurable
         /// A database was here before, as the marker says, and now there is none or a new one.
         case lostDatabase
+        /// The files of the database have lost their names while they were open.
+        case removed
         /// The read took longer than it may.
         case tooSlow
         case outOfMemory
@@ -71,7 +73,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Can the same call succeed later, untouched?
     package var isRetryable: Bool {
         switch code {
-        case .diskFull, .ioError, .locked, .tooSlow, .outOfMemory, .readOnly: true
+        case .diskFull, .ioError, .locked, .tooSlow, .outOfMemory, .readOnly, .removed: true
         case .refused(let problem): problem.status >= 500
         case .corrupt, .notADatabase, .cannotOpen, .constraint, .newerSchema, .foreignFile, .notDurable, .lostDatabase,
             .unknownOutcome, .closed, .stopped, .other:
@@ -82,7 +84,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Of an opening: the medium or another process stands in the way, and the same database may be opened later.
     package var isPassing: Bool {
         switch code {
-        case .diskFull, .ioError, .locked, .readOnly, .cannotOpen, .outOfMemory, .tooSlow: true
+        case .diskFull, .ioError, .locked, .readOnly, .cannotOpen, .outOfMemory, .tooSlow, .removed: true
         case .refused, .corrupt, .notADatabase, .constraint, .newerSchema, .foreignFile, .notDurable, .lostDatabase,
             .unknownOutcome, .closed, .stopped, .other:
             false

@@ -11,6 +11,10 @@ final class StoreLoop {
     private let retryAfter: Duration
     /// `nil` while the database cannot be used.
     private var store: Store?
+    /// Of the files of ``store`` or ``displaced``.
+    private var place: DatabasePlace?
+    /// The store while its files have lost their names: nobody may use it, and what it has may still be kept.
+    private var displaced: Store?
     /// Why it cannot.
     private var failure: StoreError?
     /// When it is tried again; `nil`: another one has to be made first, which is not done here.
@@ -48,6 +52,7 @@ final class StoreLoop {
     func begin() throws(StoreError) -> StoreOpening {
         let store = try openTwice()
         self.store = store
+        place = DatabasePlace(of: store.database)
         return store.opening
     }
 
@@ -164,6 +169,7 @@ final class StoreLoop {
             try store?.commit()
             measured(began.duration(to: time.now().instant))
             failures = 0
+            if let fault = place?.fault() { return leave(after: fault, finished, expecting: lastSeq) }
             // Before anybody hears of it, as the order of the promise is.
             if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
                 note(lastSeq)
@@ -230,6 +236,7 @@ final class StoreLoop {
         // From the database file, written and synced anew, it cannot vanish.
         if fresh.database.path != nil { try rewrite(fresh.database) }
         store = fresh
+        place = DatabasePlace(of: fresh.database)
         failure = nil
         retryAt = nil
         failedReads = 0
@@ -267,7 +274,78 @@ final class StoreLoop {
     /// is gone, and another database is made of the others.
     private static let failedReadsMax = 3
 
+    // MARK: Files that are not where they were
+
+    /// What was committed is where nobody will look for it. If the folder is still there, all that is known goes into a new file;
+    /// otherwise nothing is taken any more until it is back.
+    private func leave(after fault: DatabasePlace.Fault, _ finished: [Done], expecting lastSeq: Int64) {
+        guard let store, let path = store.database.path else { return }
+        let error = fault.error(path)
+        (displaced, self.store) = (store, nil)
+        if case .removed = fault, restore() {
+            incident(.restored(error))
+            let survived = (self.store?.lastSeq ?? 0) >= lastSeq
+            return tell(finished, survived ? nil : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
+        }
+        tell(finished, StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
+        wait(after: error)
+        incident(.unusable(error))
+    }
+
+    /// - Returns: Whether it is in order again. If not, it is tried again later.
+    private func restore() -> Bool {
+        guard let displaced, let place else { return false }
+        do throws(StoreError) {
+            try place.restore(from: displaced.database)
+        } catch {
+            return false
+        }
+        letGo()
+        do throws(StoreError) {
+            _ = try openAgain()
+        } catch {
+            rest(error)
+            return false
+        }
+        return true
+    }
+
+    private func letGo() {
+        displaced?.database.letGo()
+        displaced = nil
+    }
+
+    private func wait(after error: StoreError) {
+        failure = error
+        retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+    }
+
+    private func lookForFiles() {
+        guard let store = displaced, let path = place?.path else { return }
+        switch place?.fault() {
+        case nil:
+            (self.store, displaced, failure, retryAt) = (store, nil, nil, nil)
+            incident(.usableAgain(StoreOpening()))
+        case .removed(let name)?:
+            let error = DatabasePlace.Fault.removed(name).error(path)
+            guard restore() else {
+                if displaced != nil { wait(after: error) }
+                return
+            }
+            incident(.usableAgain(StoreOpening()))
+            incident(.restored(error))
+        case .folder?: wait(after: DatabasePlace.Fault.folder.error(path))
+        // Whoever put it there wants it to be used.
+        case .replaced?:
+            letGo()
+            tryAgain()
+        }
+    }
+
+    // MARK: -
+
     private func tryAgain() {
+        if displaced != nil { return lookForFiles() }
         do throws(StoreError) {
             let fresh = try openAgain()
             incident(.usableAgain(fresh.opening))
@@ -321,6 +399,10 @@ final class StoreLoop {
     }
 
     private func close() {
+        if displaced != nil {
+            if case .removed? = place?.fault(), let displaced { try? place?.restore(from: displaced.database) }
+            letGo()
+        }
         guard let store else { return }
         do throws(StoreError) {
             try store.close(at: time.now())

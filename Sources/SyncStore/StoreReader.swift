@@ -19,10 +19,21 @@ package final class StoreReader: @unchecked Sendable {
     private struct Box {
         var hasStarted = false
         var reads: [Read] = []
+        /// The connection that is there has to go.
+        var drops = false
+        var keepsConnection = true
     }
 
-    /// With the second argument it may ask, by `true`, to be done once more over another connection.
-    private typealias Read = @Sendable (Result<Database, StoreError>, Bool) -> Bool
+    /// With the second argument it may ask to be done once more.
+    private typealias Read = @Sendable (Result<Database, StoreError>, Bool) -> Again?
+
+    /// What a read wants to be done once more over.
+    private enum Again {
+        /// Another connection: the medium did not give what was to be read.
+        case anew
+        /// One that needs no log: none can be made.
+        case withoutLog
+    }
 
     /// - Parameter damaged: Called on the reader's thread for every read that meets damage: only another database helps, and
     ///   that is made at a start. Also for a read that the medium does not answer, twice (``StoreError/isFailedRead``).
@@ -70,12 +81,15 @@ package final class StoreReader: @unchecked Sendable {
                         return try work(StoreReads(database: database), time.now())
                     })
             } catch {
-                if error.isFailedRead, mayAskAgain { return true }
+                if mayAskAgain, error.isFailedRead { return .anew }
+                if mayAskAgain, [.cannotOpen, .readOnly, .diskFull].contains(error.code) { return .withoutLog }
                 result = .failure(error)
-                if error.code == .corrupt || error.code == .notADatabase || error.isFailedRead { damaged(error) }
+                // Who reads the file alone may meet it while it is written.
+                let isSure = (try? connection.get())?.isImmutable != true
+                if isSure, [.corrupt, .notADatabase].contains(error.code) || error.isFailedRead { damaged(error) }
             }
             deliver([{ completion(result) }])
-            return false
+            return nil
         }
         let isFirst = thread.change { box in
             box.reads.append(read)
@@ -87,6 +101,14 @@ package final class StoreReader: @unchecked Sendable {
         case true?: begin()
         case false?: break
         }
+    }
+
+    /// The next read asks the database that is there now.
+    ///
+    /// - Parameter keepingConnection: `false` while the writer cannot open the database. In one process all connections share what
+    ///   SQLite has of the log, and one that was opened on a disk that can only be read makes it read-only for the writer, too.
+    package func openAgain(keepingConnection: Bool = true) {
+        _ = thread.change { ($0.drops, $0.keepsConnection) = (true, keepingConnection) }
     }
 
     package func close() {
@@ -110,24 +132,34 @@ package final class StoreReader: @unchecked Sendable {
     private func run() {
         var connection: Database?
         while true {
-            let taken = thread.wait(until: nil) { (box: inout Box) -> [Read]? in
-                if box.reads.isEmpty { return nil }
-                defer { box.reads.removeAll() }
-                return box.reads
+            let taken = thread.wait(until: nil) { (box: inout Box) -> Box? in
+                if box.reads.isEmpty, !box.drops { return nil }
+                defer { (box.reads, box.drops) = ([], false) }
+                return box
             }
-            guard case .value(let reads) = taken else { return }
-            for read in reads {
-                guard perform(read, over: &connection, mayAskAgain: true) else { continue }
+            guard case .value(let box) = taken else { return }
+            if box.drops { connection = nil }
+            for read in box.reads {
+                guard let again = perform(read, over: &connection, mayAskAgain: true) else { continue }
                 // What a connection has read before is not asked a second time.
                 connection = nil
-                _ = perform(read, over: &connection, mayAskAgain: false)
+                _ = perform(read, over: &connection, mayAskAgain: false, withoutLog: again == .withoutLog && !hasLog)
+                // It would not notice that somebody writes again.
+                if again == .withoutLog { connection = nil }
             }
+            if !box.keepsConnection { connection = nil }
         }
     }
 
-    private func perform(_ read: Read, over connection: inout Database?, mayAskAgain: Bool) -> Bool {
+    /// Whether something may have been committed that is not in the file of the database.
+    private var hasLog: Bool {
+        var facts = stat()
+        return stat(path + "-wal", &facts) == 0 ? facts.st_size > 0 : errno != ENOENT
+    }
+
+    private func perform(_ read: Read, over connection: inout Database?, mayAskAgain: Bool, withoutLog: Bool = false) -> Again? {
         do throws(StoreError) {
-            let open = if let connection { connection } else { try Database.openReader(path: path) }
+            let open = if let connection { connection } else { try Database.openReader(path: path, withoutLog: withoutLog) }
             connection = open
             return read(.success(open), mayAskAgain)
         } catch {

@@ -23,6 +23,8 @@ package final class StoreWriter: @unchecked Sendable {
         case unusable(StoreError)
         /// It could be opened: all goes on.
         case usableAgain(StoreOpening)
+        /// Its files were removed while they were in use. What they held was written anew: nothing is lost, and all goes on.
+        case restored(StoreError)
         /// Only another database helps, and that is made at a start: exit and restart.
         case fatal(StoreError)
     }

@@ -1,6 +1,7 @@
 import Glibc
 import SyncCore
 import SyncStore
+import Synchronization
 
 /// `acknowledged`: the highest mutation that an app was told about, written after every commit, outside of the database.
 ///
@@ -13,20 +14,37 @@ import SyncStore
 ///
 ///     <number, 20 digits> <check, 5 digits>\n
 final class AcknowledgedFile: Sendable {
-    private let descriptor: Int32
+    private let path: String
+    /// Negative while it cannot be written; then every commit tries to open it.
+    private let descriptor: Mutex<Int32>
 
-    /// - Returns: `nil` when it cannot be opened: a witness less, and no reason not to serve.
-    init?(stateFolder: String) {
-        descriptor = open(stateFolder + "/acknowledged", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        if descriptor < 0 { return nil }
+    init(stateFolder: String) {
+        path = stateFolder + "/acknowledged"
+        descriptor = Mutex(Self.openForWriting(path))
     }
 
     deinit {
-        close(descriptor)
+        descriptor.withLock { _ = close($0) }
+    }
+
+    private static func openForWriting(_ path: String) -> Int32 {
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
+    }
+
+    /// Another file may have its name by now.
+    func openAgain() {
+        descriptor.withLock { descriptor in
+            close(descriptor)
+            descriptor = Self.openForWriting(path)
+        }
     }
 
     /// - Returns: `nil` when there is nothing in it that was written whole.
     func read() -> Int64? {
+        // A disk that can only be read keeps the witness all the same.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 64)
         var count = pread(descriptor, &bytes, bytes.count, 0)
         // What a disk does not give once it mostly gives the next time.
@@ -42,7 +60,10 @@ final class AcknowledgedFile: Sendable {
     func write(_ number: Int64) {
         let line = "\(Self.padded(number, 20)) \(Self.padded(Self.check(number), 5))\n"
         var text = line
-        text.withUTF8 { bytes in _ = pwrite(descriptor, bytes.baseAddress, bytes.count, 0) }
+        descriptor.withLock { descriptor in
+            if descriptor < 0 { descriptor = Self.openForWriting(path) }
+            text.withUTF8 { bytes in _ = pwrite(descriptor, bytes.baseAddress, bytes.count, 0) }
+        }
     }
 
     private static func check(_ number: Int64) -> Int64 { (number & .max) % 99_991 }

@@ -84,9 +84,14 @@ final class DaemonRunner {
         #if ABLATIONS
             if let text = getenv("AGENTD_STORE_RETRY_MS"), let count = Int64(String(cString: text)) { retryAfter = .milliseconds(count) }
         #endif
+        let identity = identity
         let incident: @Sendable (StoreWriter.Incident) -> Void = { incident in
             switch incident {
             case .usableAgain(let opening): vault.note(opening)
+            case .restored:
+                // What stood beside the database may have been removed with it.
+                state.holdAgain()
+                vault.noteAgain(in: identity)
             case .fatal(let error):
                 vault.noteDamage(error)
                 restart.make()
@@ -114,11 +119,8 @@ final class DaemonRunner {
             freeBytes: { (try? state.freeSpace())?.freeBytes },
             accounts: SystemAccounts.accounts, configurationFiles: { ConfigurationLoader.files(main: config) },
             keepLastGood: { kept.keep($0, in: state.path, log) }, log: log)
-        do throws(BlobError) {
-            environment.blobs = try BlobFiles(state.path + "/blobs")
-        } catch {
-            log.error("no files are taken", metadata: ["error": "\(error)"])
-        }
+        environment.diskRetryAfter = retryAfter
+        environment.blobs = BlobFiles(at: state.path + "/blobs")
         environment.hash = { FileHash() }
         environment.secret = { file in try HubCredentials.secret(file) }
         let transport = transport
@@ -159,7 +161,7 @@ final class DaemonRunner {
             log.warning("steps of the clock are not heard of", metadata: ["error": "\(error)"])
             clock = nil
         }
-        if case .open(let opening) = vault.state { try keepIdentity(after: opening) }
+        if case .open(let opening) = vault.state { keepIdentity(after: opening) }
     }
 
     /// Loop, files, curl, store, reader, links, power, clock, signals and the resolver.
@@ -191,7 +193,7 @@ final class DaemonRunner {
             signals = try SignalSource { signal in
                 switch signal {
                 case .terminate, .interrupt: ended.fire()
-                case .hangUp: Self.reload(agent, log, notifier)
+                case .hangUp: if !ended.isFired { Self.reload(agent, log, notifier) }
                 }
             }
             if case .damaged(let reason) = vault.state {
@@ -210,8 +212,8 @@ final class DaemonRunner {
         } catch {
             Say.error("\(error)")
             wait { await server.stop(within: .seconds(1)) }
-            signals.close()
             close()
+            signals.close()
             return 73
         }
         if damage == nil { lastGood.keep(loaded, in: state.path, log) }
@@ -225,8 +227,9 @@ final class DaemonRunner {
         try? notifier?.send(.stopping)
         executor.loop.execute { agent.assumeIsolated { $0.wind() } }
         wait { await server.stop(within: .seconds(5)) }
-        signals.close()
         close()
+        // Not before: whoever asks twice would cut the good order short.
+        signals.close()
         // Whoever supervises it starts it again.
         if restart.isMade { return 70 }
         crashes.remove()
@@ -241,7 +244,7 @@ final class DaemonRunner {
         case .open(let found): opening = found
         case .damaged(let reason):
             opening = try vault.recover(writer, from: reason)
-            try keepIdentity(after: opening)
+            keepIdentity(after: opening)
         case .resting(let error):
             executor.loop.execute {
                 agent.assumeIsolated { agent in
@@ -270,9 +273,9 @@ final class DaemonRunner {
         clock?.stop()
         transport.close()
         reader.close()
+        // What it acknowledged last is read before the end, and written down beside the database.
+        if case .open = vault.state { keepIdentity() }
         do throws(StoreError) {
-            // What it acknowledged last is read before the end, and written down beside the database.
-            if case .open = vault.state { try keepIdentity() }
             try writer.close()
         } catch {
             log.error("the store was not closed in good order", metadata: ["error": "\(error)"])
@@ -282,13 +285,14 @@ final class DaemonRunner {
     }
 
     /// Where what is written down is not, or no longer, about this database.
-    private func keepIdentity(after opening: StoreOpening) throws(StoreError) {
+    private func keepIdentity(after opening: StoreOpening) {
         guard !vault.hasMarker || identityDamage != nil || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
-        try keepIdentity()
+        keepIdentity()
     }
 
-    /// Writes down which database this is and how far it has come.
-    private func keepIdentity() throws(StoreError) {
+    /// Writes down which database this is and how far it has come. Without it, what is lost later is noticed later; that is no
+    /// reason not to serve.
+    private func keepIdentity() {
         let answer = Mutex<Result<StoreMarker, StoreError>?>(nil)
         let done = EndSignal()
         writer.run { store, now throws(StoreError) in
@@ -299,9 +303,9 @@ final class DaemonRunner {
             done.fire()
         }
         done.wait()
-        guard let marker = try answer.withLock({ $0 })?.get() else { return }
-        vault.note(marker)
-        do throws(LinuxError) {
+        do {
+            guard let marker = try answer.withLock({ $0 })?.get() else { return }
+            vault.note(marker)
             try identity.write(marker)
         } catch {
             log.error("the identity file was not written", metadata: ["error": "\(error)"])
@@ -391,6 +395,12 @@ final class EndSignal: @unchecked Sendable {
         pthread_mutex_destroy(mutex)
         condition.deallocate()
         mutex.deallocate()
+    }
+
+    var isFired: Bool {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return hasFired
     }
 
     func fire() {

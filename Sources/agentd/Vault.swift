@@ -24,7 +24,7 @@ final class Vault: Sendable {
     private let unreadMark: String
     private let ballast: Ballast
     private let options: StoreOptions
-    private let acknowledged: AcknowledgedFile?
+    private let acknowledged: AcknowledgedFile
     private let content: Mutex<(marker: StoreMarker?, state: State?)>
 
     init(stateFolder: String, ballastBytes: Int64, _ options: StoreOptions) {
@@ -37,14 +37,14 @@ final class Vault: Sendable {
         let acknowledged = AcknowledgedFile(stateFolder: stateFolder)
         self.acknowledged = acknowledged
         var options = options
-        options.noteAcknowledged = { acknowledged?.write($0) }
+        options.noteAcknowledged = { acknowledged.write($0) }
         let floor = options.capacity.minFree
         options.releaseBallast = { ballast.release() }
         options.restoreBallast = { ballast.restore(freeBytes: $0, above: floor) }
         self.options = options
         var marker = options.marker
         // What was written after each commit knows more than what was written at the last start or end.
-        if let last = acknowledged?.read(), let known = marker { marker?.acknowledged = max(known.acknowledged, last) }
+        if let last = acknowledged.read(), let known = marker { marker?.acknowledged = max(known.acknowledged, last) }
         content = Mutex((marker, nil))
     }
 
@@ -66,6 +66,13 @@ final class Vault: Sendable {
     func noteDamage(_ error: StoreError) {
         // Where not even this can be written, the check at the next start has to find it.
         close(Glibc.open(error.isFailedRead ? unreadMark : damageMark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
+    }
+
+    /// After files of the state folder were removed: writes down anew what is known beside the database.
+    func noteAgain(in identity: IdentityFile) {
+        acknowledged.openAgain()
+        // Without it a database that goes missing later looks like a first start; the next end in good order writes it, too.
+        if let marker = content.withLock({ $0.marker }) { try? identity.write(marker) }
     }
 
     func note(_ marker: StoreMarker) {
@@ -103,7 +110,7 @@ final class Vault: Sendable {
                 state = .newer(error)
             } else if DatabaseRescue.helps(against: error) {
                 state = .damaged(error)
-            } else if error.isPassing {
+            } else if error.isPassing || error.code == .unknownOutcome {
                 try writer.startResting(after: error)
                 state = .resting(error)
             } else {

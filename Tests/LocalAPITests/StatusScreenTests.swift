@@ -118,6 +118,22 @@ import Testing
         #expect(work("foreign_database").contains("the database is another program's"))
     }
 
+    @Test("Where the database is gone or cannot be read, nothing is called safe and nothing empty")
+    func unknown() {
+        func lines(_ alarm: String) -> [String] {
+            var document = StatusSamples.settled
+            document.database.state = .readOnly
+            document.alarms = [.init(code: alarm, detail: "x")]
+            return StatusScreen.render(document, now: StatusSamples.now, color: false)
+        }
+        let removed = lines("database_removed")
+        #expect(removed[2].contains("NOT SAFE until the state folder is back") && !removed.contains { $0.contains("safe:") })
+        let unreadable = lines("database_unreadable")
+        #expect(unreadable.contains { $0.contains("unknown: the database cannot be read") })
+        #expect(unreadable.contains { $0.hasPrefix("STORE") && $0.contains("db unknown") })
+        #expect(!unreadable.contains { line in ["OUTBOX", "MIRROR", "COST"].contains { line.hasPrefix($0) } })
+    }
+
     @Test("Links and power have rows only when they say something")
     func silence() {
         func labels(_ change: (inout StatusDocument) -> Void) -> Set<String> {

@@ -74,8 +74,9 @@ struct HubOracle {
             return
         }
         let sight = numbers.map { operations[$0].sight }.joined()
+        let members = numbers.reduce(into: ["d\(agent.index)", "d\(agent.identity)"] as Set) { $0.formUnion(operations[$1].undone) }
         try values.apply(
-            mutation, version: version, from: agent.identity, members: ["d\(agent.index)", "d\(agent.identity)"], existed: lists[mutation.record] != nil,
+            mutation, version: version, from: agent.identity, members: members, existed: lists[mutation.record] != nil,
             inSightOf: sight)
         if mutation.content.action == .delete {
             gone[mutation.record, default: []].formUnion(lists[mutation.record] ?? [])

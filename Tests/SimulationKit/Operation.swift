@@ -22,6 +22,9 @@ struct Operation {
     var ttl: Duration?
     /// The text of the record as its app saw it.
     var sight = ""
+    /// Members of `o` that others write, and that its app, which asks again with what it made of an older view, sets to what
+    /// they were then.
+    var undone: Set<String> = []
     var answer = Answer.none
     /// The older mutation that it went into.
     var into: MutationKey?
@@ -96,6 +99,9 @@ enum Entities {
     /// What devices count in, and append to.
     static let counted: Set = [areas, rooms, spots, works]
 
+    /// What stands in `parts` for a tag: elements that are told apart by their id.
+    static func part(_ tag: String) -> JSON { ["id": .string(tag), "colour": .string("as \(tag)")] }
+
     static let app = AppName(trusted: "app")
     /// It asks for more than it may have open.
     static let greedy = AppName(trusted: "greedy")
@@ -105,7 +111,7 @@ enum Entities {
         var works = EntityRules()
         works.fields = [
             "s": .lww, "v": .server, "c": .client, "m": .manual, "n": .counter, "a": .append, "tags": .set, "txt": .append,
-            "o": .merge, "p": .max,
+            "parts": .set, "o": .merge, "p": .max, "q": .min,
         ]
         var spots = EntityRules()
         spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append, "p": .max]

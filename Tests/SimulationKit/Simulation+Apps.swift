@@ -85,13 +85,17 @@ extension Simulation {
             let tag = pick(["red", "green", "blue"])
             if tags.remove(tag) == nil { tags.insert(tag) }
             operation.data["tags"] = .list(tags.sorted())
+            operation.data["parts"] = .array(tags.sorted().map { Entities.part($0) })
         }
         if chance(0.4) {
             var object = view?["o"]?.object ?? [:]
             object["d\(agent.index)"] = .string(token)
             operation.data["o"] = .object(object)
         }
-        if chance(0.3) { operation.data["p"] = .int(Int.random(in: 0...1_000, using: &random)) }
+        if chance(0.3) {
+            let reading = Int64.random(in: 0...1_000, using: &random)
+            (operation.data["p"], operation.data["q"]) = (.int(reading), .int(-reading))
+        }
     }
 
     func seen(_ name: RecordName, _ agent: SimAgent) -> JSONObject? {
@@ -122,6 +126,7 @@ extension Simulation {
         let agent = agents[request.agent]
         guard let store = agent.store else { return wait(request) }
         let moment = agent.moment(at: now)
+        for number in request.operations { operations[number].undone = undone(by: operations[number], agent) }
         let mutations = request.operations.map { operations[$0].mutation }
         let isGreedy = request.operations.first.map { operations[$0].app == Entities.greedy } ?? false
         let requester = Requester(
@@ -154,6 +159,14 @@ extension Simulation {
                 request.operations.map { operations[$0].priority }.min() ?? .normal,
                 expiry: request.operations.compactMap { operations[$0].ttl }.min().map { moment.instant.advanced(by: $0) }),
             to: agent)
+    }
+
+    /// The store takes what an app sends for a change of what it shows at that moment, and cannot know of an older view
+    /// (PROTOCOL C7).
+    private func undone(by operation: Operation, _ agent: SimAgent) -> Set<String> {
+        guard let object = operation.data["o"]?.object else { return [] }
+        let view = seen(operation.record, agent)?["o"]?.object ?? [:]
+        return Set(object.names.filter { $0 != "d\(agent.index)" && object[$0] != view[$0] })
     }
 
     private func takePlaces(_ request: AppRequest) {

@@ -34,6 +34,8 @@ extension Simulation {
         case .powerCut:
             guard agent.store != nil else { return }
             say("agent \(agent.index) loses power")
+            count("power cuts")
+            if agent.wallError != .zero { count("reboots at a wrong time") }
             die(agent, reboots: true)
         case .restore: try restore(agent)
         case .link:

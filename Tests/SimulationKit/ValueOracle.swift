@@ -4,9 +4,10 @@ import SyncCore
 /// is made of: who put what in, and who had seen it when taking it out.
 ///
 /// - `tags`, a set: an element is there if somebody put it in whom no later removal had seen.
+/// - `parts`, the same as a set of objects with an id.
 /// - `txt`, a text: it holds every word that nobody has overwritten in sight of it.
 /// - `o`, an object that is merged: a member that only one device ever wrote holds what that device wrote last.
-/// - `p`, a maximum: the greatest that was ever sent since the record came into being.
+/// - `p`, a maximum: the greatest that was ever sent since the record came into being; `q`, a minimum: the same below zero.
 /// - `m`, for people: nobody overwrites what they had not seen.
 struct ValueOracle {
     private struct Written {
@@ -33,7 +34,7 @@ struct ValueOracle {
 
     /// - Parameters:
     ///   - device: Who wrote it, as the hub knows it: two databases under one name are one device.
-    ///   - members: Those of `o` that nobody else writes.
+    ///   - members: Those of `o` that nobody else writes, and those that its app undoes by asking again.
     ///   - existed: Whether the hub held the record before.
     ///   - sight: The text that its author saw when it was made. In a history that began since, its base says nothing of it.
     mutating func apply(
@@ -63,16 +64,20 @@ struct ValueOracle {
                 record.words[word] = Written(version: version, device: device)
             }
         }
-        // A whole object on one that is there: the rule has nothing to go by but stamps.
-        let isWhole = existed && content.data["o"] != nil && content.base["o"] == nil && content.action == .create
-        if isWhole { record.members = [:] }
+        // A whole object on one that is there: of the members that it names, the rule has nothing to go by but stamps.
+        if existed, content.base["o"] == nil, content.action == .create {
+            for key in content.data["o"]?.object?.names ?? [] {
+                record.members[key] = nil
+                record.contested.insert(key)
+            }
+        }
         for member in content.data["o"]?.object?.members ?? [] {
             let key = member.name.text
             if content.base["o"]?.object?[key] == member.value { continue }
-            // A member is named for the one device that writes it; whole objects that bring a record back carry all of them.
+            // A member is named for the one device whose apps mean to write it; whole objects that bring a record back carry all.
             guard own.contains(key) else { continue }
             // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
-            guard !isWhole, !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
+            guard !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
             else {
                 record.members[key] = nil
                 record.contested.insert(key)
@@ -154,6 +159,10 @@ struct ValueOracle {
         guard tags == expected else {
             throw Broken("sets hold what was put in and not taken out", "\(name) holds \(tags.sorted()), expected \(expected.sorted())")
         }
+        let parts = document["parts"]?.array ?? []
+        guard parts.count == expected.count, expected.allSatisfy({ parts.contains(Entities.part($0)) }) else {
+            throw Broken("objects of a set are told apart by their ids", "\(name) holds \(JSON.array(parts).json), expected \(expected.sorted())")
+        }
         let words = Self.words(in: document["txt"]?.text ?? "")
         let missing = Set(record.words.keys).subtracting(words)
         guard missing.isEmpty else {
@@ -168,6 +177,9 @@ struct ValueOracle {
         }
         guard document["p"]?.int == record.peak else {
             throw Broken("a maximum only rises", "\(name) has \(document["p"]?.json ?? "nothing"), expected \(record.peak.map { "\($0)" } ?? "nothing")")
+        }
+        guard document["q"]?.int == record.peak.map({ -$0 }) else {
+            throw Broken("a minimum only falls", "\(name) has \(document["q"]?.json ?? "nothing"), expected \(record.peak.map { "\(-$0)" } ?? "nothing")")
         }
     }
 }

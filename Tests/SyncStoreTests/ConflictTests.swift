@@ -564,6 +564,20 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What is brought back over a record that was made anew shows what had been seen before the deletion")
+    func updateDeleteShowsBase() throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["finding": "fail"])
+        try agent.pull([], deleted: [("a", 9)])
+        try Self.resolve(agent, .all(.local))
+        try agent.pull([("a", 12, ["finding": "flagged"])])
+        let conflict = try #require(try agent.conflicts().first { $0.number == 2 })
+        let side = try #require(conflict.sides.first)
+        #expect(conflict.kind == .field && side.field == "finding")
+        #expect(side.base == "pass" && side.local.value == "fail" && side.remote.value == "flagged")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Deleted here, changed there in what people decide", arguments: [true, false])
     func deleteUpdate(_ deletes: Bool) throws {
         let agent = try Self.agent()

@@ -97,6 +97,24 @@ struct EnqueueTests {
         #expect(update(3, "c", .create)?.code == "version-mismatch")
     }
 
+    @Test("An object is a change of what is shown when it is taken, also where its app saw an older one and does not say so")
+    func olderView() throws {
+        var rules = EntityRules()
+        rules.fields = ["form": .merge]
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules]))
+        try agent.pull([("a", 5, ["form": ["left": 1, "right": 1]])])
+        // An app makes its request of this, and its answer does not come. Meanwhile:
+        try agent.pull([("a", 7, ["form": ["left": 1, "right": 3]])])
+        var again = TestAgent.mutation(.update, "a", ["form": ["left": 2, "right": 1]])
+        again.expectedVersion = 5
+        #expect(agent.refusal(again)?.code == "version-mismatch", "whoever says what it saw is told")
+        again.expectedVersion = nil
+        try agent.enqueue(again)
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.data == #"{"form":{"left":2,"right":1}}"# && sent.base == #"{"form":{"left":1,"right":3}}"#)
+        #expect(try agent.view("a") == #"{"form":{"left":2,"right":1}}"#)
+    }
+
     @Test("A created record without an id gets one, and the row does not keep it twice")
     func mintsID() throws {
         let folder = try TemporaryFolder()

@@ -8,33 +8,8 @@ import Testing
 /// What the medium says and does not mean: an error that passes is no damage, and a quota is no failing disk.
 @Suite("The medium", .serialized)
 struct MediumTests {
-    private struct FixedTime: TimeSource {
-        func now() -> Moment {
-            Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: 1_763_700_000_000))
-        }
-    }
-
-    private final class Heard: Sendable {
-        let incidents = Mutex<[String]>([])
-        /// A database was given up.
-        let isFatal = DispatchSemaphore(value: 0)
-
-        func add(_ incident: StoreWriter.Incident) {
-            let word =
-                switch incident {
-                case .commitFailed: "commit"
-                case .readFailed: "unread"
-                case .unusable: "unusable"
-                case .usableAgain: "usable"
-                case .fatal: "fatal"
-                }
-            incidents.withLock { $0.append(word) }
-            if word == "fatal" { isFatal.signal() }
-        }
-    }
-
     private func writer(
-        _ path: String, _ heard: Heard, retryAfter: Duration = .milliseconds(1), boot: String = "boot-1"
+        _ path: String, _ heard: HeardIncidents, retryAfter: Duration = .milliseconds(1), boot: String = "boot-1"
     ) -> StoreWriter {
         StoreWriter(
             time: FixedTime(), retryAfter: retryAfter, deliver: { calls in for call in calls { call() } },
@@ -53,22 +28,6 @@ struct MediumTests {
         return agent
     }
 
-    private func result<Value: Sendable>(_ work: (@escaping @Sendable (Result<Value, StoreError>) -> Void) -> Void) -> Result<Value, StoreError> {
-        let answer = Mutex<Result<Value, StoreError>?>(nil)
-        let done = DispatchSemaphore(value: 0)
-        work { result in
-            answer.withLock { $0 = result }
-            done.signal()
-        }
-        done.wait()
-        return answer.withLock { $0 } ?? .failure(StoreError(.closed, doing: "wait"))
-    }
-
-    private func enqueue(_ writer: StoreWriter, _ id: String) -> Result<[Enqueued], StoreError> {
-        let app = Requester(app: AppName(trusted: "inspector"), uid: 1_000)
-        return result { writer.enqueue([TestAgent.mutation(.create, id)], by: app, completion: $0) }
-    }
-
     private func count(_ path: String) throws -> Int64 { try RawDatabase(path).number("SELECT count(*) FROM payload") ?? 0 }
 
     @Test("Whichever read of an opening fails once, the database is opened, is the same, and nothing is missing", arguments: ["image.db", "image.db-wal"])
@@ -83,12 +42,12 @@ struct MediumTests {
             number += 1
             let path = try folder.image()
             unlink(path + "-shm")
-            let writer = writer(path, Heard())
+            let writer = writer(path, HeardIncidents())
             let medium = FailingMedium(.init(call: .read, file: "/" + file, error: EIO, first: number, count: 1))
             let opening = try writer.start()
             reads = medium.made
             #expect(!opening.isNew && opening.lostTail == 0, "read \(number)")
-            let facts = try result { writer.run({ store, now throws(StoreError) in try store.reads.facts(at: now) }, completion: $0) }.get()
+            let facts = try settled { writer.run({ store, now throws(StoreError) in try store.reads.facts(at: now) }, completion: $0) }.get()
             #expect(facts.replica == replica && facts.lastSeq == 60, "read \(number)")
             try writer.close()
         }
@@ -101,14 +60,14 @@ struct MediumTests {
         let agent = try used(folder)
         try agent.database.checkpoint(truncating: true)
         let path = try folder.image()
-        let heard = Heard()
+        let heard = HeardIncidents()
         let writer = writer(path, heard)
         _ = try writer.start()
         _ = try enqueue(writer, "before").get()
         let refused: Result<Int, StoreError> = withExtendedLifetime(
             FailingMedium(.init(call: .read, file: "/image.db", error: EIO, first: 1, count: 1))
         ) {
-            result { done in
+            settled { done in
                 writer.run({ store, _ throws(StoreError) in
                     store.database.releaseMemory()
                     return try store.reads.check().count
@@ -117,7 +76,7 @@ struct MediumTests {
         }
         #expect(throws: StoreError.self) { try refused.get() }
         if case .failure(let error) = refused { #expect(error.isFailedRead, "\(error)") }
-        #expect(heard.incidents.withLock { $0 } == ["unread"])
+        #expect(heard.incidents == ["unread"])
         _ = try enqueue(writer, "after").get()
         try writer.close()
         #expect(try count(path) == 62)
@@ -129,7 +88,7 @@ struct MediumTests {
         let agent = try used(folder)
         try agent.database.checkpoint(truncating: true)
         let path = try folder.image()
-        let heard = Heard()
+        let heard = HeardIncidents()
         try withExtendedLifetime(FailingMedium(.init(call: .read, file: "/image.db", error: EIO, first: 1, count: .max))) {
             let writer = writer(path, heard)
             do throws(StoreError) {
@@ -139,10 +98,10 @@ struct MediumTests {
                 #expect(error.isPassing && error.isFailedRead, "\(error)")
                 try writer.startResting(after: error)
             }
-            heard.isFatal.wait()
+            heard.fatal.wait()
             try writer.close()
         }
-        #expect(heard.incidents.withLock { $0 } == ["fatal"])
+        #expect(heard.incidents == ["fatal"])
         #expect(try count(path) == 60)
     }
 
@@ -159,7 +118,7 @@ struct MediumTests {
             }
             defer { reader.close() }
             return withExtendedLifetime(FailingMedium(.init(call: .read, file: "/image.db", error: EIO, first: 2, count: count))) {
-                result { done in
+                settled { done in
                     reader.read({ reads, now throws(StoreError) in try reads.facts(at: now).lastSeq }, completion: done)
                 }
             }
@@ -176,7 +135,7 @@ struct MediumTests {
         let folder = try TemporaryFolder()
         _ = try used(folder)
         let path = try folder.image()
-        let heard = Heard()
+        let heard = HeardIncidents()
         let writer = writer(path, heard)
         _ = try writer.start()
         _ = try enqueue(writer, "before").get()
@@ -184,7 +143,7 @@ struct MediumTests {
             enqueue(writer, "full")
         }
         if case .failure(let error) = refused { #expect(error.code == .diskFull, "\(error)") } else { Issue.record("it was stored") }
-        #expect(heard.incidents.withLock { $0 } == [])
+        #expect(heard.incidents == [])
         _ = try enqueue(writer, "after").get()
         try writer.close()
         #expect(try count(path) == 62)
@@ -196,7 +155,7 @@ struct MediumTests {
         _ = try used(folder)
         let path = try folder.image()
         // The first start of a boot writes that down.
-        let writer = writer(path, Heard(), boot: "boot-2")
+        let writer = writer(path, HeardIncidents(), boot: "boot-2")
         withExtendedLifetime(FailingMedium(.init(call: .write, file: "/image.db-wal", error: error, first: 1, count: .max))) {
             do throws(StoreError) {
                 _ = try writer.start()

@@ -10,12 +10,6 @@ import Testing
 struct SealTests {
     private static let page = 4_096
 
-    private struct FixedTime: TimeSource {
-        let moment: Moment
-
-        func now() -> Moment { moment }
-    }
-
     /// A closed database with something in its tables, on more than one level and with long rows.
     private func closed(_ folder: TemporaryFolder) throws -> TestAgent {
         let agent = try TestAgent(in: folder)

@@ -7,47 +7,13 @@ import Testing
 /// The store's own thread: one commit for all that has gathered, and what it does when a commit fails.
 @Suite("The store's thread")
 struct WriterTests {
-    private struct FixedTime: TimeSource {
-        func now() -> Moment {
-            Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: 1_763_700_000_000))
-        }
-    }
-
-    /// What the thread said, in order.
-    private final class Heard: Sendable {
-        private let state = Mutex<(incidents: [String], lost: Int)>(([], 0))
-        /// The database can be used again.
-        let usable = DispatchSemaphore(value: 0)
-
-        func add(_ incident: StoreWriter.Incident) {
-            state.withLock { state in
-                switch incident {
-                case .commitFailed(_, let survived, let lost):
-                    state.incidents.append(survived ? "survived" : "gone")
-                    state.lost += lost
-                case .readFailed(_, let lost):
-                    state.incidents.append("unread")
-                    state.lost += lost
-                case .unusable: state.incidents.append("unusable")
-                case .usableAgain:
-                    state.incidents.append("usable")
-                    usable.signal()
-                case .fatal: state.incidents.append("fatal")
-                }
-            }
-        }
-
-        var incidents: [String] { state.withLock { $0.incidents } }
-        var lost: Int { state.withLock { $0.lost } }
-    }
-
     /// Fails the commits that it was told to fail, as a medium would.
     private final class Fault: Sendable {
         let stage = Mutex<CommitStage?>(nil)
         let error = Mutex(StoreError(.unknownOutcome, doing: "commit"))
     }
 
-    private func writer(_ folder: TemporaryFolder, _ heard: Heard, _ fault: Fault) throws -> StoreWriter {
+    private func writer(_ folder: TemporaryFolder, _ heard: HeardIncidents, _ fault: Fault) throws -> StoreWriter {
         let path = folder.database
         let writer = StoreWriter(
             time: FixedTime(), retryAfter: .milliseconds(1), deliver: { calls in for call in calls { call() } }, incident: { heard.add($0) },
@@ -68,25 +34,10 @@ struct WriterTests {
         return writer
     }
 
-    private let app = Requester(app: AppName(trusted: "inspector"), uid: 1_000)
-
-    private func enqueue(_ writer: StoreWriter, _ id: String, durability: EntityRules.Durability = .flash) -> Result<[Enqueued], StoreError> {
-        let answer = Mutex<Result<[Enqueued], StoreError>?>(nil)
-        let done = DispatchSemaphore(value: 0)
-        var mutation = TestAgent.mutation(.create, id)
-        mutation.durability = durability
-        writer.enqueue([mutation], by: app) { result in
-            answer.withLock { $0 = result }
-            done.signal()
-        }
-        done.wait()
-        return answer.withLock { $0 } ?? .failure(StoreError(.closed, doing: "wait"))
-    }
-
     @Test("A commit whose outcome is unknown: the store is opened again, and what is there decides", arguments: [CommitStage.before, .after])
     func unknownOutcome(_ stage: CommitStage) throws {
         let folder = try TemporaryFolder()
-        let (heard, fault) = (Heard(), Fault())
+        let (heard, fault) = (HeardIncidents(), Fault())
         let writer = try writer(folder, heard, fault)
         _ = try enqueue(writer, "a").get()
         fault.stage.withLock { $0 = stage }
@@ -103,7 +54,7 @@ struct WriterTests {
     @Test("A second failure in a row: the database is left alone, everything is refused, and later it goes on by itself")
     func rests() throws {
         let folder = try TemporaryFolder()
-        let (heard, fault) = (Heard(), Fault())
+        let (heard, fault) = (HeardIncidents(), Fault())
         let writer = try writer(folder, heard, fault)
         for id in ["a", "b"] {
             fault.stage.withLock { $0 = .before }
@@ -123,7 +74,7 @@ struct WriterTests {
     @Test("A read that contradicts itself ends the use of the database, and whoever waited hears that nothing was stored")
     func contradicts() throws {
         let folder = try TemporaryFolder()
-        let (heard, fault) = (Heard(), Fault())
+        let (heard, fault) = (HeardIncidents(), Fault())
         let writer = try writer(folder, heard, fault)
         _ = try enqueue(writer, "a").get()
         let done = DispatchSemaphore(value: 0)
@@ -140,7 +91,7 @@ struct WriterTests {
     @Test("Relaxed answers that were lost are told and counted, for good")
     func relaxedLost() throws {
         let folder = try TemporaryFolder()
-        let (heard, fault) = (Heard(), Fault())
+        let (heard, fault) = (HeardIncidents(), Fault())
         let writer = try writer(folder, heard, fault)
         fault.error.withLock { $0 = StoreError(.diskFull, doing: "commit") }
         fault.stage.withLock { $0 = .before }
@@ -158,7 +109,7 @@ struct WriterTests {
     @Test("All that gathered shares a commit, and each is answered for itself")
     func groups() throws {
         let folder = try TemporaryFolder()
-        let writer = try writer(folder, Heard(), Fault())
+        let writer = try writer(folder, HeardIncidents(), Fault())
         let (entered, go) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let commits = Mutex<[Int]>([])
         // The thread is held in its first piece of work while the others gather.
@@ -171,7 +122,7 @@ struct WriterTests {
         let answers = Mutex<[Bool]>([])
         let done = DispatchSemaphore(value: 0)
         for id in ["a", "b", "a", "c"] {
-            writer.enqueue([TestAgent.mutation(.create, id)], by: app) { result in
+            writer.enqueue([TestAgent.mutation(.create, id)], by: Requester(app: AppName(trusted: "inspector"), uid: 1_000)) { result in
                 answers.withLock { $0.append((try? result.get()) != nil) }
                 done.signal()
             }
@@ -192,7 +143,7 @@ struct WriterTests {
     @Test("After it was closed, everything is refused")
     func closed() throws {
         let folder = try TemporaryFolder()
-        let writer = try writer(folder, Heard(), Fault())
+        let writer = try writer(folder, HeardIncidents(), Fault())
         try writer.close()
         #expect(throws: StoreError.self) { try enqueue(writer, "a").get() }
     }
@@ -200,21 +151,6 @@ struct WriterTests {
 
 @Suite("The reader's thread")
 struct ReaderTests {
-    private struct FixedTime: TimeSource {
-        func now() -> Moment { Moment(instant: Instant(nanoseconds: 5), wall: Timestamp(milliseconds: 5)) }
-    }
-
-    private func wait<Value: Sendable>(_ work: (@escaping @Sendable (Result<Value, StoreError>) -> Void) -> Void) throws -> Value {
-        let answer = Mutex<Result<Value, StoreError>?>(nil)
-        let done = DispatchSemaphore(value: 0)
-        work { result in
-            answer.withLock { $0 = result }
-            done.signal()
-        }
-        done.wait()
-        return try #require(answer.withLock { $0 }).get()
-    }
-
     @Test("It sees one moment in each read, and what was committed before it")
     func snapshots() throws {
         let folder = try TemporaryFolder()
@@ -222,10 +158,10 @@ struct ReaderTests {
         try agent.create("a")
         let reader = StoreReader(path: folder.database, time: FixedTime(), deliver: { calls in for call in calls { call() } })
         defer { reader.close() }
-        let count: Int = try wait { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))).items.count }, completion: $0) }
+        let count: Int = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))).items.count }, completion: $0) }.get()
         #expect(count == 1)
         try agent.create("b")
-        let page: RecordPage = try wait { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }
+        let page: RecordPage = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }.get()
         #expect(page.items.count == 2)
     }
 
@@ -237,9 +173,9 @@ struct ReaderTests {
         let reader = StoreReader(path: folder.database, time: FixedTime(), limit: .seconds(-1), deliver: { calls in for call in calls { call() } })
         defer { reader.close() }
         #expect(throws: StoreError.self) {
-            let _: RecordPage = try wait { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }
+            let _: RecordPage = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }.get()
         }
-        let fine: Bool = try wait { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }
+        let fine: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
         #expect(fine)
     }
 
@@ -250,6 +186,6 @@ struct ReaderTests {
         for number in 0..<200 { try agent.create("r\(number)") }
         let reader = StoreReader(path: folder.database, time: FixedTime(), limit: .seconds(-1), deliver: { calls in for call in calls { call() } })
         defer { reader.close() }
-        #expect(try wait { reader.check(completion: $0) } == [])
+        #expect(try settled { reader.check(completion: $0) }.get() == [])
     }
 }

@@ -15,6 +15,8 @@ extension StoreError {
             return LocalProblem.starting.problem("the database was found damaged; the agent starts again and puts it in order", retryAfter: 5)
         case .ioError where isFailedRead:
             return LocalProblem.readOnly.problem("the agent cannot read its disk", retryAfter: 1)
+        case .removed:
+            return LocalProblem.readOnly.problem("the database of the agent was moved or removed while it was in use", retryAfter: 30)
         case .locked: return LocalProblem.starting.problem("the database is busy", retryAfter: 1)
         default: return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
         }

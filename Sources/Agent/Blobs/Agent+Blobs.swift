@@ -12,6 +12,7 @@ extension Agent {
             throw LocalProblem.validation.problem("an existing backend takes no files: set blobs.upload_url to a tus server")
         }
         guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no place for files") }
+        if let obstacle = observed.attention[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
         guard blobs.isSwept else { throw LocalProblem.starting.problem("the files are being looked through", retryAfter: 1) }
         let request = call.exchange.request
         let said = request.header(BlobSourceKind.header) ?? BlobSourceKind.stream.rawValue

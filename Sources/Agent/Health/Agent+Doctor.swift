@@ -28,7 +28,7 @@ extension Agent {
     }
 
     private func answerChecklist(_ call: LocalCall, _ result: Result<StoreView, StoreError>) {
-        switch result {
+        switch orUnread(result) {
         case .success(let view): call.answer(DoctorAnswer(findings: Doctor.examine(doctorFacts(view))).answer)
         case .failure(let error): refuse(call, error)
         }

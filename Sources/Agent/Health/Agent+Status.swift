@@ -7,7 +7,7 @@ extension Agent {
     func showStatus(_ call: LocalCall) {
         readForStatus { [self] result in
             assumeIsolated { agent in
-                switch result {
+                switch agent.orUnread(result) {
                 case .success(let view): call.answer(agent.status(view).answer)
                 case .failure(let error): agent.refuse(call, error)
                 }
@@ -18,24 +18,22 @@ extension Agent {
     func readForStatus(_ done: @escaping @Sendable (Result<StoreView, StoreError>) -> Void) {
         let today = around.book.clock.day
         reader.read { reads, now throws(StoreError) in
-            var usage = UsageQuery()
-            (usage.from, usage.to) = (today, today)
-            let moved = try reads.usage(usage)
-            var attention = MutationQuery()
-            attention.states = [.rejected, .failed, .held]
-            attention.limit = 1_000
-            var conflicts = ConflictQuery()
-            conflicts.limit = 1_000
-            return StoreView(
-                facts: try reads.facts(at: now), blobs: try reads.blobCounts(), nextBlob: try reads.waitingBlobs(limit: 1).first,
-                entities: try reads.entities(),
-                attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed(),
-                conflicts: try reads.conflicts(conflicts).items.suffix(StatusDocument.attentionMax).reversed(),
-                openConflicts: try reads.openConflicts(),
-                usage: .init(
-                    up: moved.reduce(0) { $0.saturatingAdd($1.up) }, down: moved.reduce(0) { $0.saturatingAdd($1.down) }))
+            try StoreView(reads, today: today, at: now)
         } completion: { result in
             done(result)
+        }
+    }
+
+    /// Where the database cannot be read, all the rest is told, and that: who looks then needs it most.
+    func orUnread(_ result: Result<StoreView, StoreError>) -> Result<StoreView, StoreError> {
+        guard case .failure(let error) = result, error.code != .closed else { return result }
+        do throws(StoreError) {
+            var view = try StoreView(
+                StoreReads(database: .empty()), today: around.book.clock.day, at: environment.time.now())
+            view.obstacle = error.description
+            return .success(view)
+        } catch {
+            return result
         }
     }
 
@@ -51,6 +49,8 @@ extension Agent {
         var openConflicts: Int64
         /// Bytes of today over all links, but for those of the last seconds.
         var usage: StatusDocument.Usage
+        /// Why nothing of this could be read; `nil`: it could.
+        var obstacle: String?
     }
 
     func status(_ view: StoreView) -> StatusDocument {
@@ -96,6 +96,9 @@ extension Agent {
         }
         document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
             .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
+        if let obstacle = view.obstacle {
+            document.alarms.append(.init(code: StatusDocument.Alarm.databaseUnreadable, detail: Printable.text(obstacle)))
+        }
         document.checklist = StatusDocument.Checklist(checklist(view))
         document.apps = facts.openByApp.sorted { $0.key < $1.key }.map { app, open in
             .init(app: app.text, uid: AppUser.uid(of: app), connections: 0, open: open)
@@ -183,5 +186,25 @@ private enum AppUser {
     /// An app that no rule names is called after its user; -1 for the others.
     static func uid(of app: AppName) -> Int64 {
         app.text.hasPrefix("uid:") ? Int64(app.text.dropFirst(4)) ?? -1 : -1
+    }
+}
+
+extension Agent.StoreView {
+    init(_ reads: StoreReads, today: UTCDay, at now: Moment) throws(StoreError) {
+        var usage = UsageQuery()
+        (usage.from, usage.to) = (today, today)
+        let moved = try reads.usage(usage)
+        var attention = MutationQuery()
+        attention.states = [.rejected, .failed, .held]
+        attention.limit = 1_000
+        var conflicts = ConflictQuery()
+        conflicts.limit = 1_000
+        self.init(
+            facts: try reads.facts(at: now), blobs: try reads.blobCounts(), nextBlob: try reads.waitingBlobs(limit: 1).first,
+            entities: try reads.entities(),
+            attention: try reads.mutations(attention, at: now).items.suffix(StatusDocument.attentionMax).reversed(),
+            conflicts: try reads.conflicts(conflicts).items.suffix(StatusDocument.attentionMax).reversed(),
+            openConflicts: try reads.openConflicts(),
+            usage: .init(up: moved.reduce(0) { $0.saturatingAdd($1.up) }, down: moved.reduce(0) { $0.saturatingAdd($1.down) }))
     }
 }

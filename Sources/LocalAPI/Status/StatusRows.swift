@@ -9,11 +9,14 @@ struct StatusRows {
     var all: [StatusRow] {
         var rows = [overall, work, state]
         rows += [power, links, policy].compactMap { $0 }
-        rows += [sync, outbox]
-        rows += [blobs].compactMap { $0 }
-        rows += waitingForPeople
-        rows.append(cost)
-        if let mirror { rows.append(mirror) }
+        rows.append(sync)
+        if unreadable == nil {
+            rows.append(outbox)
+            rows += [blobs].compactMap { $0 }
+            rows += waitingForPeople
+            rows.append(cost)
+            if let mirror { rows.append(mirror) }
+        }
         rows.append(store)
         if let config { rows.append(config) }
         if let checks { rows.append(checks) }
@@ -33,7 +36,13 @@ struct StatusRows {
 
     // MARK: Is the work safe?
 
+    /// Why nothing is known of what the database holds.
+    private var unreadable: String? {
+        document.alarms.first { $0.code == StatusDocument.Alarm.databaseUnreadable }?.detail
+    }
+
     private var work: StatusRow {
+        if unreadable != nil { return StatusRow("WORK", ["unknown: the database cannot be read"], .bad) }
         let outbox = document.outbox
         guard outbox.isBalanced else {
             let found = count(outbox.open + outbox.finished)
@@ -60,6 +69,9 @@ struct StatusRows {
         case .diskFull:
             let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
+        case .readOnly where document.alarms.contains { $0.code == StatusDocument.Alarm.databaseRemoved }:
+            return StatusRow(
+                "WORK", ["NOT SAFE until the state folder is back, and NEW WORK IS REFUSED", "\(count(outbox.open)) wait in it"], .bad)
         case .readOnly: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: " + readOnlyCause], .bad)
         }
     }
@@ -240,6 +252,7 @@ struct StatusRows {
     private var store: StatusRow {
         let database = document.database
         var text = "db \(PlainText.bytes(database.bytes)) + wal \(PlainText.bytes(database.walBytes))"
+        if unreadable != nil { text = "db unknown" }
         if let free = database.freeBytes { text += ", \(PlainText.bytes(free)) free" }
         text += ", sqlite \(database.sqlite), synchronous \(database.durability)"
         var texts = [text]

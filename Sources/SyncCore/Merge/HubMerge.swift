@@ -122,7 +122,8 @@ private struct Merge {
             let isNews = isNews(old, since: base) || (isBlind && old != nil && rules.strategy(of: field).addsUp)
             let known: FieldContest.Known = content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : .unknown)
             // An object that is merged was not written as a whole, so it is no matter who wrote what is there.
-            let isMerged = content.base[field] != nil && (isBlind || rules.strategy(of: field) == .merge)
+            let hasBase = content.base[field] != nil
+            let isMerged = rules.strategy(of: field) == .merge ? hasBase || isBlind : hasBase && isBlind
             // Of what a create brings back, only what differs from what was there before was ever asked for.
             if isBlind, present != nil, value != nil, content.base[field] == value { continue }
             guard isNews || isMerged else {
@@ -130,11 +131,12 @@ private struct Merge {
                 stamps[name] = written(over: old)
                 continue
             }
-            let contest = FieldContest(
-                rules, field, localIsLater: old.map { isLater(than: $0.hlc) } ?? true, signature: signature, known: known)
+            // What a create finds of its own device came before it.
+            let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) } ?? true
+            let contest = FieldContest(rules, field, localIsLater: localIsLater, signature: signature, known: known)
             let decision = contest.decide(local: value, remote: present)
             // Of what is no news, only a member can lose: it is compared with what the app had seen.
-            let isTold = isNews || rules.strategy(of: field) == .merge
+            let isTold = isNews || (hasBase && rules.strategy(of: field) == .merge)
             lose(decision.lost, writtenBy: isTold ? old : nil, record.additions[name] ?? [:])
             switch decision.outcome {
             case .local:
@@ -160,6 +162,8 @@ private struct Merge {
                 undecided.append(operation.field)
                 continue
             }
+            // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
+            guard let result else { continue }
             document[operation.field] = result
             stamps[name] = written(over: old, isMerged: isNews)
         }

@@ -237,9 +237,9 @@ private struct Pass {
         var rules = rules
         if strategy == .manual { rules.criticalFields.append(field) }
         let contest = FieldContest(
-            rules, field, localIsLater: isLater(field), signature: local.signature, known: known)
+            rules, field, localIsLater: isLater(field) || isOwn(field, theirs), signature: local.signature, known: known)
         let decision = contest.decide(local: value, remote: theirs)
-        lost += decision.lost
+        lost += decision.lost.filter { $0.side == .local || !isOwn(field, theirs) }
         switch decision.outcome {
         case .local:
             if strategy == .merge, let theirs { result.base[field] = theirs }
@@ -260,10 +260,14 @@ private struct Pass {
 
     /// What is left of a create goes as a change from now on. It has not seen what this device itself changed before it
     /// deleted the record, so where a rule has an operation, its value must not go over that as one that had. What was added
-    /// to the create since (``Coalescing``) comes after the difference, as it came after the value.
+    /// to the create since (``Coalescing``) comes after the difference, as it came after the value. An object goes as a change of
+    /// what is there, or of none.
     private mutating func sayDifferences(_ remote: JSONObject) {
         result = WireForm.of(result, seen: remote, rules: rules, alsoBesideOperations: true) { field in
             undecided.contains(field) || (ground.expected[field] ?? []).contains { $0 == remote[field] }
+        }
+        for member in WireForm.bases(result, seen: remote, rules: rules).members where !undecided.contains(member.name.text) {
+            result.base[member.name.text] = member.value
         }
     }
 
@@ -326,9 +330,15 @@ private struct Pass {
             }
         }
         if value == seen?[field] { return false }
-        // Who makes the record anew after deleting it adds to what adds up, whoever wrote that (``HubMerge``).
-        if local.content.action == .create, value != nil, rules.strategy(of: field).addsUp { return true }
+        // Who makes the record anew after deleting it adds to what adds up, and to an object, whoever wrote that (``HubMerge``).
+        let strategy = rules.strategy(of: field)
+        if local.content.action == .create, value != nil, strategy.addsUp || strategy == .merge { return true }
         return !(ground.expected[field] ?? []).contains { $0 == value }
+    }
+
+    /// Whether a mutation before this one put it there.
+    private func isOwn(_ field: String, _ theirs: JSON?) -> Bool {
+        local.content.action == .create && ground.isKnown && (ground.expected[field] ?? []).contains { $0 == theirs }
     }
 
     private func isLater(_ field: String) -> Bool {

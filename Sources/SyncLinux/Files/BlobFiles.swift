@@ -11,6 +11,8 @@ package final class BlobFiles: BlobFolder {
     private let path: String
     /// Folders whose names are on the medium for sure, as far as this object has seen to it.
     private let durableFolders = Mutex<Set<String>>([])
+    /// See ``prepare()``.
+    private let isPrepared = Mutex(false)
 
     /// Bytes that are read or copied at once.
     fileprivate static let piece = 256 << 10
@@ -18,19 +20,32 @@ package final class BlobFiles: BlobFolder {
     fileprivate static let syncEvery: Int64 = 16 << 20
 
     /// - Parameter path: Of the folder `blobs`; made if it is not there, where its parent is.
-    package init(_ path: String) throws(BlobError) {
+    package convenience init(_ path: String) throws(BlobError) {
+        self.init(at: path)
+        try prepare()
+    }
+
+    /// Of a folder that is made when it is first needed: a disk that refuses at the start may take files a minute later.
+    package init(at path: String) {
         self.path = path
+    }
+
+    /// Makes the folder, if that was not done. All that lists or takes files does it first.
+    package func prepare() throws(BlobError) {
+        if isPrepared.withLock({ $0 }) { return }
         try Self.makeFolder(path)
         try Self.makeFolder(path + "/incoming")
         // Whoever made them may have lost the power before they were on the medium.
         try Self.syncFolder(path)
         try Self.syncFolder(path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? ".")
+        isPrepared.withLock { $0 = true }
     }
 
     // MARK: - Coming in
 
     package func openFile(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingCopy {
-        try IncomingFile(folder: self, path: try incomingPath(name), at: offset)
+        try prepare()
+        return try IncomingFile(folder: self, path: try incomingPath(name), at: offset)
     }
 
     package func discard(incoming name: String) {
@@ -39,6 +54,7 @@ package final class BlobFiles: BlobFolder {
     }
 
     package func incoming() throws(BlobError) -> [(name: String, changedAt: Timestamp)] {
+        try prepare()
         var found: [(name: String, changedAt: Timestamp)] = []
         for name in try Self.names(in: path + "/incoming") {
             var facts = stat()
@@ -51,6 +67,7 @@ package final class BlobFiles: BlobFolder {
     // MARK: - Whole ones
 
     package func kept() throws(BlobError) -> [BlobDigest] {
+        try prepare()
         var found: [BlobDigest] = []
         for folder in try Self.names(in: path) where folder.utf8.count == 2 {
             for name in try Self.names(in: "\(path)/\(folder)") {

@@ -11,8 +11,7 @@ package final class StateDirectory: Sendable {
     package let warnings: [String]
 
     private let calls: any FileCalls
-    private let lockFacts: FileFacts
-    private let descriptor: Mutex<Int32?>
+    private let held: Mutex<(facts: FileFacts, descriptor: Int32)?>
 
     /// Opens the directory, creates it (mode 0700) when its parent is ours, and takes the lock.
     ///
@@ -28,16 +27,18 @@ package final class StateDirectory: Sendable {
         warnings += try inspect(path, calls, userID)
         warnings += try inspectFileSystem(path, calls)
 
+        return StateDirectory(path, warnings: warnings, calls: calls, held: try hold(path, calls))
+    }
+
+    private static func hold(_ path: String, _ calls: any FileCalls) throws(LinuxError) -> (facts: FileFacts, descriptor: Int32) {
         let lockPath = path + "/lock"
-        let descriptor = try calls.step(.openLock, lockPath) { calls, step throws(Errno) in
-            try calls.open(lockPath, flags: O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode: 0o600, for: step)
-        }
+        let descriptor = try openLock(lockPath, calls)
         do throws(LinuxError) {
             try take(descriptor, lockPath, calls)
             let facts = try calls.step(.inspectLock, lockPath) { calls, step throws(Errno) in
                 try calls.facts(of: descriptor, for: step)
             }
-            return StateDirectory(path, warnings: warnings, calls: calls, lockFacts: facts, descriptor: descriptor)
+            return (facts, descriptor)
         } catch {
             // Closing gives up nothing but the lock, which we do not want any more.
             _ = try? calls.close(descriptor, for: .closeFile)
@@ -45,12 +46,23 @@ package final class StateDirectory: Sendable {
         }
     }
 
-    private init(_ path: String, warnings: [String], calls: any FileCalls, lockFacts: FileFacts, descriptor: Int32) {
+    /// A disk that can only be read has the file of the last run, and a lock on it keeps others away just as well.
+    private static func openLock(_ path: String, _ calls: any FileCalls) throws(LinuxError) -> Int32 {
+        try calls.step(.openLock, path) { calls, step throws(Errno) in
+            do throws(Errno) {
+                return try calls.open(path, flags: O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode: 0o600, for: step)
+            } catch {
+                guard error.number == EROFS else { throw error }
+                return try calls.open(path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK, mode: 0, for: step)
+            }
+        }
+    }
+
+    private init(_ path: String, warnings: [String], calls: any FileCalls, held: (facts: FileFacts, descriptor: Int32)) {
         self.path = path
         self.warnings = warnings
         self.calls = calls
-        self.lockFacts = lockFacts
-        self.descriptor = Mutex(descriptor)
+        self.held = Mutex(held)
     }
 
     deinit {
@@ -59,10 +71,19 @@ package final class StateDirectory: Sendable {
 
     /// Gives the lock back. The object only answers questions about the path afterwards.
     package func close() {
-        descriptor.withLock { descriptor in
+        held.withLock { held in
             // Nothing is written through it, so a failing close loses nothing.
-            if let open = descriptor { _ = try? calls.close(open, for: .closeFile) }
-            descriptor = nil
+            if let open = held?.descriptor { _ = try? calls.close(open, for: .closeFile) }
+            held = nil
+        }
+    }
+
+    /// Takes the lock anew where somebody has removed its file; a lock on a file without a name keeps nobody away.
+    package func holdAgain() {
+        held.withLock { held in
+            guard let before = held, !isFound(before.facts), let anew = try? Self.hold(path, calls) else { return }
+            _ = try? calls.close(before.descriptor, for: .closeFile)
+            held = anew
         }
     }
 
@@ -70,12 +91,15 @@ package final class StateDirectory: Sendable {
         try calls.step(.measureSpace, path) { calls, step throws(Errno) in try calls.space(at: path, for: step) }
     }
 
-    /// False when somebody removed or replaced the directory under us: what we write then is lost, and another process
-    /// could hold "the same" state. Ask once a minute.
+    /// False when somebody removed or replaced the file of the lock, or the directory with it.
     package func isInPlace() -> Bool {
-        // Any failure means that the file with our lock cannot be found by its name, which is the question.
+        held.withLock { held in held.map { isFound($0.facts) } ?? false }
+    }
+
+    /// Any failure means that the file with our lock cannot be found by its name, which is the question.
+    private func isFound(_ facts: FileFacts) -> Bool {
         guard let now = try? calls.facts(at: path + "/lock", for: .inspectLock) else { return false }
-        return now.device == lockFacts.device && now.inode == lockFacts.inode
+        return now.device == facts.device && now.inode == facts.inode
     }
 
     // MARK: - Opening, step by step

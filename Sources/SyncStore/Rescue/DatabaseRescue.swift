@@ -39,7 +39,7 @@ package struct DatabaseRescue {
         switch error.code {
         case .corrupt, .notADatabase, .lostDatabase, .constraint, .other: true
         case .refused, .diskFull, .ioError, .locked, .readOnly, .cannotOpen, .newerSchema, .foreignFile, .notDurable, .tooSlow,
-            .outOfMemory, .unknownOutcome, .closed, .stopped:
+            .outOfMemory, .unknownOutcome, .closed, .stopped, .removed:
             false
         }
     }

@@ -180,7 +180,13 @@ struct ServeCommand: ParsableCommand {
         if let storage = try objects.storage(log) {
             hub.settings.uploads = HubUploads(storage, limits: limits)
         } else if let data = folder.data {
-            hub.settings.uploads = files(in: data + "/blobs", log).map { HubUploads($0, limits: limits) }
+            let files = BlobFiles(at: data + "/blobs")
+            do throws(BlobError) {
+                try files.prepare()
+            } catch {
+                log.error("no files can be taken yet; each upload tries again", metadata: ["error": "\(error)"])
+            }
+            hub.settings.uploads = HubUploads(files, limits: limits)
         } else {
             log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
         }
@@ -198,20 +204,6 @@ struct ServeCommand: ParsableCommand {
         }
         log.info("opened", metadata: ["database": "\(place?.description ?? folder.file)", "epoch": "\(hub.epoch)", "head": "\(hub.head)"])
         return hub
-    }
-
-    /// The folder of files. One call that fails is no reason to take no files until the next start.
-    private func files(in folder: String, _ log: Logger) -> BlobFiles? {
-        for attempt in 1...3 {
-            do throws(BlobError) {
-                return try BlobFiles(folder)
-            } catch where attempt < 3 {
-                log.warning("the folder of files is tried again", metadata: ["error": "\(error)"])
-            } catch {
-                log.error("no files are taken", metadata: ["error": "\(error)"])
-            }
-        }
-        return nil
     }
 
     private func makeLog() -> Logger {

@@ -166,5 +166,36 @@ extension EndToEnd {
                 #expect(try await stand.hubApplied() == 30)
             }
         }
+
+        @Test(
+            "A disk that is read-only from the start: the door opens, questions are answered, and work goes on when it can be written",
+            .enabled(if: SmallDisk.obstacleOfExt4 == nil, "needs an ext4 of its own: \(SmallDisk.obstacleOfExt4 ?? "")"),
+            arguments: [true, false])
+        func readOnlyStart(endsWell: Bool) async throws {
+            try await Stand.with(agent: false) { stand in
+                let disk = try SmallDisk(ext4: "\(stand.folder)/agent")
+                defer { disk.remove() }
+                await stand.setStore(Self.settings)
+                await stand.setEnvironment(agent: ["AGENTD_STORE_RETRY_MS": "50"])
+                try await stand.startAgent()
+                await stand.stopHub()
+                try await create(1...20, at: stand)
+                // With a log to read, or without one that could be made.
+                if endsWell { await stand.stopAgent() } else { await stand.killAgent() }
+                try disk.remount(isReadOnly: true)
+                try await stand.startAgent()
+                #expect(try await refusal(21, at: stand) == "read-only")
+                try await checkQuestions(stand)
+                let status = try await stand.client.status().value
+                #expect(status.database.state == .readOnly && status.outbox.open == 20)
+                #expect(try await stand.agentctl("doctor").status != 0)
+
+                try disk.remount(isReadOnly: false)
+                try await untilTaken(21, at: stand)
+                try await stand.startHub()
+                #expect(try await stand.settle().outbox.count(.done) == 21)
+                #expect(try await stand.hubApplied() == 21)
+            }
+        }
     }
 }

@@ -95,6 +95,13 @@ final class SmallDisk {
         guard Self.run(["mount", "-o", "remount,abort", path]) else { throw StandError("cannot let \(path) break down") }
     }
 
+    /// As the card's switch does it, whoever has files open for reading.
+    func remount(isReadOnly: Bool) throws {
+        guard Self.run(["mount", "-o", isReadOnly ? "remount,ro" : "remount,rw", path]) else {
+            throw StandError("cannot mount \(path) \(isReadOnly ? "read-only" : "for writing")")
+        }
+    }
+
     /// Taken out and put in again.
     func mountAgain() throws {
         guard Self.run(["umount", path]) else { throw StandError("\(path) is in use") }

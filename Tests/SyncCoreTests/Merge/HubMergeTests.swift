@@ -315,6 +315,16 @@ struct HubMergeTests {
         #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 11)]) == ["f": []])
     }
 
+    @Test("Taking an element out of a set that is not there does not stand against whoever puts one in")
+    func removedFromNothing() throws {
+        let remove = MutationContent(.update, operations: [FieldOperation("f", .remove, "x")])
+        let record = try #require(Self.merge(remove, onto: Self.record(["g": 1]), by: Self.other, rules: Self.rules(.set)).accepted?.record)
+        #expect(record.stamp(of: "f") == nil)
+        let older = MutationContent(.create, data: ["f": ["y"]])
+        let accepted = try #require(Self.merge(older, onto: record, base: 0, ms: 100, rules: Self.rules(.set), commit: 12).accepted)
+        #expect(accepted.record?.data == ["g": 1, "f": ["y"]])
+    }
+
     @Test("What brings a deleted record back is merged with what it was before, not added to it once more")
     func broughtBack() throws {
         var rules = EntityRules()
@@ -409,6 +419,18 @@ struct HubMergeTests {
         let accepted = try #require(Self.merge(content, onto: own, base: 0, rules: rules).accepted)
         #expect(accepted.record?.data == ["f": "new", "n": 5, "p": 9, "tags": ["a", "b"]])
         #expect(accepted.merged == ["n", "p", "tags"])
+    }
+
+    @Test("A create over an object keeps the members that others added, also where the same device wrote it last", arguments: [mine, other])
+    func createOverObject(_ writer: DeviceID) throws {
+        let own = VersionedRecord(data: ["f": ["mine": 1, "theirs": 1]], stamp: Self.stamp(10, ms: 500, writer))
+        let content = MutationContent(.create, data: ["f": ["mine": 2]])
+        let later = try #require(Self.merge(content, onto: own, base: 0, rules: Self.rules(.merge)).accepted)
+        #expect(later.record?.data == ["f": ["mine": 2, "theirs": 1]])
+        #expect(later.merged == ["f"] && !later.isPlain)
+        // Of its own device, what a create finds is older, whatever the clock said.
+        let unsynced = try #require(Self.merge(content, onto: own, base: 0, clock: .unsynced, rules: Self.rules(.merge)).accepted)
+        #expect((unsynced.record ?? own).data == ["f": ["mine": writer == Self.mine ? 2 : 1, "theirs": 1]])
     }
 
     struct Deletion: Sendable, CustomStringConvertible {

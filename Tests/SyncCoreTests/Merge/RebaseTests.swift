@@ -120,6 +120,35 @@ struct RebaseTests {
         #expect(outcome.content == Self.update(["f": 2]))
     }
 
+    @Test("A create adds to an object, also to one that a frozen mutation of this device put there, and says what is there")
+    func createOverOwnObject() {
+        for (ms, isOwn, member) in [(900, true, 2), (100, true, 2), (900, false, 2), (100, false, 1)] as [(UInt64, Bool, Int64)] {
+            let outcome = Self.decide(
+                MutationContent(.create, data: ["o": ["mine": 2]]), known: nil, remote: ["o": ["mine": 1, "theirs": 1]], at: ms,
+                fields: ["o": .merge]
+            ) { _, ground in
+                if isOwn { ground.expected = ["o": [["mine": 1, "theirs": 1]]] }
+            }
+            if member == 1 {
+                #expect(outcome.verdict == .isSuperseded)
+                continue
+            }
+            #expect(outcome.verdict == .stays && outcome.content.action == .update)
+            #expect(outcome.content.data == ["o": ["mine": 2, "theirs": 1]])
+            #expect(outcome.content.base == ["o": ["mine": 1, "theirs": 1]])
+        }
+    }
+
+    @Test("What is left of a create says what its objects change: what was there before, or none", arguments: [
+        ["o": ["mine": 1, "theirs": 1]], [:],
+    ] as [JSONObject])
+    func createSaysObject(_ there: JSONObject) {
+        let content = MutationContent(.create, data: ["o": ["mine": 2, "theirs": 1], "f": 1], base: there)
+        let outcome = Self.decide(content, known: nil, remote: there, fields: ["o": .merge])
+        #expect(outcome.verdict == .stays && outcome.content.action == .update && outcome.content.data == content.data)
+        #expect(outcome.content.base == ["o": there["o"] ?? [:]])
+    }
+
     @Test("What is left of a create goes as operations, so that it undoes nothing that this device sent before")
     func createGoesAsDifference() {
         let content = MutationContent(.create, data: ["p": 5, "n": 2, "tags": ["a"], "f": 1])

@@ -1,0 +1,65 @@
+import Dispatch
+import SyncCore
+import Synchronization
+
+@testable import SyncStore
+
+/// What a store's thread said, in order.
+final class HeardIncidents: Sendable {
+    private let state = Mutex<(words: [String], lost: Int)>(([], 0))
+    /// The database can be used again.
+    let usable = DispatchSemaphore(value: 0)
+    /// It was given up.
+    let fatal = DispatchSemaphore(value: 0)
+
+    func add(_ incident: StoreWriter.Incident) {
+        let (word, lost) =
+            switch incident {
+            case .commitFailed(_, let survived, let lost): (survived ? "survived" : "gone", lost)
+            case .readFailed(_, let lost): ("unread", lost)
+            case .unusable: ("unusable", 0)
+            case .usableAgain: ("usable", 0)
+            case .restored: ("restored", 0)
+            case .fatal: ("fatal", 0)
+            }
+        state.withLock { state in
+            state.words.append(word)
+            state.lost += lost
+        }
+        if case .usableAgain = incident { usable.signal() }
+        if case .fatal = incident { fatal.signal() }
+    }
+
+    var incidents: [String] { state.withLock { $0.words } }
+    /// Answers that were no promise and were not kept.
+    var lost: Int { state.withLock { $0.lost } }
+}
+
+/// A clock that stands still.
+struct FixedTime: TimeSource {
+    var moment = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: 1_763_700_000_000))
+
+    func now() -> Moment { moment }
+}
+
+/// Waits for what a thread of the store answers.
+func settled<Value: Sendable>(
+    _ work: (@escaping @Sendable (Result<Value, StoreError>) -> Void) -> Void
+) -> Result<Value, StoreError> {
+    let answer = Mutex<Result<Value, StoreError>?>(nil)
+    let done = DispatchSemaphore(value: 0)
+    work { result in
+        answer.withLock { $0 = result }
+        done.signal()
+    }
+    done.wait()
+    return answer.withLock { $0 } ?? .failure(StoreError(.closed, doing: "wait"))
+}
+
+/// Hands one creation in, as an app, and waits for the answer.
+func enqueue(_ writer: StoreWriter, _ id: String, durability: EntityRules.Durability = .flash) -> Result<[Enqueued], StoreError> {
+    var mutation = TestAgent.mutation(.create, id)
+    mutation.durability = durability
+    let app = Requester(app: AppName(trusted: "inspector"), uid: 1_000)
+    return settled { writer.enqueue([mutation], by: app, completion: $0) }
+}
