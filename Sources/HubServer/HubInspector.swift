@@ -59,6 +59,11 @@ package struct HubInspector {
         }
     }
 
+    /// The newest values that lost a contest, the newest last.
+    package func lostValues(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(HubError) -> [LostRow] {
+        try reading { (_) throws(DatabaseError) in try store.lostValues(entity, id, limit: limit).reversed() }
+    }
+
     /// Hands over the live records of an entity by id, each as one line of JSON without its end:
     /// `{"id":"a-17","version":90188,"data":{…}}`. All lines are of one moment.
     ///

@@ -43,7 +43,8 @@ extension Store {
     private func apply(_ result: PushResult, _ pass: inout ResultsPass) throws(StoreError) {
         guard let row = try begin(result.key, &pass) else { return }
         switch result.verdict {
-        case .accepted(let version, let serverID, let record, _):
+        case .accepted(let version, let serverID, let record, let merged):
+            if let record, !merged.isEmpty { try keepLost(by: row, merged, RemoteSide(record)) }
             try accept(row, version: version, serverID: serverID, record: record, &pass)
         case .duplicate(.accepted, let current):
             // Before it is done: what waits behind it takes what it wrote for no news.
@@ -157,6 +158,15 @@ extension Store {
         let document = touched.row.document
         touched.row.setBase(computed, version: version, at: now.wall)
         if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
+    }
+
+    /// What the hub has merged away. Of a ``PushResult/Verdict/duplicate(original:current:)`` nobody can tell: it shows the
+    /// record as it is now, and names no fields.
+    private func keepLost(by row: OutboxRow, _ merged: [String], _ remote: RemoteSide) throws(StoreError) {
+        let rules = rules[names.entity(row.eid)] ?? EntityRules()
+        guard row.rid != nil, let payload = try payload(row.seq), let content = payload.content(under: rules) else { return }
+        let lost = Rebase.lost(of: local(payload, content), merged: merged, in: remote.record?.data ?? [:], rules: rules)
+        try keepLost(lost, of: payload, remote)
     }
 
     private func done(_ row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {

@@ -35,6 +35,32 @@ extension EndToEnd {
             try await client.record(name(entity, id)).value.data.flatMap { try JSONReader.read($0).object }
         }
 
+        @Test("What the hub merges away is in the audit trail of the device that wrote it, and in the hub's list")
+        func lostAtHub() async throws {
+            try await Stand.with(entities: Self.entities) { stand in
+                let ines = stand.client
+                try await Self.write(ines, .create, "audits", "a-1", ["form": ["bolts": 8, "rails": 2], "state": "open"], by: "ines")
+                _ = try await stand.settle()
+                _ = try await ines.pause(PauseBody(reason: "in the tunnel"))
+                try await Self.write(ines, .update, "audits", "a-1", ["form": ["bolts": 6, "rails": 2], "state": "done"], by: "ines")
+                // The office writes later, and what Ines has is pushed before she hears of it.
+                await stand.stopHub()
+                let file = "\(stand.folder)/audit"
+                try Stand.write(#"{"id":"a-1","data":{"form":{"bolts":7,"rails":2},"state":"late"}}"# + "\n", to: file)
+                let published = try await Child.run([Programs.agenthub, "publish", "audits", file, "--data", "\(stand.folder)/hub"], in: stand.folder)
+                #expect(published.status == 0, "\(published.talk)")
+                try await stand.startHub()
+                _ = try await ines.resume()
+                _ = try await stand.settle()
+                #expect(try await Self.document(ines, "audits", "a-1") == ["form": ["bolts": 7, "rails": 2], "state": "late"])
+                let trail = try await ines.audit(AuditQuery(after: 0, limit: 100)).value.items.filter { $0.verb == "lost" }
+                let fields = trail.compactMap { $0.detail.flatMap { try? JSONReader.read($0) }?.object?["field"]?.text }
+                #expect(Set(fields) == ["form.bolts", "state"] && fields.count == 2, "\(trail)")
+                let listed = try await Child.run([Programs.agenthub, "lost", "audits", "--data", "\(stand.folder)/hub"], in: stand.folder)
+                #expect(listed.text.contains("form.bolts") && listed.text.contains("\(Stand.device), ines"), "\(listed.text)")
+            }
+        }
+
         @Test("Two inspectors work on one audit: what can be merged is, what only people decide is asked and decided, nothing is lost")
         func story() async throws {
             try await Stand.with(entities: Self.agentEntities, hubEntities: Self.hubEntities) { stand in

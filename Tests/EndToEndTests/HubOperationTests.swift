@@ -194,6 +194,30 @@ extension EndToEnd {
             }
         }
 
+        @Test("What lost when two devices wrote the same is listed with who wrote it, as lines and as JSON, of a record or of all")
+        func lost() async throws {
+            try await Stand.with(agent: false) { stand in
+                let data = "\(stand.folder)/hub"
+                #expect(try await hub(["lost", "--data", data], stand).text.isEmpty)
+                let url = await stand.hubURL
+                for id in ["wo-1", "wo-2"] {
+                    // Of equal stamps the first one stays.
+                    try await PlainPeer("first-\(id)", on: stand).create("work_orders", id, #"{"title":"theirs"}"#, at: url)
+                    try await PlainPeer("second-\(id)", on: stand).create("work_orders", id, #"{"title":"\#(id) 1.10"}"#, at: url)
+                }
+                let all = try await hub(["lost", "--data", data], stand)
+                let lines = all.text.split(separator: "\n").map { $0.components(separatedBy: "  ") }
+                #expect(all.status == 0 && lines.map { $0[1] } == ["work_orders/wo-1", "work_orders/wo-2"], "\(all.text) \(all.talk)")
+                #expect(lines.last.map { Array($0[2...]) } == ["title", "\"wo-2 1.10\"", "second-wo-2", "0199c3f2a1b4-0000-9f2c11ab"])
+                let json = try JSONReader.read(try await hub(["lost", "work_orders", "wo-1", "--json", "--data", data], stand).text).array ?? []
+                #expect(json.count == 1 && json.first?.object?["value"] == "wo-1 1.10" && json.first?.object?["device"] == "second-wo-1")
+                #expect(try await hub(["lost", "--limit", "1", "--data", data], stand).text.contains("wo-2"))
+                #expect(try await hub(["lost", "readings", "--data", data], stand).text.isEmpty)
+                #expect(try await hub(["lost", "--limit", "0", "--data", data], stand).status == 64)
+                #expect(try await hub(["lost", "--data", data + "-none"], stand).status == 66)
+            }
+        }
+
         @Test("A file of entities is checked before a hub works by it, to the line and column")
         func entities() async throws {
             try await Stand.with(hub: false, agent: false) { stand in

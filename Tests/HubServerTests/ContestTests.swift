@@ -34,6 +34,37 @@ struct ContestTests {
         #expect(try bench.hub.lostValues("audits", RecordID(trusted: "a-2")).isEmpty)
     }
 
+    @Test("A member that lost is kept under its dotted name, an element of a set by its id, and the answer names the field")
+    func lostParts() throws {
+        var rules = EntityRules()
+        rules.fields = ["form": .merge, "tags": .set]
+        let bench = try HubBench(rules: RuleBook(["audits": rules]))
+        let (one, two) = (DeviceID(trusted: "gw-1"), DeviceID(trusted: "gw-2"))
+        let form: JSON = ["size": 1, "unit": "mm"]
+        func sent(_ key: String, _ size: Int, _ n: Int, ms: UInt64, author: String) -> Sent {
+            Sent(
+                key, seq: 2, .update, "audits", id: "a-1", data: ["form": ["size": .int(size), "unit": "mm"]],
+                ops: [["field": "tags", "op": "add", "value": ["id": "t-1", "n": .int(n)]]], base: 1, ms: ms
+            ).with("author", .string(author)).with("base", ["form": form])
+        }
+        let create: JSONObject = ["form": form, "tags": [["id": "t-1", "n": 1]]]
+        _ = try bench.verdicts([Self.sent("k-1", 1, create, base: 0, ms: 100, author: "eve", .create)], device: one)
+        _ = try bench.verdicts([sent("k-2", 2, 2, ms: 300, author: "tom")], device: two)
+        _ = try bench.verdicts([sent("k-3", 3, 3, ms: 400, author: "ines")], device: one)
+        let three = DeviceID(trusted: "gw-3")
+        let answer = try bench.verdicts([sent("k-4", 4, 4, ms: 200, author: "kim")], device: three)
+        guard case .accepted(_, _, _, let merged)? = answer.first?.verdict else {
+            Issue.record("\(answer)")
+            return
+        }
+        #expect(merged == ["form", "tags"])
+        let lost = try bench.hub.lostValues("audits")
+        #expect(lost.map(\.value.field) == ["tags[t-1]", "form.size", "tags[t-1]", "form.size"])
+        #expect(lost.map(\.value.value) == [["id": "t-1", "n": 4], 4, ["id": "t-1", "n": 2], 2])
+        #expect(lost.map(\.value.stamp.author) == ["kim", "kim", "tom", "tom"])
+        #expect(lost.map(\.value.stamp.writer) == [three, three, two, two])
+    }
+
     @Test("The feed names who wrote what people decide about, where that is not who wrote the record last")
     func origins() throws {
         let bench = try Self.bench

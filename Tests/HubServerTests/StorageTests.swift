@@ -108,6 +108,27 @@ final class StorageTests {
         #expect(#expect(throws: HubError.self) { try HubInspector(file: file) }?.code == .foreignDatabase)
     }
 
+    @Test("What has lost is listed with the newest last, of one record, of an entity or of all")
+    func lost() throws {
+        let bench = try HubBench(place: .file(file))
+        for (index, id) in ["a", "b"].enumerated() {
+            let seq = Int64(index * 2 + 1)
+            _ = try bench.verdict(Sent("c-\(id)", seq: seq, .create, id: id, data: ["v": 1]))
+            _ = try bench.verdict(Sent("w-\(id)", seq: seq, .update, id: id, data: ["v": 2], base: bench.hub.head, ms: 900).with("author", "tom"), device: .two)
+            _ = try bench.verdict(Sent("l-\(id)", seq: seq + 1, .update, id: id, unset: ["v"], base: bench.hub.head - 1, ms: 500))
+        }
+        let inspector = try HubInspector(file: file)
+        func ids(_ entity: EntityName?, _ id: RecordID?, limit: Int = 10) throws -> [String] {
+            try inspector.lostValues(entity, id, limit: limit).map(\.record.id.text)
+        }
+        #expect(try ids(nil, nil) == ["a", "b"])
+        #expect(try ids("audits", nil, limit: 1) == ["b"])
+        #expect(try ids("audits", RecordID("a")) == ["a"])
+        #expect(try ids("others", nil).isEmpty)
+        let json = try #require(try inspector.lostValues("audits", RecordID("a"), limit: 1).first?.json.object)
+        #expect(json["removed"] == true && json["value"] == nil && json["device"] == "gw-1" && json["author"] == .null, "\(json)")
+    }
+
     @Test("Stats and export read beside a hub that is writing, and see what was committed")
     func inspector() throws {
         let bench = try HubBench(place: .file(file))

@@ -177,6 +177,40 @@ struct ConflictTests {
         #expect(json["value"] == "mine" && json["side"] == "local" && json["strategy"] == "lww" && json["field"] == "note")
     }
 
+    @Test("What the hub merged away is in the audit trail of the device that wrote it: a value, a member, an element, a removal")
+    func loserAtHub() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: Self.rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        let element: JSON = ["id": "t-1", "n": 1]
+        try agent.pull([("a", 5, ["note": "old", "gone": 1, "form": ["size": 1, "unit": "mm"], "tags": [element, "x"], "notes": "rail", "visits": 3])])
+        let key = try agent.update(
+            "a", [
+                "note": "mine", "form": ["size": 2, "unit": "cm"], "tags": [["id": "t-1", "n": 2]], "notes": "rail loose", "visits": 4,
+            ]
+        ).key
+        _ = try agent.claim()
+        // Somebody else was there: they changed the size, the element, put "x" in again, and added to the rest.
+        let record = HubRecord(
+            version: 9,
+            data: [
+                "note": "theirs", "gone": 1, "form": ["size": 3, "unit": "cm"], "tags": [["id": "t-1", "n": 3], "x"],
+                "notes": "rail rusty loose", "visits": 9,
+            ])
+        let answer = PushResult.accepted(key, 9, record: record, merged: ["note", "form", "tags", "notes"])
+        try agent.answer(answer)
+        try agent.answer(answer)
+        #expect(try agent.state(key) == .done)
+        let rows = try RawDatabase(folder.database).rows("SELECT target, json FROM audit WHERE verb = 'lost' ORDER BY n")
+        #expect(rows.allSatisfy { $0[0] == "audit/a" })
+        let told = try rows.map { row in
+            let entry = try #require(try JSONReader.read(row[1] ?? "").object)
+            #expect(entry["side"] == "local" && entry["mutation"]?.text == key.text && entry["remote_version"] == 9)
+            return "\(entry["field"]?.text ?? "") \(entry["value"]?.json ?? "removal") \(entry["strategy"]?.text ?? "")"
+        }
+        #expect(told == [#"note "mine" lww"#, "form.size 2 lww", "tags[x] removal set", #"tags[t-1] {"id":"t-1","n":2} set"#])
+    }
+
     @Test("What was sent is frozen: a pull leaves it as it is, and does not ask about it")
     func frozen() throws {
         let agent = try Self.agent()

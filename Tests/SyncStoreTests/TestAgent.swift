@@ -190,8 +190,10 @@ final class TestAgent {
 }
 
 extension PushResult {
-    static func accepted(_ key: MutationKey, _ version: Int64, record: HubRecord? = nil) -> PushResult {
-        PushResult(key: key, verdict: .accepted(version: version, serverID: nil, record: record, merged: []))
+    static func accepted(
+        _ key: MutationKey, _ version: Int64, record: HubRecord? = nil, merged: [String] = []
+    ) -> PushResult {
+        PushResult(key: key, verdict: .accepted(version: version, serverID: nil, record: record, merged: merged))
     }
 
     static func rejected(_ key: MutationKey, current: HubState? = nil) -> PushResult {

@@ -140,16 +140,16 @@ final class HubStore {
 
     // MARK: Lost values
 
-    /// Newest first, of one record or of a whole entity.
-    func lostValues(_ entity: EntityName, _ id: RecordID?, limit: Int) throws(DatabaseError) -> [LostRow] {
+    /// Newest first, of one record, of a whole entity, or of all.
+    func lostValues(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(DatabaseError) -> [LostRow] {
         try database.all(
             """
-            SELECT id, field, value, version, hlc, writer, author, at_ms FROM lost_value
-            WHERE entity = ?1 AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) ORDER BY n DESC LIMIT ?3
-            """, .text(entity.text), DatabaseValue(id?.text), .int(Int64(limit))
+            SELECT id, field, value, version, hlc, writer, author, at_ms, entity FROM lost_value
+            WHERE (CAST(?1 AS TEXT) IS NULL OR entity = ?1) AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) ORDER BY n DESC LIMIT ?3
+            """, DatabaseValue(entity?.text), DatabaseValue(id?.text), .int(Int64(limit))
         ) {
             LostRow(
-                record: RecordName(entity, RecordID(trusted: $0.text(0))),
+                record: RecordName(EntityName(trusted: $0.text(8)), RecordID(trusted: $0.text(0))),
                 value: LostValue(
                     field: $0.text(1), value: $0.optionalText(2).flatMap { try? JSONReader.read($0) },
                     stamp: .init(
@@ -345,6 +345,18 @@ package struct LostRow: Hashable, Sendable {
     package var record: RecordName
     package var value: LostValue
     package var at: Timestamp
+
+    /// A removal that lost has no `value`.
+    package var json: JSON {
+        var object: JSONObject = [
+            "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
+            "field": .string(value.field), "removed": .bool(value.value == nil), "device": .string(value.stamp.writer.text),
+            "author": value.stamp.author.map { .string($0) } ?? .null, "version": .int(value.stamp.version),
+            "hlc": .string(value.stamp.hlc.description),
+        ]
+        object["value"] = value.value
+        return .object(object)
+    }
 }
 
 /// Verdicts, counted. `applied` are the accepted ones.

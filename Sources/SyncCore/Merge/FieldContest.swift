@@ -14,6 +14,9 @@
 ///
 /// Agents turn plain values into operations where a rule has one (``WireForm``), so most contests of `counter`, `append`,
 /// `set`, `max` and `min` never come here: what is left is somebody who rewrote the whole value.
+///
+/// What a side wrote and the result lacks is told with the outcome, down to members of objects and elements of sets, so that
+/// it can be kept for people.
 package struct FieldContest: Sendable {
     package enum Outcome: Hashable, Sendable {
         case local, remote
@@ -21,6 +24,37 @@ package struct FieldContest: Sendable {
         case both(JSON)
         /// A person must decide.
         case undecided
+    }
+
+    package struct Decision: Hashable, Sendable {
+        package var outcome: Outcome
+        /// What is in the result no more. Nothing, as long as a person is to decide.
+        package var lost: [Loss]
+
+        package init(_ outcome: Outcome, lost: [Loss] = []) {
+            self.outcome = outcome
+            self.lost = lost
+        }
+    }
+
+    /// A value that somebody wrote and that a contest threw away.
+    package struct Loss: Hashable, Sendable {
+        package enum Side: String, Hashable, Sendable { case local, remote }
+
+        /// `details.size` of a member, `tags[t-1]` of an element of a set (``SetElement/place(of:in:)``).
+        package var field: String
+        package var side: Side
+        /// `nil` when what lost was a removal.
+        package var value: JSON?
+        /// The rule by which it lost.
+        package var strategy: FieldStrategy
+
+        package init(field: String, side: Side, value: JSON?, strategy: FieldStrategy) {
+            self.field = field
+            self.side = side
+            self.value = value
+            self.strategy = strategy
+        }
     }
 
     /// What the local side had seen in the field when it changed it.
@@ -86,31 +120,42 @@ package struct FieldContest: Sendable {
     }
 
     /// - Parameters: `nil` means that this side removed the field.
-    package func decide(local: JSON?, remote: JSON?) -> Outcome {
-        switch rules.strategy(of: field) {
-        case .server: return .remote
-        case .client: return .local
-        case .manual: return .undecided
-        case .lww: return later
+    package func decide(local: JSON?, remote: JSON?) -> Decision {
+        switch strategy {
+        case .server: return won(.remote, local, remote)
+        case .client: return won(.local, local, remote)
+        case .manual: return Decision(.undecided)
+        case .lww: return won(later, local, remote)
         case .counter: return sum(local, remote)
         case .merge:
-            guard let mine = local?.object, let theirs = remote?.object else { return later }
+            guard let mine = local?.object, let theirs = remote?.object else { return won(later, local, remote) }
             return ThreeWay(contest: self).merge(base: known.value?.object ?? [:], local: mine, remote: theirs)
         case .append:
             switch (local, remote) {
             case (.string(let mine), .string(let theirs)): return bounded(texts(mine, theirs))
             case (.array(let mine), .array(let theirs)): return lists(mine, theirs)
-            default: return later
+            default: return won(later, local, remote)
             }
         case .set:
-            guard let mine = local?.array, let theirs = remote?.array else { return later }
+            guard let mine = local?.array, let theirs = remote?.array else { return won(later, local, remote) }
             return united(mine, theirs)
         case .max: return extremum(.max, local, remote)
         case .min: return extremum(.min, local, remote)
         }
     }
 
-    var later: Outcome { localIsLater ? .local : .remote }
+    private var strategy: FieldStrategy { rules.strategy(of: field) }
+
+    private var later: Loss.Side { localIsLater ? .local : .remote }
+
+    /// One side's value stays, whole, and the other one's goes, unless they are the same. What the local side had seen of the
+    /// other one it has replaced.
+    private func won(_ side: Loss.Side, _ local: JSON?, _ remote: JSON?) -> Decision {
+        let outcome: Outcome = side == .local ? .local : .remote
+        if local == remote || (side == .local && known == .value(remote)) { return Decision(outcome) }
+        let loser = side == .local ? Loss.Side.remote : .local
+        return Decision(outcome, lost: [.init(field: field, side: loser, value: loser == .local ? local : remote, strategy: strategy)])
+    }
 
     /// Whether a text is longer than its field may get by merging (`max_len`, PROTOCOL D3): then a person decides, because
     /// cutting it would lose what somebody wrote.
@@ -119,52 +164,99 @@ package struct FieldContest: Sendable {
         return text.unicodeScalars.count > limit
     }
 
-    private func bounded(_ outcome: Outcome) -> Outcome {
-        guard case .both(let value) = outcome, FieldContest.isTooLong(value, field, rules) else { return outcome }
-        return .undecided
+    private func bounded(_ decision: Decision) -> Decision {
+        guard case .both(let value) = decision.outcome, FieldContest.isTooLong(value, field, rules) else { return decision }
+        return Decision(.undecided)
     }
 
     // MARK: Parts
 
-    private func sum(_ local: JSON?, _ remote: JSON?) -> Outcome {
+    private func sum(_ local: JSON?, _ remote: JSON?) -> Decision {
         guard case .value(let known) = known, let delta = WireForm.difference(from: known, to: local),
             let sum = Fold.apply(FieldOperation(field, .increment, .number(delta)), to: remote), case .number = sum
-        else { return later }
-        return outcome(of: sum, local, remote)
+        else { return won(later, local, remote) }
+        let outcome = outcome(of: sum, local, remote)
+        // A count that goes on where the other side had ended it undoes that.
+        guard remote?.isNull ?? true, remote != known else { return Decision(outcome) }
+        return Decision(outcome, lost: [.init(field: field, side: .remote, value: remote, strategy: strategy)])
     }
 
-    private func texts(_ mine: JSONString, _ theirs: JSONString) -> Outcome {
+    private func texts(_ mine: JSONString, _ theirs: JSONString) -> Decision {
         let (local, remote) = (mine.text, theirs.text)
-        // One contains the other: nothing is lost by taking the longer one. Or we were here before.
-        if remote.utf8.starts(with: local.utf8) || remote.contains(signature.marker) { return .remote }
-        if local.utf8.starts(with: remote.utf8) { return .local }
+        // We were here before.
+        if remote.contains(signature.marker) { return Decision(.remote) }
+        // One contains the other: the longer one has all of both.
+        if remote.utf8.starts(with: local.utf8) { return continued(.remote, mine, theirs) }
+        if local.utf8.starts(with: remote.utf8) { return continued(.local, mine, theirs) }
         if case .value(let known?) = known, let suffix = WireForm.suffix(of: .string(mine), after: known)?.text {
-            return .both(.string(remote + suffix))
+            return Decision(.both(.string(remote + suffix)))
         }
-        return .both(.string(remote + signature.divider + local))
+        return Decision(.both(.string(remote + signature.divider + local)))
     }
 
-    private func lists(_ mine: [JSON], _ theirs: [JSON]) -> Outcome {
+    /// The shorter text is in the longer one, but whoever wrote it may have taken something away: unless what was there
+    /// before is known and is in it as well, it is told as lost.
+    private func continued(_ side: Loss.Side, _ mine: JSONString, _ theirs: JSONString) -> Decision {
+        let shorter = JSON.string(side == .local ? theirs : mine)
+        if case .value(let known) = known, known.map({ WireForm.suffix(of: shorter, after: $0) != nil }) ?? true {
+            return Decision(side == .local ? .local : .remote)
+        }
+        return won(side, .string(mine), .string(theirs))
+    }
+
+    private func lists(_ mine: [JSON], _ theirs: [JSON]) -> Decision {
         if case .value(let known?) = known, let suffix = WireForm.suffix(of: .array(mine), after: known)?.array {
-            return outcome(of: .array(theirs + suffix), .array(mine), .array(theirs))
+            return Decision(outcome(of: .array(theirs + suffix), .array(mine), .array(theirs)))
         }
         return united(mine, theirs)
     }
 
-    private func united(_ mine: [JSON], _ theirs: [JSON]) -> Outcome {
-        let operations = WireForm.setDifference(from: known.value?.array ?? [], to: mine, field)
+    private func united(_ mine: [JSON], _ theirs: [JSON]) -> Decision {
+        let known = known.value?.array ?? []
+        let operations = WireForm.setDifference(from: known, to: mine, field)
         let all = operations.reduce(JSON.array(theirs)) { Fold.apply($1, to: $0, replaces: localIsLater) ?? $0 }
-        return outcome(of: all, .array(mine), .array(theirs))
+        let union = Union(field: field, strategy: strategy, known: known, result: all.array ?? [])
+        return Decision(
+            outcome(of: all, .array(mine), .array(theirs)), lost: union.lost(of: mine, .local) + union.lost(of: theirs, .remote))
     }
 
-    private func extremum(_ kind: FieldOperation.Kind, _ local: JSON?, _ remote: JSON?) -> Outcome {
-        guard let local, let remote, let extreme = Fold.extreme(kind, local, remote) else { return later }
-        return extreme == remote ? .remote : .local
+    private func extremum(_ kind: FieldOperation.Kind, _ local: JSON?, _ remote: JSON?) -> Decision {
+        guard let local, let remote, let extreme = Fold.extreme(kind, local, remote) else { return won(later, local, remote) }
+        return won(extreme == remote ? .remote : .local, local, remote)
     }
 
     /// Equal is not enough: whoever rewrote a value keeps it as they wrote it.
     private func outcome(of united: JSON, _ local: JSON?, _ remote: JSON?) -> Outcome {
         if united == remote { return .remote }
         return united == local ? .local : .both(united)
+    }
+}
+
+/// Two lists that became one, element by element.
+private struct Union {
+    let field: String
+    let strategy: FieldStrategy
+    let known: [JSON]
+    let result: [JSON]
+
+    /// What a side put in that the result lacks, and what it took out that the result has.
+    func lost(of elements: [JSON], _ side: FieldContest.Loss.Side) -> [FieldContest.Loss] {
+        let kept = Set(result), keys = Set(result.map { SetElement.key($0) })
+        var before = known.reduce(into: [JSON: Int]()) { $0[$1, default: 0] += 1 }
+        var lost: [FieldContest.Loss] = []
+        func lose(_ element: JSON, _ value: JSON?) {
+            let place = SetElement.place(of: element, in: field)
+            lost.append(.init(field: place, side: side, value: value, strategy: strategy))
+        }
+        for element in elements {
+            if let count = before[element], count > 0 {
+                before[element] = count - 1
+            } else if !kept.contains(element) {
+                lose(element, element)
+            }
+        }
+        var gone = keys.subtracting(elements.map { SetElement.key($0) })
+        for element in known where gone.remove(SetElement.key(element)) != nil { lose(element, nil) }
+        return lost
     }
 }

@@ -40,7 +40,7 @@ package enum Fold {
         let nobody = FieldContest.Signature(
             device: DeviceID(trusted: "-"), at: Timestamp(milliseconds: 0), key: MutationKey(trusted: "-"))
         let contest = FieldContest(EntityRules(), "", localIsLater: true, signature: nobody)
-        return switch ThreeWay(contest: contest).merge(base: known, local: mine, remote: theirs) {
+        return switch ThreeWay(contest: contest).merge(base: known, local: mine, remote: theirs).outcome {
         case .both(let united): united
         case .remote: present
         case .local, .undecided: nil

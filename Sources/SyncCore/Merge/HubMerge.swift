@@ -37,7 +37,7 @@ package enum HubMerge {
         package var isClockClamped = false
         /// The device would compute the same from the version it had seen, provided nothing newer was there.
         package var isPlain = true
-        /// Values that a contest threw away, for the audit trail.
+        /// Values that a contest or a deletion threw away, for the audit trail.
         package var lost: [LostValue] = []
     }
 
@@ -134,14 +134,15 @@ private struct Merge {
             // What a create finds of its own device came before it.
             let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) } ?? true
             let contest = FieldContest(rules, field, localIsLater: localIsLater, signature: signature, known: known)
-            switch contest.decide(local: value, remote: present) {
+            let decision = contest.decide(local: value, remote: present)
+            // Of what is no news, only a member can lose: it is compared with what the app had seen.
+            let isTold = isNews || (hasBase && rules.strategy(of: field) == .merge)
+            lose(decision.lost, writtenBy: isTold ? old : nil, record.additions[name] ?? [:])
+            switch decision.outcome {
             case .local:
-                if isNews, let old { lose(present, of: field, writtenBy: old) }
                 document[field] = value
                 stamps[name] = written(over: old)
-            case .remote:
-                accepted.merged.append(field)
-                lose(value, of: field, writtenBy: stamp)
+            case .remote: accepted.merged.append(field)
             case .both(let united):
                 if united != value { accepted.merged.append(field) }
                 document[field] = united
@@ -156,6 +157,7 @@ private struct Merge {
             let isNews = isNews(old, since: base)
             guard Fold.fits(operation, document[operation.field]) else { return .rejected(misfit(operation, document)) }
             let result = apply(operation, to: document[operation.field], &additions[name, default: [:]], base)
+            displace(operation, document[operation.field], by: result, of: record, since: base)
             if isNews, operation.kind == .append, FieldContest.isTooLong(result, operation.field, rules) {
                 undecided.append(operation.field)
                 continue
@@ -181,7 +183,10 @@ private struct Merge {
         case .add:
             let replaces = old.map { !isNews || isLater(than: $0.hlc) } ?? true
             let result = Fold.apply(operation, to: value, replaces: replaces)
-            if !replaces, result == value, value?.array?.contains(operation.value) == false { noteMerged(operation.field) }
+            if !replaces, result == value, value?.array?.contains(operation.value) == false {
+                noteMerged(operation.field)
+                lose(operation.value, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
+            }
             var new = stamp
             if let old {
                 new.hlc = max(old.hlc, stamp.hlc)
@@ -191,6 +196,7 @@ private struct Merge {
             return result
         case .remove where isNews && !ablations.contains(.removalBeatsAddition):
             noteMerged(operation.field)
+            lose(nil, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
             return value
         case .remove:
             additions[key] = nil
@@ -201,6 +207,50 @@ private struct Merge {
 
     private mutating func noteMerged(_ field: String) {
         if !accepted.merged.contains(field) { accepted.merged.append(field) }
+    }
+
+    /// Tells of what goes or changes unseen: an element of a set, or nothing, when something comes on top of it.
+    ///
+    /// Who put an element there is known of an addition. In a list that was written whole it is only as new as the field, unless
+    /// an addition is what is new about that.
+    private mutating func displace(
+        _ operation: FieldOperation, _ present: JSON?, by result: JSON?, of record: VersionedRecord, since base: Int64
+    ) {
+        let field = operation.field, before = record.data?[field]
+        guard let its = record.stamp(of: field), isNews(its, since: base), result != present else { return }
+        let lost: LostValue
+        if let element = SetElement.displaced(by: operation, in: before) {
+            let additions = record.additions[JSONString(field)] ?? [:]
+            var writer = its
+            if let addition = additions[SetElement.key(element)], isNews(addition, since: base) {
+                writer = addition
+            } else if additions.values.contains(where: { $0.version == its.version }) {
+                return
+            }
+            lost = LostValue(field: SetElement.place(of: element, in: field), value: element, stamp: writer)
+        } else if before?.isNull ?? true, present?.isNull ?? true {
+            lost = LostValue(field: field, value: before, stamp: its)
+        } else {
+            return
+        }
+        // Two operations on one element do away with it once.
+        if !accepted.lost.contains(lost) { accepted.lost.append(lost) }
+    }
+
+    /// - Parameters:
+    ///   - old: Who wrote what was there; `nil`: what loses of that is not told.
+    ///   - additions: Of a set, who put its elements there.
+    private mutating func lose(
+        _ losses: [FieldContest.Loss], writtenBy old: VersionedRecord.Stamp?, _ additions: [JSON: VersionedRecord.Stamp]
+    ) {
+        for loss in losses {
+            switch loss.side {
+            case .local: lose(loss.value, of: loss.field, writtenBy: stamp)
+            case .remote:
+                guard let old else { continue }
+                lose(loss.value, of: loss.field, writtenBy: loss.value.flatMap { additions[SetElement.key($0)] } ?? old)
+            }
+        }
     }
 
     private mutating func lose(_ value: JSON?, of field: String, writtenBy stamp: VersionedRecord.Stamp) {
@@ -227,6 +277,9 @@ private struct Merge {
         let changed = record.stamps.filter { $1.isNews(to: change.device, since: base) }
         if changed.keys.contains(where: { rules.strategy(of: $0.text) == .manual }) {
             return .conflict(fields: [HubMerge.wholeRecord])
+        }
+        for member in record.data?.members ?? [] {
+            if let its = changed[member.name] { lose(member.value, of: member.name.text, writtenBy: its) }
         }
         accepted.record = VersionedRecord(data: nil, stamp: stamp)
         return .accepted(accepted)
@@ -331,9 +384,11 @@ extension HubMerge {
 
 /// A value that lost a contest, with who wrote it: nothing is dropped without a trace.
 package struct LostValue: Hashable, Sendable {
+    /// As in ``FieldContest/Loss``.
     package var field: String
-    /// `nil` when what lost was the removal of the field.
+    /// `nil` when what lost was a removal.
     package var value: JSON?
+    /// Of a member, that of the whole field: members have none. Of an element that several have put there, that of the last.
     package var stamp: VersionedRecord.Stamp
 
     package init(field: String, value: JSON?, stamp: VersionedRecord.Stamp) {

@@ -73,7 +73,7 @@ package enum Rebase {
     package struct Outcome: Hashable, Sendable {
         package var verdict: Verdict
         package var content: MutationContent
-        /// Values that a contest threw away.
+        /// Values that a contest or a deletion threw away.
         package var lost: [Loss]
 
         package init(verdict: Verdict, content: MutationContent, lost: [Loss] = []) {
@@ -83,20 +83,39 @@ package enum Rebase {
         }
     }
 
-    package struct Loss: Hashable, Sendable {
-        package enum Side: String, Hashable, Sendable { case local, remote }
+    package typealias Loss = FieldContest.Loss
 
-        package var field: String
-        package var side: Side
-        package var value: JSON?
-        package var strategy: FieldStrategy
-
-        package init(field: String, side: Side, value: JSON?, strategy: FieldStrategy) {
-            self.field = field
-            self.side = side
-            self.value = value
-            self.strategy = strategy
+    /// What of a mutation has lost at the hub, which said which fields of it have another value than was sent.
+    ///
+    /// What was added up is in the record, and what was thrown away is not. So the rules that merged it find the difference:
+    /// they are asked once more, as if the record were what somebody had written later.
+    ///
+    /// - Parameter record: As it was right after the mutation.
+    package static func lost(of local: Local, merged: [String], in record: JSONObject, rules: EntityRules) -> [Loss] {
+        let content = local.content
+        var lost: [Loss] = []
+        for field in merged {
+            let isWritten = content.data[field] != nil || content.unset.contains(field)
+            let mine = content.unset.contains(field) ? nil : content.data[field]
+            if isWritten, mine != record[field] {
+                let known: FieldContest.Known =
+                    content.action == .create ? .value(content.base[field]) : content.base[field].map { .value($0) } ?? .unknown
+                let contest = FieldContest(rules, field, localIsLater: false, signature: local.signature, known: known)
+                lost += contest.decide(local: mine, remote: record[field]).lost.filter { $0.side == .local }
+            }
+            for (index, operation) in content.operations.enumerated() where operation.field == field {
+                let key = SetElement.key(operation.value)
+                // What the mutation itself did to the element later counts.
+                let isLast = !content.operations[(index + 1)...].contains { $0.field == field && SetElement.key($0.value) == key }
+                let there = record[field]?.array?.first { SetElement.key($0) == key }
+                guard isLast, let there, operation.kind == .remove || operation.kind == .add && there != operation.value else { continue }
+                // Not `nil`, which could mean the JSON null there.
+                let value = operation.kind == .add ? operation.value : Optional.none
+                let place = SetElement.place(of: key, in: field)
+                lost.append(.init(field: place, side: .local, value: value, strategy: rules.strategy(of: field)))
+            }
         }
+        return lost
     }
 
     package static func decide(_ local: Local, on ground: Ground, rules: EntityRules) -> Outcome {
@@ -157,13 +176,17 @@ private struct Pass {
 
     // MARK: Deletions
 
-    /// A delete wins, unless somebody changed meanwhile what only people decide.
-    private func delete(_ remote: JSONObject) -> Rebase.Outcome {
+    /// A delete wins, unless somebody changed meanwhile what only people decide. What else they changed is gone with the record.
+    private mutating func delete(_ remote: JSONObject) -> Rebase.Outcome {
         let names = remote.names + (ground.known?.names.filter { remote[$0] == nil } ?? [])
         let changed = names.filter { field in
             (isManual(field) || ground.disputed.contains(field)) && isNews(field, remote[field])
         }
-        return outcome(changed.isEmpty ? .stays : .isDisputed(.deleteUpdate, fields: changed))
+        guard changed.isEmpty else { return outcome(.isDisputed(.deleteUpdate, fields: changed)) }
+        for member in remote.members where ground.isKnown && isNews(member.name.text, member.value) {
+            lose(member.value, of: member.name.text, by: rules.strategy(of: member.name.text))
+        }
+        return outcome(.stays)
     }
 
     private mutating func afterDeletion() -> Rebase.Outcome {
@@ -215,13 +238,12 @@ private struct Pass {
         if strategy == .manual { rules.criticalFields.append(field) }
         let contest = FieldContest(
             rules, field, localIsLater: isLater(field) || isOwn(field, theirs), signature: local.signature, known: known)
-        switch contest.decide(local: value, remote: theirs) {
+        let decision = contest.decide(local: value, remote: theirs)
+        lost += decision.lost.filter { $0.side == .local || !isOwn(field, theirs) }
+        switch decision.outcome {
         case .local:
-            lost.append(.init(field: field, side: .remote, value: theirs, strategy: strategy))
             if strategy == .merge, let theirs { result.base[field] = theirs }
-        case .remote:
-            drop(field)
-            lost.append(.init(field: field, side: .local, value: value, strategy: strategy))
+        case .remote: drop(field)
         case .both(let united):
             drop(field)
             // As a difference to what is there now, so that it still commutes with what comes later.
@@ -249,14 +271,39 @@ private struct Pass {
         }
     }
 
-    /// Operations commute, so they stay. Only a text that would become too long asks a person.
+    /// Operations commute, so they stay. Only a text that would become too long asks a person; and of a set, the hub takes
+    /// this device to have seen the element as it is there now.
     private mutating func check(_ operation: FieldOperation, _ remote: JSONObject) {
         guard !undecided.contains(operation.field) else { return }
         if ground.disputed.contains(operation.field) { return undecided.append(operation.field) }
         let theirs = remote[operation.field]
-        guard operation.kind == .append, isNews(operation.field, theirs) else { return }
-        let text = Fold.apply(operation, to: theirs)
-        if FieldContest.isTooLong(text, operation.field, rules) { undecided.append(operation.field) }
+        guard isNews(operation.field, theirs) else { return }
+        let strategy = rules.strategy(of: operation.field)
+        switch operation.kind {
+        case .append:
+            let text = Fold.apply(operation, to: theirs)
+            if FieldContest.isTooLong(text, operation.field, rules) { return undecided.append(operation.field) }
+        case .add, .remove:
+            let before = isKnown ? seen?[operation.field]?.array ?? [] : []
+            let place = SetElement.place(of: operation.value, in: operation.field)
+            if let element = SetElement.displaced(by: operation, in: theirs), !before.contains(element) {
+                lose(element, of: place, by: strategy)
+            }
+            if operation.kind == .add, let theirs = theirs?.array, !SetElement.has(operation.value, in: theirs),
+                SetElement.has(operation.value, in: before)
+            {
+                lose(nil, of: place, by: strategy)
+            }
+        case .increment, .max, .min: break
+        }
+        // What comes on top of nothing undoes that.
+        if theirs?.isNull ?? true, isKnown, operation.kind != .remove { lose(theirs, of: operation.field, by: strategy) }
+    }
+
+    private mutating func lose(_ value: JSON?, of field: String, by strategy: FieldStrategy) {
+        let loss = Rebase.Loss(field: field, side: .remote, value: value, strategy: strategy)
+        // Two operations on one element do away with it once.
+        if !lost.contains(loss) { lost.append(loss) }
     }
 
     private mutating func drop(_ field: String) {

@@ -13,15 +13,17 @@ struct ThreeWay {
     /// Deeper objects are taken whole: nobody nests a form that far, and a hostile document ends here.
     static let depthMax = 8
 
-    func merge(base: JSONObject, local: JSONObject, remote: JSONObject) -> FieldContest.Outcome {
-        guard let merged = merge(base, local, remote, at: contest.field, depth: 1) else { return .undecided }
-        if merged == remote { return .remote }
-        return merged == local ? .local : .both(.object(merged))
+    func merge(base: JSONObject, local: JSONObject, remote: JSONObject) -> FieldContest.Decision {
+        var lost: [FieldContest.Loss] = []
+        guard let merged = merge(base, local, remote, at: contest.field, depth: 1, &lost) else { return .init(.undecided) }
+        if merged == remote { return .init(.remote, lost: lost) }
+        return .init(merged == local ? .local : .both(.object(merged)), lost: lost)
     }
 
     /// - Returns: `nil` when a person must decide about one of the members.
     private func merge(
-        _ base: JSONObject, _ local: JSONObject, _ remote: JSONObject, at path: String, depth: Int
+        _ base: JSONObject, _ local: JSONObject, _ remote: JSONObject, at path: String, depth: Int,
+        _ lost: inout [FieldContest.Loss]
     ) -> JSONObject? {
         var result = remote
         let gone = base.names.filter { local[$0] == nil && remote[$0] != nil }
@@ -36,7 +38,7 @@ struct ThreeWay {
             if let mine = mine?.object, let theirs = theirs?.object, depth < ThreeWay.depthMax,
                 contest.rules.fields[place] ?? .merge == .merge
             {
-                guard let inner = merge(known?.object ?? [:], mine, theirs, at: place, depth: depth + 1) else { return nil }
+                guard let inner = merge(known?.object ?? [:], mine, theirs, at: place, depth: depth + 1, &lost) else { return nil }
                 result[name] = .object(inner)
                 continue
             }
@@ -45,7 +47,9 @@ struct ThreeWay {
             leaf.known = .value(known)
             // An object that is not merged any deeper is a value like any other.
             if leaf.rules.strategy(of: place) == .merge { leaf.rules.fields[place] = .lww }
-            switch leaf.decide(local: mine, remote: theirs) {
+            let decision = leaf.decide(local: mine, remote: theirs)
+            lost += decision.lost
+            switch decision.outcome {
             case .local: result[name] = mine
             case .remote: break
             case .both(let value): result[name] = value

@@ -157,4 +157,25 @@ package enum SetElement {
     static func key(_ element: JSON) -> JSON {
         element.object?["id"].map { .object(["id": $0]) } ?? element
     }
+
+    static func has(_ element: JSON, in list: [JSON]) -> Bool {
+        let key = key(element)
+        return list.contains { self.key($0) == key }
+    }
+
+    /// What an addition or a removal does away with that it does not name whole: content that its author need not have seen.
+    static func displaced(by operation: FieldOperation, in value: JSON?) -> JSON? {
+        guard operation.kind == .add || operation.kind == .remove else { return nil }
+        let key = key(operation.value)
+        let named = operation.kind == .remove ? key : operation.value
+        return value?.array?.first { self.key($0) == key && $0 != named }
+    }
+
+    /// A name for people: `tags[t-1]` by its `id`, or by itself where it has none, cut to ``placeMax`` characters.
+    package static func place(of element: JSON, in field: String) -> String {
+        let name = element.object?["id"] ?? element
+        return "\(field)[\(String.UnicodeScalarView((name.text ?? name.json).unicodeScalars.prefix(placeMax)))]"
+    }
+
+    static let placeMax = 64
 }

@@ -146,6 +146,7 @@ struct ReplicaTests {
         _ = try hub.verdict(Sent("k-2", seq: 2, .update, data: .object([field: 3]), base: 1, ms: 500))
         #expect(try hub.data("audits", "a-1") == [field: 2])
         #expect(try hub.hub.lostValues("audits").map(\.value.field).contains(field))
+        #expect(try HubInspector(try PostgresPlace(bench.url)).lostValues(nil, nil, limit: 9) == hub.hub.lostValues("audits").reversed())
         // JSON with a NUL is refused at the door; the name of a field in the metadata of an upload is not JSON.
         hub.hub.settings.uploads = HubUploads(try BlobFiles(FileManager.default.temporaryDirectory.appendingPathComponent("zeros-\(UUID().uuidString)").path))
         let metadata = Tus.metadata([("entity", "audits"), ("record", "a-1"), ("field", "x\u{0}y")])

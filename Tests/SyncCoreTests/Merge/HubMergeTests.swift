@@ -240,6 +240,31 @@ struct HubMergeTests {
         #expect(try #require(Self.merge(update, onto: Self.record(["f": "r"]), base: 10).accepted).lost.isEmpty)
     }
 
+    @Test("Of a set, what lost has the writer of the element; a removal that lost has none of its value")
+    func lostElements() throws {
+        let rules = Self.rules(.set)
+        func put(_ n: Int, _ kind: FieldOperation.Kind = .add) -> MutationContent {
+            MutationContent(.update, operations: [FieldOperation("f", kind, kind == .add ? ["id": 1, "n": .int(n)] : ["id": 1])])
+        }
+        let there = try #require(Self.merge(put(1), onto: Self.record(["f": []]), base: 10, ms: 600, by: Self.other, rules: rules).accepted?.record)
+        let theirs = Self.stamp(11, ms: 600, Self.other)
+        let wins = try #require(Self.merge(put(2), onto: there, base: 10, rules: rules, commit: 12).accepted)
+        #expect(wins.lost == [LostValue(field: "f[1]", value: ["id": 1, "n": 1], stamp: theirs)])
+        let loses = try #require(Self.merge(put(2), onto: there, base: 10, ms: 550, rules: rules, commit: 12).accepted)
+        #expect(loses.lost == [LostValue(field: "f[1]", value: ["id": 1, "n": 2], stamp: Self.stamp(12, ms: 550, Self.mine))])
+        let removal = try #require(Self.merge(put(0, .remove), onto: there, base: 10, rules: rules, commit: 12).accepted)
+        #expect(removal.lost == [LostValue(field: "f[1]", value: nil, stamp: Self.stamp(12, ms: 900, Self.mine))])
+        #expect(try #require(Self.merge(put(2), onto: there, base: 11, rules: rules, commit: 12).accepted).lost.isEmpty, "it was seen")
+    }
+
+    @Test("A deletion tells what it takes with it that its device had not seen")
+    func lostWithRecord() throws {
+        let record = VersionedRecord(
+            data: ["f": 1, "g": 2], stamp: Self.stamp(3, ms: 1, Self.mine), exceptions: [JSONString("g"): Self.stamp(10, ms: 500, Self.other)])
+        let accepted = try #require(Self.merge(MutationContent(.delete), onto: record, base: 9).accepted)
+        #expect(accepted.lost == [LostValue(field: "g", value: 2, stamp: Self.stamp(10, ms: 500, Self.other))])
+    }
+
     @Test("A text that would become too long is a conflict, as a value and as an addition", arguments: [
         MutationContent(.update, data: ["f": "local"]), MutationContent(.update, operations: [FieldOperation("f", .append, " and more")]),
     ])

@@ -180,6 +180,27 @@ struct RebaseTests {
         }
     }
 
+    @Test("An element of a set that goes over what the hub has there tells of it; one that this device had seen is no loss")
+    func lostElement() {
+        let known: JSONObject = ["t": [["id": 1, "n": 1]]]
+        func lost(_ operation: FieldOperation, _ remote: JSON) -> [Rebase.Loss] {
+            Self.decide(Self.update([:], [operation]), known: known, remote: ["t": remote], fields: ["t": .set]).lost
+        }
+        let change = FieldOperation("t", .add, ["id": 1, "n": 2]), removal = FieldOperation("t", .remove, ["id": 1])
+        for operation in [change, removal] {
+            #expect(lost(operation, [["id": 1, "n": 3]]) == [.init(field: "t[1]", side: .remote, value: ["id": 1, "n": 3], strategy: .set)])
+            #expect(lost(operation, [["id": 1, "n": 1], "x"]).isEmpty)
+        }
+        #expect(lost(change, []) == [.init(field: "t[1]", side: .remote, value: nil, strategy: .set)])
+    }
+
+    @Test("A delete tells what it takes with it that is news")
+    func lostWithRecord() {
+        let outcome = Self.decide(MutationContent(.delete), known: ["f": 1, "g": 1], remote: ["f": 1, "g": 2])
+        #expect(outcome.verdict == .stays)
+        #expect(outcome.lost == [.init(field: "g", side: .remote, value: 2, strategy: .lww)])
+    }
+
     @Test("Only the fields that people decide are in dispute; the others are decided at once")
     func dispute() {
         let outcome = Self.decide(
