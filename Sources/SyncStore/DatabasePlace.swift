@@ -35,9 +35,28 @@ struct DatabasePlace {
         init(_ number: Int32) {}
     }
 
+    /// Held open, as SQLite holds its files: its number stays its own for so long. On an overlay of two file systems a folder that
+    /// nobody holds may come back with another one.
+    private final class Folder {
+        let path: String
+        let file: File
+        private let descriptor: Int32
+
+        init?(_ path: String) {
+            let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            guard descriptor >= 0 else { return nil }
+            guard let file = try? File(path) else {
+                close(descriptor)
+                return nil
+            }
+            (self.path, self.file, self.descriptor) = (path, file, descriptor)
+        }
+
+        deinit { close(descriptor) }
+    }
+
     let path: String
-    let folder: String
-    private let ownFolder: File
+    private let folder: Folder
     private let ownFile: File
     /// Made by SQLite with the first transaction.
     private var ownLog: File?
@@ -46,16 +65,16 @@ struct DatabasePlace {
     init?(of database: Database) {
         guard let path = database.path else { return nil }
         self.path = path
-        folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        guard let folder = try? File(folder), let file = try? File(path) else { return nil }
-        (ownFolder, ownFile) = (folder, file)
+        let name = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        guard let folder = Folder(name), let file = try? File(path) else { return nil }
+        (self.folder, ownFile) = (folder, file)
         ownLog = try? File(path + "-wal")
     }
 
     /// What keeps others from finding what was committed; `nil` when nothing does, or when the disk does not tell.
     mutating func fault() -> Fault? {
         do throws(Errno) {
-            guard try File(folder) == ownFolder else { return .folder }
+            guard try File(folder.path) == folder.file else { return .folder }
             guard let file = try File(path) else { return .removed(path) }
             guard file == ownFile else { return .replaced }
             let log = try File(path + "-wal")
@@ -100,7 +119,7 @@ extension DatabasePlace {
         guard rename(fresh, path) == 0 else {
             throw StoreError(.ioError, doing: "rename \(fresh)", detail: "errno \(errno)")
         }
-        try Self.sync(folder)
+        try Self.sync(folder.path)
     }
 
     private static func sync(_ path: String) throws(StoreError) {

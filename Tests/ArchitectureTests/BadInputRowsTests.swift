@@ -178,7 +178,15 @@ private let rows: [(input: String, tests: [String])] = [
     ("a FIFO in the place of a database or a kept file", ["MediumTests.noFile", "BlobFilesTests.keptKinds"]),
     ("a commit of which nobody knows", ["WriterTests.unknownOutcome", "WriterTests.rests"]),
     ("descriptors used up", ["HostileSurroundingsTests.descriptorsUsedUp"]),
-    ("a state folder or database taken away while running", ["StateDirectoryTests.removed", "OpeningTests.locked"]),
+    (
+        "a state folder or database taken away while running",
+        [
+            "TakenAwayTests.removed", "TakenAwayTests.moved", "TakenAwayTests.replaced", "StateFolderTests.emptied",
+            "StateFolderTests.moved",
+        ]
+    ),
+    ("a database that another process holds", ["OpeningTests.locked"]),
+    ("a disk that is read-only from the start", ["FullDiskTests.readOnlyStart"]),
     ("a file that is gone, or not what it was", ["BlobUploaderTests.missing", "BlobFilesTests.damaged"]),
     ("leftovers", ["DurableFilesTests.leftovers", "BlobFilesTests.strangers"]),
     ("a copied card", ["EngineResyncTests.twins", "ResyncTests.twins"]),

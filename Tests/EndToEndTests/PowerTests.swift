@@ -43,21 +43,25 @@ extension EndToEnd {
         @Test("The byte ledger of a full sync over TLS is within two per cent of what the interface counts")
         func ledger() async throws {
             try await FieldStand.with([.wan]) { stand in
-                let before = try await stand.network.counters(.wan)
-                let earlier = try await counted(stand)
-                // What goes up as a record comes down again as one.
-                for number in 1...40 { try await stand.enqueue(number, .normal, padding: 100_000, entity: "work_orders") }
-                try await stand.untilHubHas(40)
-                let output = try await stand.agentctl("sync", "--wait", "--force")
-                #expect(output.status == 0, "\(output.talk)")
-                try await stand.until("everything settled") { $0.outbox.open == 0 && $0.isResting }
+                // How many acknowledgements a receiver sends is up to the load of the machine: one round is no measure.
+                var shares: [Double] = []
+                for round in 0..<3 {
+                    let before = try await stand.network.counters(.wan)
+                    let earlier = try await counted(stand)
+                    // What goes up as a record comes down again as one.
+                    for number in 1...40 { try await stand.enqueue(round * 40 + number, .normal, padding: 100_000, entity: "work_orders") }
+                    try await stand.untilHubHas(Int64(round + 1) * 40)
+                    let output = try await stand.agentctl("sync", "--wait", "--force")
+                    #expect(output.status == 0, "\(output.talk)")
+                    try await stand.until("everything settled") { $0.outbox.open == 0 && $0.isResting }
 
-                let interface = (try await stand.network.counters(.wan) - before).aboveEthernet
-                let ledger = try await counted(stand) - earlier
-                #expect(interface > 2_000_000)
-                let share = Double(ledger - interface) / Double(interface)
-                print("byte ledger \(ledger), interface \(interface), \(share * 100) % off")
-                #expect(abs(share) <= 0.02, "the ledger has \(ledger) bytes, the interface \(interface)")
+                    let interface = (try await stand.network.counters(.wan) - before).aboveEthernet
+                    let ledger = try await counted(stand) - earlier
+                    #expect(interface > 2_000_000)
+                    shares.append(Double(ledger - interface) / Double(interface))
+                    print("byte ledger \(ledger), interface \(interface), \((shares.last ?? 0) * 100) % off")
+                }
+                #expect(abs(shares.sorted()[1]) <= 0.02, "the ledger is off by \(shares)")
             }
         }
 

@@ -7,7 +7,7 @@ import Testing
 extension EndToEnd {
     /// Somebody tidies up in the state folder while the agent is running.
     @Suite("A state folder that is tidied up")
-    struct TakenAwayTests {
+    struct StateFolderTests {
         private static let orders = EntityName(trusted: "work_orders")
 
         private func create(_ numbers: ClosedRange<Int>, at stand: Stand) async throws {
