@@ -29,10 +29,19 @@ struct AllCommand: ParsableCommand {
         var table = Table(["figure", "agent", "floor", "ratio", "goal", "", "the floor"], words: [0, 5, 6])
         var results: JSONObject = [:]
         var hasMissed = false
+        var failures: [String] = []
         for command in Self.commands {
             let name = command._commandName
             Talk.say(name)
-            guard let result = try measure(name, workplace) else { continue }
+            let result: JSON
+            do {
+                guard let measured = try measure(name, workplace) else { continue }
+                result = measured
+            } catch {
+                // The others are worth their time all the same.
+                failures.append("\(error)")
+                continue
+            }
             results[name] = result
             for figure in result.object?["figures"]?.array ?? [] {
                 guard let row = Self.row(figure) else { throw BenchError("this is no figure of \(name): \(figure.json.prefix(200))") }
@@ -42,7 +51,8 @@ struct AllCommand: ParsableCommand {
         }
         let whole: JSON = ["schema": "bench-all/1", "version": .string(ProductVersion.text), "commands": .object(results)]
         print(shared.json ? whole.json : table.text)
-        if shared.check, hasMissed { throw ExitCode(1) }
+        for failure in failures { Talk.say(failure) }
+        if !failures.isEmpty || shared.check && hasMissed { throw ExitCode(1) }
     }
 
     /// - Returns: `nil` when it cannot be measured here, which it has said.

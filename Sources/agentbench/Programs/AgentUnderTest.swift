@@ -84,11 +84,11 @@ final class AgentUnderTest {
     }
 
     /// Asks until it is so, for a minute if not said.
-    func wait(seconds: Int = 60, until isSo: (StatusDocument) -> Bool) throws {
+    func wait(seconds: Int = 60, until isSo: (StatusDocument) throws -> Bool) throws {
         let end = ContinuousClock.now + .seconds(seconds)
         while true {
             let status = try status()
-            if isSo(status) { return }
+            if try isSo(status) { return }
             guard ContinuousClock.now < end else {
                 throw BenchError("the agent stays \(status.connectivity.state), with \(status.outbox.open) mutations open")
             }
