@@ -77,7 +77,9 @@ struct Feed {
         }
         let records = rows.prefix(count).compactMap { record($0, of: cursor.entity) }
         let deletions = rows.prefix(count).filter(\.record.isDeleted).map {
-            StreamPage.Deletion(id: $0.id, version: $0.record.version)
+            StreamPage.Deletion(
+                id: $0.id, version: $0.record.version, hlc: $0.record.stamp.hlc.description,
+                originDevice: $0.record.stamp.writer.text, originAuthor: $0.record.stamp.author)
         }
         return StreamPage(
             entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,

@@ -103,8 +103,7 @@ extension Store {
         }
         for (row, item) in deleted {
             try touch(row.rid, &records)
-            try delete(
-                row.rid, version: max(item.version, row.baseVersion), isRevoked: item.reason == "revoked", &records)
+            try takeRemote(RemoteSide(item, version: max(item.version, row.baseVersion)), of: row.rid, &records)
             summary.deletions += 1
         }
         try finish(records)

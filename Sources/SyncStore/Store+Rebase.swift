@@ -7,7 +7,9 @@ struct RemoteSide {
     var version: Int64
     /// `nil`: deleted.
     var record: HubRecord?
-    /// Who wrote the record last.
+    /// Of a deletion; a record has its own.
+    var hlc: String?
+    /// Who wrote the record last, or deleted it.
     var device: String?
     var author: String?
     /// The device may no longer see it. What waits is kept, and the hub will refuse it with the true reason.
@@ -25,10 +27,15 @@ struct RemoteSide {
         self.isRevoked = isRevoked
     }
 
+    init(_ deletion: StreamPage.Deletion, version: Int64) {
+        self.init(deletedIn: version, isRevoked: deletion.reason == "revoked")
+        (hlc, device, author) = (deletion.hlc, deletion.originDevice, deletion.originAuthor)
+    }
+
     /// A field as the hub has it, with who and when.
     func value(of field: String) -> ConflictSide.Value {
         let origin = record?.fieldOrigins?[field]?.object ?? record?.fieldOrigins?[HubMerge.wholeRecord]?.object
-        let hlc = (record?.fieldHLC?[field]?.text ?? record?.hlc).flatMap { HybridTime($0) }
+        let hlc = (record?.fieldHLC?[field]?.text ?? record?.hlc ?? hlc).flatMap { HybridTime($0) }
         var side = ConflictSide.Value(
             record?.data[field], isDeleted: record == nil, author: origin == nil ? author : origin?["author"]?.text,
             device: origin?["device"]?.text ?? device)

@@ -520,6 +520,20 @@ struct ConflictTests {
         #expect(operations.map { $0.object?["op"] } == ["add", "append"] || operations.map { $0.object?["op"] } == ["append", "add"])
     }
 
+    @Test("A deletion in dispute says who deleted the record and when")
+    func deletionSaysWho() throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["finding": "fail"])
+        let stamp = try #require(HybridTime("0199c3f2a1b4-0000-9f2c11ab"))
+        var answer = TestAgent.page([], deleted: [("a", 9)])
+        answer.pages[0].deletions[0] = StreamPage.Deletion(
+            id: RecordID(trusted: "a"), version: 9, hlc: stamp.description, originDevice: "gw-3", originAuthor: "tom")
+        _ = try agent.store.applyPull(answer, at: agent.now)
+        let remote = try #require(try agent.conflicts().first).sides[0].remote
+        #expect(remote.isDeleted && remote.device == "gw-3" && remote.author == "tom" && remote.version == 9)
+        #expect(remote.at == Timestamp(milliseconds: Int64(stamp.milliseconds)))
+    }
+
     @Test("Changed here, deleted there: the record stays to be seen until somebody decides", arguments: [true, false])
     func updateDelete(_ keeps: Bool) throws {
         let agent = try Self.agent()

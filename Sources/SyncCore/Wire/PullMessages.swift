@@ -121,11 +121,21 @@ package struct StreamPage: Hashable, Sendable {
         package var version: Int64
         /// `revoked` when the device may no longer see it.
         package var reason: String?
+        /// Who deleted it and when, for people; a server need not tell.
+        package var hlc: String?
+        package var originDevice: String?
+        package var originAuthor: String?
 
-        package init(id: RecordID, version: Int64, reason: String? = nil) {
+        package init(
+            id: RecordID, version: Int64, reason: String? = nil, hlc: String? = nil, originDevice: String? = nil,
+            originAuthor: String? = nil
+        ) {
             self.id = id
             self.version = version
             self.reason = reason
+            self.hlc = hlc
+            self.originDevice = originDevice
+            self.originAuthor = originAuthor
         }
     }
 
@@ -163,13 +173,7 @@ package struct StreamPage: Hashable, Sendable {
             }
             writer.name("deletions")
             writer.array { writer in
-                for item in deletions {
-                    writer.object { writer in
-                        writer.member("id", item.id.text)
-                        writer.member("version", item.version)
-                        writer.member("reason", item.reason)
-                    }
-                }
+                for item in deletions { item.write(to: &writer) }
             }
         }
     }
@@ -189,18 +193,39 @@ package struct StreamPage: Hashable, Sendable {
         }
         var deletions: [Deletion] = []
         for (index, json) in (object["deletions"]?.array ?? []).enumerated() {
-            let place = pointer + "/deletions/\(index)"
-            guard let id = json.object?["id"]?.text.flatMap({ RecordID($0) }) else {
-                throw ReplyError(place + "/id", "a record id")
-            }
-            deletions.append(
-                Deletion(
-                    id: id, version: try ReplyReader.version(json.object?["version"], place + "/version"),
-                    reason: json.object?["reason"]?.text))
+            deletions.append(try Deletion.read(json, at: pointer + "/deletions/\(index)"))
         }
         return StreamPage(
             entity: entity, cursor: cursor, hasMore: hasMore, records: records, deletions: deletions,
             total: object["total"]?.int.map { max(0, $0) })
+    }
+}
+
+extension StreamPage.Deletion {
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("id", id.text)
+            writer.member("version", version)
+            writer.member("reason", reason)
+            writer.member("hlc", hlc)
+            guard let originDevice else { return }
+            writer.name("origin")
+            writer.object { writer in
+                writer.member("device", originDevice)
+                writer.member("author", originAuthor)
+            }
+        }
+    }
+
+    static func read(_ json: JSON, at place: String) throws(ReplyError) -> StreamPage.Deletion {
+        guard let id = json.object?["id"]?.text.flatMap({ RecordID($0) }) else {
+            throw ReplyError(place + "/id", "a record id")
+        }
+        let origin = json.object?["origin"]?.object
+        return StreamPage.Deletion(
+            id: id, version: try ReplyReader.version(json.object?["version"], place + "/version"),
+            reason: json.object?["reason"]?.text, hlc: json.object?["hlc"]?.text, originDevice: origin?["device"]?.text,
+            originAuthor: origin?["author"]?.text)
     }
 }
 

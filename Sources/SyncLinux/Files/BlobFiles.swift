@@ -45,7 +45,17 @@ package final class BlobFiles: BlobFolder {
 
     package func openFile(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingCopy {
         try prepare()
-        return try IncomingFile(folder: self, path: try incomingPath(name), at: offset)
+        let file = try incomingPath(name)
+        do throws(BlobError) {
+            return try IncomingFile(folder: self, path: file, at: offset)
+        } catch {
+            // Somebody may have removed the folder since it was made.
+            guard access(path + "/incoming", F_OK) != 0 else { throw error }
+            isPrepared.withLock { $0 = false }
+            durableFolders.withLock { $0 = [] }
+            try prepare()
+            return try IncomingFile(folder: self, path: file, at: offset)
+        }
     }
 
     package func discard(incoming name: String) {

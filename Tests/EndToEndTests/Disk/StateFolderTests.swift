@@ -35,6 +35,9 @@ extension EndToEnd {
                 let alarm = try #require(try await alarms(stand)["database_removed"])
                 #expect(alarm.contains("nothing is lost"), "\(alarm)")
                 #expect(try await stand.client.status().value.outbox.open == 40)
+                let (photo, _) = try stand.file("photo.jpg", bytes: 30_000)
+                let added = try await stand.agentctl("blobs", "add", photo)
+                #expect(added.status == 0, "\(added.talk)")
                 // Nobody else can begin with what is there.
                 let second = try Child([Programs.agentd, "--config", "\(stand.folder)/agentd.yaml"], log: "\(stand.folder)/second.log")
                 #expect(await second.end() == 2)

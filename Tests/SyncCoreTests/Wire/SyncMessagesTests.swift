@@ -133,6 +133,8 @@ struct SyncMessagesTests {
         page.deletions = [
             StreamPage.Deletion(id: RecordID(trusted: "w-2"), version: 4),
             StreamPage.Deletion(id: RecordID(trusted: "w-3"), version: 5, reason: "revoked"),
+            StreamPage.Deletion(
+                id: RecordID(trusted: "w-4"), version: 6, hlc: "0199c3f2a1b4-0000-9f2c11ab", originDevice: "gw-3", originAuthor: "tom"),
         ]
         let response = PullResponse(epoch: "7f3a", head: 9, pages: [page], errors: [Rig.expired(Rig.sites)])
         let read = try PullMessages.readResponse(PullMessages.response(response))

@@ -36,6 +36,23 @@ struct BlobFilesTests {
         #expect(files.size(of: digest) == nil)
     }
 
+    @Test("A folder that cannot be made at first, or is removed later, is made when something comes in")
+    func madeLater() throws {
+        let path = folder.path + "/later"
+        try Data("no folder".utf8).write(to: URL(fileURLWithPath: path))
+        let files = BlobFiles(at: path)
+        #expect { try files.open(incoming: "a", at: 0) } throws: { "\($0)".contains("it is no folder") }
+        #expect(throws: BlobError.self) { try files.kept() }
+        try FileManager.default.removeItem(atPath: path)
+        for name in ["a", "b"] {
+            let file = try files.open(incoming: name, at: 0)
+            try file.append(Array(name.utf8))
+            try file.keep(as: file.digest())
+            #expect(try files.kept().count == 1)
+            try FileManager.default.removeItem(atPath: path)
+        }
+    }
+
     @Test("A file that is taken up again goes on at the offset that was said, whatever lies beyond it")
     func resume() throws {
         let bytes = (0..<1_000).map { UInt8(truncatingIfNeeded: $0) }
