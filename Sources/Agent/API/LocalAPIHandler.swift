@@ -75,7 +75,8 @@ extension Agent {
         assumeIsolated { $0.take(call) }
     }
 
-    private func take(_ call: LocalCall) {
+    /// Answers it, at once or when what it needs is there.
+    func take(_ call: LocalCall) {
         // In the first moments nobody knows whether there is a pause, or what was raised: the answer would be of no agent.
         guard !isHearingStore || !call.route.asksEngine else {
             whenHeard.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
@@ -158,7 +159,7 @@ extension Route {
     /// The answer depends on what the engine remembers.
     fileprivate var asksEngine: Bool {
         switch self {
-        case .status, .sync, .pause, .resume: true
+        case .status, .sync, .pause, .resume, .addBlob: true
         default: false
         }
     }

@@ -13,7 +13,12 @@ extension Agent {
         }
         guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no place for files") }
         if let obstacle = observed.attention[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
-        guard blobs.isSwept else { throw LocalProblem.starting.problem("the files are being looked through", retryAfter: 1) }
+        guard blobs.isSwept else {
+            guard hasBegun else { throw LocalProblem.starting.problem("the database did not answer at the start", retryAfter: 1) }
+            // The folder is being looked through, which takes moments.
+            blobs.whenSwept.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
+            return
+        }
         let request = call.exchange.request
         let said = request.header(BlobSourceKind.header) ?? BlobSourceKind.stream.rawValue
         guard let kind = BlobSourceKind(rawValue: said) else {

@@ -42,9 +42,16 @@ extension Agent {
         let text = "no files are taken: \(Printable.text(reason)); it is tried again every half minute"
         // That it is still so is no news.
         if observed.attention[Self.noFiles] != text { raise(Self.noFiles, text) }
+        goOnWithFiles()
         executor.schedule(after: environment.diskRetryAfter) { [weak self] in
             self?.assumeIsolated { $0.startBlobs() }
         }
+    }
+
+    private func goOnWithFiles() {
+        let waiting = blobs.whenSwept
+        blobs.whenSwept = []
+        for action in waiting { action() }
     }
 
     /// Of the alarm.
@@ -84,6 +91,7 @@ extension Agent {
         guard !hasStopped else { return }
         blobs.isSwept = true
         observed.attention[Self.noFiles] = nil
+        goOnWithFiles()
         store.run { store, now throws(StoreError) in
             // Photos of a database that was damaged are evidence all the same.
             for (digest, size) in found.orphans {

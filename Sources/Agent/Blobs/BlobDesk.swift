@@ -15,6 +15,8 @@ struct BlobDesk {
     var wake: LoopTimer?
     /// What a crash left behind is gone: from here on files are taken.
     var isSwept = false
+    /// What came before that, and waits for it or for its failure.
+    var whenSwept: [@Sendable () -> Void] = []
     /// What the uploader was told last.
     var told: BlobUploader.Terms?
     /// Nothing that waits is unknown: there is something to decide about.
