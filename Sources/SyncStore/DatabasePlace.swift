@@ -56,6 +56,7 @@ struct DatabasePlace {
     }
 
     let path: String
+    private let log: String
     private let folder: Folder
     private let ownFile: File
     /// Made by SQLite with the first transaction.
@@ -65,10 +66,10 @@ struct DatabasePlace {
     init?(of database: Database) {
         guard let path = database.path else { return nil }
         self.path = path
-        let name = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        guard let folder = Folder(name), let file = try? File(path) else { return nil }
+        log = path + "-wal"
+        guard let folder = Folder(StoreFiles.parent(of: path)), let file = try? File(path) else { return nil }
         (self.folder, ownFile) = (folder, file)
-        ownLog = try? File(path + "-wal")
+        ownLog = try? File(log)
     }
 
     /// What keeps others from finding what was committed; `nil` when nothing does, or when the disk does not tell.
@@ -77,12 +78,12 @@ struct DatabasePlace {
             guard try File(folder.path) == folder.file else { return .folder }
             guard let file = try File(path) else { return .removed(path) }
             guard file == ownFile else { return .replaced }
-            let log = try File(path + "-wal")
+            let found = try File(log)
             guard let ownLog else {
-                ownLog = log
+                ownLog = found
                 return nil
             }
-            return log == ownLog ? nil : .removed(path + "-wal")
+            return found == ownLog ? nil : .removed(log)
         } catch {
             return nil
         }
@@ -109,23 +110,14 @@ extension DatabasePlace {
         unlink(fresh)
         do throws(StoreError) {
             try database.write(to: fresh)
-            try Self.sync(fresh)
+            try StoreFiles.sync(fresh)
         } catch {
             unlink(fresh)
             throw error
         }
         // A log beside a database that it does not belong to would be taken for its own.
-        for ending in ["-wal", "-shm"] { unlink(path + ending) }
-        guard rename(fresh, path) == 0 else {
-            throw StoreError(.ioError, doing: "rename \(fresh)", detail: "errno \(errno)")
-        }
-        try Self.sync(folder.path)
-    }
-
-    private static func sync(_ path: String) throws(StoreError) {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw StoreError(.ioError, doing: "sync \(path)", detail: "errno \(errno)") }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw StoreError(.ioError, doing: "sync \(path)", detail: "errno \(errno)") }
+        for name in [log, path + "-shm"] { unlink(name) }
+        try StoreFiles.move(fresh, to: path)
+        try StoreFiles.sync(folder.path)
     }
 }

@@ -19,9 +19,10 @@ extension Store {
             if !opening.isNew { try pairConflicts() }
         }
         // The first page has to be in the file itself, because a foreign file is told by it (OpeningSequence).
-        if opening.isNew, database.path != nil {
+        if opening.isNew, let path = database.path {
             try database.checkpoint(truncating: true)
-            try syncFolder()
+            // The name of a new file is to be as durable as its content.
+            try StoreFiles.sync(StoreFiles.parent(of: path))
         }
     }
 
@@ -33,19 +34,6 @@ extension Store {
         ledger[.nextSeq] = marker.acknowledged + 1
         ledger[.absorbedSeq] = marker.acknowledged
         try takeReplica(ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random)))
-    }
-
-    /// Makes the name of a new file as durable as its content.
-    private func syncFolder() throws(StoreError) {
-        guard let path = database.path else { return }
-        let folder = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : "."
-        let descriptor = Glibc.open(folder.isEmpty ? "/" : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0, fsync(descriptor) == 0 else {
-            let error = StoreError(.ioError, doing: "sync the folder of \(path)", detail: "errno \(errno)")
-            if descriptor >= 0 { Glibc.close(descriptor) }
-            throw error
-        }
-        Glibc.close(descriptor)
     }
 
     /// Marks the database as closed in good order and moves the WAL into it. The store must not be used any more.

@@ -159,12 +159,6 @@ extension Store {
         summary.upserts += 1
     }
 
-    func delete(
-        _ rid: Int64, version: Int64, isRevoked: Bool = false, _ records: inout TouchedRecords
-    ) throws(StoreError) {
-        try takeRemote(RemoteSide(deletedIn: version, isRevoked: isRevoked), of: rid, &records)
-    }
-
     private func keepCursor(of page: StreamPage, eid: Int64) throws(StoreError) {
         try database.run(
             """

@@ -22,13 +22,13 @@ struct RemoteSide {
         self.author = author
     }
 
-    init(deletedIn version: Int64, isRevoked: Bool = false) {
+    init(deletedIn version: Int64) {
         self.version = version
-        self.isRevoked = isRevoked
     }
 
     init(_ deletion: StreamPage.Deletion, version: Int64) {
-        self.init(deletedIn: version, isRevoked: deletion.reason == "revoked")
+        self.init(deletedIn: version)
+        isRevoked = deletion.reason == "revoked"
         (hlc, device, author) = (deletion.hlc, deletion.originDevice, deletion.originAuthor)
     }
 

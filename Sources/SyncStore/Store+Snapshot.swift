@@ -125,7 +125,7 @@ extension Store {
             for rid in missing[start..<min(start + Self.sliceRows, missing.count)] {
                 try touch(rid, &records)
                 records[rid]?.row.gen = 0
-                try delete(rid, version: records[rid]?.row.baseVersion ?? 0, &records)
+                try takeRemote(RemoteSide(deletedIn: records[rid]?.row.baseVersion ?? 0), of: rid, &records)
             }
             try finish(records)
         }

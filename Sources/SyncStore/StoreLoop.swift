@@ -68,9 +68,8 @@ final class StoreLoop {
 
     /// Begins without it: it is tried again until it can be opened, and everything is refused with this meanwhile.
     func beginResting(after error: StoreError) {
-        failure = error
+        wait(after: error)
         failedReads = error.isFailedRead ? 1 : 0
-        retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
     }
 
     func run(_ thread: StoreThread<[Job]>) {

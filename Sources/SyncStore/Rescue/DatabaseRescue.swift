@@ -63,10 +63,10 @@ package struct DatabaseRescue {
             guard let pages = PageFile(path: source, withLog: withLog) else { continue }
             hasLog = pages.hasLog
             let candidate = fresh + (best == nil ? "" : "2")
-            let (rescue, score) = try build(candidate, from: pages, reason: reason, folder: Quarantine.parent(of: source), at: now)
+            let (rescue, score) = try build(candidate, from: pages, reason: reason, folder: StoreFiles.parent(of: source), at: now)
             if let found = best {
                 if found.score < score {
-                    try Quarantine.move(candidate, to: fresh)
+                    try StoreFiles.move(candidate, to: fresh)
                     best = (rescue, score)
                 } else {
                     Self.remove(candidate)
@@ -78,8 +78,8 @@ package struct DatabaseRescue {
         guard let rescue = best?.rescue else {
             throw StoreError(.cannotOpen, doing: "read \(source)", detail: "errno \(errno)")
         }
-        try Quarantine.move(fresh, to: path)
-        try Quarantine.sync(folder: Quarantine.parent(of: path))
+        try StoreFiles.move(fresh, to: path)
+        try StoreFiles.sync(StoreFiles.parent(of: path))
         try quarantine.finish(source)
         return rescue
     }

@@ -21,14 +21,14 @@ struct Quarantine {
         if let found = try unfinished() { folder = found } else { folder = try make(replica) }
         // Whoever finds the database itself here knows that its log is here as well.
         if !Self.exists(folder + Self.database) {
-            if Self.exists(source + "-wal") { try Self.move(source + "-wal", to: folder + Self.database + "-wal") }
+            if Self.exists(source + "-wal") { try StoreFiles.move(source + "-wal", to: folder + Self.database + "-wal") }
             if Self.exists(source) {
-                try Self.move(source, to: folder + Self.database)
+                try StoreFiles.move(source, to: folder + Self.database)
             } else {
                 try Self.touch(folder + Self.database)
             }
-            try Self.sync(folder: folder)
-            try Self.sync(folder: Self.parent(of: source))
+            try StoreFiles.sync(folder)
+            try StoreFiles.sync(StoreFiles.parent(of: source))
         }
         // It only says where things are in the log; SQLite makes it anew.
         unlink(source + "-shm")
@@ -47,9 +47,9 @@ struct Quarantine {
 
     /// Takes the mark away, and the oldest folders that are too many.
     func finish(_ database: String) throws(StoreError) {
-        let folder = Self.parent(of: database)
+        let folder = StoreFiles.parent(of: database)
         unlink(folder + Self.mark)
-        try Self.sync(folder: folder)
+        try StoreFiles.sync(folder)
         for old in try folders().dropLast(Self.kept) {
             for name in try Self.names(in: path + "/" + old.name) { unlink(path + "/" + old.name + "/" + name) }
             rmdir(path + "/" + old.name)
@@ -63,14 +63,14 @@ struct Quarantine {
     }
 
     private func make(_ replica: ReplicaID?) throws(StoreError) -> String {
-        if mkdir(path, 0o700) != 0, errno != EEXIST { throw Self.failure("make", path) }
+        if mkdir(path, 0o700) != 0, errno != EEXIST { throw StoreFiles.failure("make", path) }
         let number = (try folders().last?.number).map { $0 + 1 } ?? 1
         let folder = "\(path)/\(replica?.text ?? "unknown")-\(number)"
-        guard mkdir(folder, 0o700) == 0 else { throw Self.failure("make", folder) }
+        guard mkdir(folder, 0o700) == 0 else { throw StoreFiles.failure("make", folder) }
         try Self.touch(folder + Self.mark)
-        try Self.sync(folder: folder)
-        try Self.sync(folder: path)
-        try Self.sync(folder: Self.parent(of: path))
+        try StoreFiles.sync(folder)
+        try StoreFiles.sync(path)
+        try StoreFiles.sync(StoreFiles.parent(of: path))
         return folder
     }
 
@@ -88,7 +88,7 @@ struct Quarantine {
     // MARK: - Files
 
     private static func names(in folder: String) throws(StoreError) -> [String] {
-        guard let directory = opendir(folder) else { throw failure("list", folder) }
+        guard let directory = opendir(folder) else { throw StoreFiles.failure("list", folder) }
         defer { closedir(directory) }
         var names: [String] = []
         while let entry = readdir(directory) {
@@ -102,32 +102,10 @@ struct Quarantine {
 
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    static func move(_ old: String, to new: String) throws(StoreError) {
-        guard rename(old, new) == 0 else { throw failure("move to \(new)", old) }
-    }
-
     private static func touch(_ path: String) throws(StoreError) {
         let descriptor = Glibc.open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure("make", path) }
+        guard descriptor >= 0 else { throw StoreFiles.failure("make", path) }
         defer { Glibc.close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw failure("sync", path) }
-    }
-
-    static func parent(of path: String) -> String {
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
-
-    /// Makes the names in a folder as durable as the content of the files.
-    static func sync(folder: String) throws(StoreError) {
-        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure("open", folder) }
-        defer { Glibc.close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw failure("sync", folder) }
-    }
-
-    private static func failure(_ doing: String, _ path: String) -> StoreError {
-        let number = errno
-        return StoreError(number == ENOSPC || number == EDQUOT ? .diskFull : .ioError, doing: "\(doing) \(path)", detail: "errno \(number)")
+        guard fsync(descriptor) == 0 else { throw StoreFiles.failure("sync", path) }
     }
 }

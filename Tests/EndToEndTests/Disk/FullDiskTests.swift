@@ -136,10 +136,8 @@ extension EndToEnd {
             }
         }
 
-        @Test(
-            "A disk that became read-only: nothing is taken, questions are answered, and nothing is lost when it is back",
-            .enabled(if: SmallDisk.obstacleOfExt4 == nil, "needs an ext4 of its own: \(SmallDisk.obstacleOfExt4 ?? "")"))
-        func readOnly() async throws {
+        /// The agent on a flash card of its own, with 20 orders that wait for the hub, which is away.
+        private func withWaitingWork(_ body: (Stand, SmallDisk) async throws -> Void) async throws {
             try await Stand.with(agent: false) { stand in
                 let disk = try SmallDisk(ext4: "\(stand.folder)/agent")
                 defer { disk.remove() }
@@ -148,6 +146,15 @@ extension EndToEnd {
                 try await stand.startAgent()
                 await stand.stopHub()
                 try await create(1...20, at: stand)
+                try await body(stand, disk)
+            }
+        }
+
+        @Test(
+            "A disk that became read-only: nothing is taken, questions are answered, and nothing is lost when it is back",
+            .enabled(if: SmallDisk.obstacleOfExt4 == nil, "needs an ext4 of its own: \(SmallDisk.obstacleOfExt4 ?? "")"))
+        func readOnly() async throws {
+            try await withWaitingWork { stand, disk in
                 try disk.breakDown()
                 // Whether the first one was stored nobody knows; after it everybody does.
                 let first = try #require(try await refusal(21, at: stand))
@@ -172,14 +179,7 @@ extension EndToEnd {
             .enabled(if: SmallDisk.obstacleOfExt4 == nil, "needs an ext4 of its own: \(SmallDisk.obstacleOfExt4 ?? "")"),
             arguments: [true, false])
         func readOnlyStart(endsWell: Bool) async throws {
-            try await Stand.with(agent: false) { stand in
-                let disk = try SmallDisk(ext4: "\(stand.folder)/agent")
-                defer { disk.remove() }
-                await stand.setStore(Self.settings)
-                await stand.setEnvironment(agent: ["AGENTD_STORE_RETRY_MS": "50"])
-                try await stand.startAgent()
-                await stand.stopHub()
-                try await create(1...20, at: stand)
+            try await withWaitingWork { stand, disk in
                 // With a log to read, or without one that could be made.
                 if endsWell { await stand.stopAgent() } else { await stand.killAgent() }
                 try disk.remount(isReadOnly: true)

@@ -21,7 +21,7 @@ extension EndToEnd {
 
         private static var environment: [String: String] { ProcessInfo.processInfo.environment }
         /// DISK_ERRORS=all lets every call fail.
-        private static let takesAll = environment["DISK_ERRORS"] == "all"
+        static let takesAll = environment["DISK_ERRORS"] == "all"
 
         @Test("Whichever call of the agent fails, nothing crashes, nothing acknowledged is lost, and no answer is wrong", arguments: kinds)
         func agent(_ kind: Kind) async throws {

@@ -17,10 +17,6 @@ extension EndToEnd {
         private static let orders = EntityName(trusted: "work_orders")
         private static let steps = 6
 
-        private static var environment: [String: String] { ProcessInfo.processInfo.environment }
-        /// DISK_ERRORS=all lets every call fail.
-        private static let takesAll = environment["DISK_ERRORS"] == "all"
-
         /// What the apps handed in, by key: `true` once it was acknowledged.
         private typealias Work = [String: Bool]
 
@@ -30,7 +26,7 @@ extension EndToEnd {
         func sweep(_ call: String, _ error: Int32) async throws {
             let calls = try await count(call)
             #expect(calls > 0, "no such call was made")
-            let stride = Self.takesAll ? 1 : max(1, calls / 2)
+            let stride = DiskErrorTests.takesAll ? 1 : max(1, calls / 2)
             var runs = 0
             for number in Swift.stride(from: Int.random(in: 1...stride), through: calls, by: stride) {
                 for when in ["once", "sticky"] {

@@ -1,0 +1,118 @@
+import LocalAPI
+import Logging
+import NIOCore
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+// What a crash has left in the folder of files, at each start.
+extension Agent {
+    /// Looks through the folder; files are taken from then on.
+    func startBlobs() {
+        guard let folder = blobs.folder, !hasStopped else { return }
+        let gates = loaded.configuration.blobs.gate == .before
+        let rescued = observed.recovery != nil
+        let requester = Requester(app: AppName(trusted: "agent"), uid: 0)
+        let capacity = loaded.configuration.blobCapacity
+        store.run { store, _ throws(StoreError) in
+            store.gatesBlobs = gates
+            return try store.reads.keptDigests()
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                // Without knowing the rows nothing can be swept.
+                guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
+                let startedAt = agent.environment.time.now().wall
+                agent.blobs.thread.run { [self] in
+                    let found = Self.sweep(folder, known: known, before: startedAt, adopts: rescued)
+                    executor.loop.execute {
+                        self.assumeIsolated { agent in
+                            switch found {
+                            case .success(let found): agent.swept(found, by: requester, capacity)
+                            case .failure(let error): agent.startBlobsLater("\(error)")
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private func startBlobsLater(_ reason: String) {
+        guard !hasStopped else { return }
+        let text = "no files are taken: \(Printable.text(reason)); it is tried again every half minute"
+        // That it is still so is no news.
+        if observed.attention[Self.noFiles] != text { raise(Self.noFiles, text) }
+        goOnWithFiles()
+        executor.schedule(after: environment.diskRetryAfter) { [weak self] in
+            self?.assumeIsolated { $0.startBlobs() }
+        }
+    }
+
+    private func goOnWithFiles() {
+        let waiting = blobs.whenSwept
+        blobs.whenSwept = []
+        for action in waiting { action() }
+    }
+
+    /// Of the alarm.
+    static let noFiles = "no_files"
+
+    /// What a crash left behind: files on their way are of no use; whole ones without a row are, if the rows were lost.
+    ///
+    /// - Returns: A failure where the folder cannot be listed: what is not seen is not gone.
+    private static func sweep(
+        _ folder: any BlobFolder, known: Set<BlobDigest>, before: Timestamp, adopts: Bool
+    ) -> Result<SweptBlobs, BlobError> {
+        do throws(BlobError) {
+            let kept = Set(try folder.kept())
+            for file in try folder.incoming() where file.changedAt <= before { folder.discard(incoming: file.name) }
+            var swept = SweptBlobs(lost: known.subtracting(kept))
+            for digest in kept.subtracting(known) {
+                if adopts, let size = try? folder.size(of: digest) {
+                    swept.orphans.append((digest, size))
+                } else {
+                    try? folder.remove(digest)
+                }
+            }
+            return .success(swept)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private struct SweptBlobs: Sendable {
+        /// Whole, and without a row.
+        var orphans: [(BlobDigest, Int64)] = []
+        /// With a row, and not there.
+        var lost: Set<BlobDigest>
+    }
+
+    private func swept(_ found: SweptBlobs, by requester: Requester, _ capacity: BlobCapacity) {
+        guard !hasStopped else { return }
+        blobs.isSwept = true
+        observed.attention[Self.noFiles] = nil
+        goOnWithFiles()
+        store.run { store, now throws(StoreError) in
+            // Photos of a database that was damaged are evidence all the same.
+            for (digest, size) in found.orphans {
+                _ = try store.addBlob(
+                    digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
+                    capacity: BlobCapacity(), at: now)
+            }
+            for digest in found.lost {
+                guard let row = try store.reads.blob(digest), row.state != .uploaded else { continue }
+                let note = EventPayload.blob(row.id, state: .missing, offset: row.progress.offset, size: row.size)
+                try store.loseBlob(row.id, why: "its bytes are gone from the disk", note: String(decoding: note, as: UTF8.self), at: now)
+            }
+            return try store.reads.blobCounts()
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                if case .success(let counts) = result {
+                    agent.blobs.hasParked = counts.failed > 0
+                    if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
+                }
+                agent.loadBlobs(BlobUploader.window)
+            }
+        }
+    }
+}
