@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,6 +18,10 @@ int csl_harden_process(void) {
     struct rlimit none = {0, 0};
     if (setrlimit(RLIMIT_CORE, &none) != 0) return errno;
     return 0;
+}
+
+void csl_limit_arenas(int count) {
+    mallopt(M_ARENA_MAX, count);
 }
 
 void csl_name_thread(const char *name) {
@@ -38,14 +44,15 @@ int csl_signal_pipe(int ends[2]) {
     return 0;
 }
 
-// Written before the handler is installed and read only in it.
-static volatile sig_atomic_t signal_descriptor = -1;
+// Written before a handler is installed, and read in it: by another thread, too, while the next signal gets the same handler.
+static atomic_int signal_descriptor = -1;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may not take a lock");
 
 static void note_signal(int number) {
     int before = errno;
     unsigned char byte = (unsigned char)number;
     // A full pipe means that thousands of signals wait already; one more tells nothing new.
-    ssize_t ignored = write(signal_descriptor, &byte, 1);
+    ssize_t ignored = write(atomic_load(&signal_descriptor), &byte, 1);
     (void)ignored;
     errno = before;
 }
@@ -60,7 +67,7 @@ static int install(int number, void (*handler)(int)) {
 }
 
 int csl_catch_signal(int number, int descriptor) {
-    signal_descriptor = descriptor;
+    atomic_store(&signal_descriptor, descriptor);
     return install(number, note_signal);
 }
 

@@ -294,6 +294,19 @@ package final class Database {
         return sum
     }
 
+    /// Gives back the memory of the pages that it has read, and what else the process has freed. They are read again when they
+    /// are asked for.
+    func release() {
+        csqlite_release(handle)
+    }
+
+    /// Memory of the pages that it keeps, bytes; for tests.
+    package var cachedBytes: Int {
+        var bytes: Int32 = 0, most: Int32 = 0
+        sqlite3_db_status(handle, SQLITE_DBSTATUS_CACHE_USED, &bytes, &most, 0)
+        return Int(bytes)
+    }
+
     // MARK: - Seals
 
     /// Gives a database that has no page yet, or that VACUUM is about to write anew, room for the seals of its pages (`Seal.h`).

@@ -9,6 +9,7 @@ final class StoreLoop {
     private let incident: @Sendable (StoreWriter.Incident) -> Void
     private let measured: @Sendable (Duration) -> Void
     private let retryAfter: Duration
+    private let quietAfter: Duration
     /// `nil` while the database cannot be used.
     private var store: Store?
     /// Of the files of ``store`` or ``displaced``.
@@ -32,17 +33,20 @@ final class StoreLoop {
     /// Answered already, and lost if the commit fails.
     private var relaxed = 0
     private var deadline: Int64?
+    /// When memory is given back, if nothing comes before.
+    private var quietAt: Int64?
     /// The highest `seq` that the shell was told of.
     private var notedSeq: Int64 = 0
 
     init(
         open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource, retryAfter: Duration,
-        deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
+        quietAfter: Duration, deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
         measured: @escaping @Sendable (Duration) -> Void
     ) {
         self.open = open
         self.time = time
         self.retryAfter = retryAfter
+        self.quietAfter = quietAfter
         self.deliver = deliver
         self.incident = incident
         self.measured = measured
@@ -74,20 +78,29 @@ final class StoreLoop {
 
     func run(_ thread: StoreThread<[Job]>) {
         while true {
-            let taken = thread.wait(until: store == nil ? retryAt : deadline) { (box: inout [Job]) -> [Job]? in
+            let taken = thread.wait(until: store == nil ? retryAt : deadline ?? quietAt) { (box: inout [Job]) -> [Job]? in
                 if box.isEmpty { return nil }
                 defer { box.removeAll(keepingCapacity: true) }
                 return box
             }
             switch taken {
-            case .value(let jobs): work(jobs)
-            case .timeOut: if store == nil { tryAgain() } else { commit() }
+            case .value(let jobs):
+                work(jobs)
+                quietAt = StoreThread<[Job]>.monotonicNow() + quietAfter.nanoseconds
+            case .timeOut: wakeUp()
             case .closed:
                 commit()
                 close()
                 return
             }
         }
+    }
+
+    private func wakeUp() {
+        guard let store else { return tryAgain() }
+        if isOpen { return commit() }
+        quietAt = nil
+        store.database.release()
     }
 
     /// Does all that has gathered, in groups that one commit may hold.

@@ -12,6 +12,7 @@ package final class StoreReader: @unchecked Sendable {
     private let path: String
     private let time: any TimeSource
     private let limit: Duration
+    private let quietAfter: Duration
     private let deliver: StoreWriter.Deliver
     private let damaged: @Sendable (StoreError) -> Void
     private let thread = StoreThread(Box())
@@ -38,12 +39,13 @@ package final class StoreReader: @unchecked Sendable {
     /// - Parameter damaged: Called on the reader's thread for every read that meets damage: only another database helps, and
     ///   that is made at a start. Also for a read that the medium does not answer, twice (``StoreError/isFailedRead``).
     package init(
-        path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, deliver: @escaping StoreWriter.Deliver,
-        damaged: @escaping @Sendable (StoreError) -> Void = { _ in }
+        path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, quietAfter: Duration = StoreWriter.quietAfter,
+        deliver: @escaping StoreWriter.Deliver, damaged: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) {
         self.path = path
         self.time = time
         self.limit = limit
+        self.quietAfter = quietAfter
         self.deliver = deliver
         self.damaged = damaged
     }
@@ -131,13 +133,22 @@ package final class StoreReader: @unchecked Sendable {
 
     private func run() {
         var connection: Database?
+        var quietAt: Int64?
         while true {
-            let taken = thread.wait(until: nil) { (box: inout Box) -> Box? in
+            let taken = thread.wait(until: quietAt) { (box: inout Box) -> Box? in
                 if box.reads.isEmpty, !box.drops { return nil }
                 defer { (box.reads, box.drops) = ([], false) }
                 return box
             }
-            guard case .value(let box) = taken else { return }
+            let box: Box
+            switch taken {
+            case .value(let taken): box = taken
+            case .timeOut:
+                connection?.release()
+                quietAt = nil
+                continue
+            case .closed: return
+            }
             if box.drops { connection = nil }
             for read in box.reads {
                 guard let again = perform(read, over: &connection, mayAskAgain: true) else { continue }
@@ -148,6 +159,7 @@ package final class StoreReader: @unchecked Sendable {
                 if again == .withoutLog { connection = nil }
             }
             if !box.keepsConnection { connection = nil }
+            quietAt = connection == nil ? nil : StoreThread<Box>.monotonicNow() + quietAfter.nanoseconds
         }
     }
 

@@ -4,7 +4,7 @@ package import SyncCore
 ///
 /// A mutation without its narrow row is new and pending (`Store+Intake.swift`); every query here allows for that.
 package struct StoreReads {
-    let database: Database
+    package let database: Database
 
     package init(database: Database) {
         self.database = database

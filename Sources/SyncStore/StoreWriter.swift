@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// **Relaxed work** is done at once in a transaction that is left open, and answered before it is committed. It is on the
 /// medium within a second, or with the next work that is not relaxed. Only while such a transaction is open does the thread
-/// wake up by itself.
+/// wake up by itself, and once when nothing has come for a while, to give back memory.
 package final class StoreWriter: @unchecked Sendable {
     package typealias Deliver = @Sendable ([@Sendable () -> Void]) -> Void
 
@@ -35,8 +35,12 @@ package final class StoreWriter: @unchecked Sendable {
     /// A database that could not be used is tried again after this (PROTOCOL C2).
     package static let retryAfter: Duration = .seconds(30)
 
+    /// Memory that a connection keeps for the next work is given back when there was none for this long.
+    package static let quietAfter: Duration = .seconds(10)
+
     private let time: any TimeSource
     private let retryAfter: Duration
+    private let quietAfter: Duration
     private let deliver: Deliver
     private let incident: @Sendable (Incident) -> Void
     private let open: @Sendable (Moment) throws(StoreError) -> Store
@@ -44,11 +48,12 @@ package final class StoreWriter: @unchecked Sendable {
     private let measuredCommits = Mutex(DurationHistogram())
 
     package init(
-        time: any TimeSource, retryAfter: Duration = StoreWriter.retryAfter, deliver: @escaping Deliver,
-        incident: @escaping @Sendable (Incident) -> Void, open: @escaping @Sendable (Moment) throws(StoreError) -> Store
+        time: any TimeSource, retryAfter: Duration = StoreWriter.retryAfter, quietAfter: Duration = StoreWriter.quietAfter,
+        deliver: @escaping Deliver, incident: @escaping @Sendable (Incident) -> Void, open: @escaping @Sendable (Moment) throws(StoreError) -> Store
     ) {
         self.time = time
         self.retryAfter = retryAfter
+        self.quietAfter = quietAfter
         self.deliver = deliver
         self.incident = incident
         self.open = open
@@ -78,7 +83,9 @@ package final class StoreWriter: @unchecked Sendable {
     }
 
     private func makeLoop() -> StoreLoop {
-        StoreLoop(open: open, time: time, retryAfter: retryAfter, deliver: deliver, incident: incident) { [self] duration in
+        StoreLoop(
+            open: open, time: time, retryAfter: retryAfter, quietAfter: quietAfter, deliver: deliver, incident: incident
+        ) { [self] duration in
             measuredCommits.withLock { $0.add(duration) }
         }
     }

@@ -17,6 +17,7 @@ enum Daemon {
     /// - Returns: The exit status.
     static func run(config: String) -> Int32 {
         ignoreDeadlySignals()
+        limitHeaps()
         let notifier: ReadinessNotifier?
         do throws(LinuxError) {
             try hardenProcess()

@@ -13,10 +13,13 @@ struct WriterTests {
         let error = Mutex(StoreError(.unknownOutcome, doing: "commit"))
     }
 
-    private func writer(_ folder: TemporaryFolder, _ heard: HeardIncidents, _ fault: Fault) throws -> StoreWriter {
+    private func writer(
+        _ folder: TemporaryFolder, _ heard: HeardIncidents, _ fault: Fault, quietAfter: Duration = StoreWriter.quietAfter
+    ) throws -> StoreWriter {
         let path = folder.database
         let writer = StoreWriter(
-            time: FixedTime(), retryAfter: .milliseconds(1), deliver: { calls in for call in calls { call() } }, incident: { heard.add($0) },
+            time: FixedTime(), retryAfter: .milliseconds(1), quietAfter: quietAfter,
+            deliver: { calls in for call in calls { call() } }, incident: { heard.add($0) },
             open: { now throws(StoreError) in
                 let options = StoreOptions(device: DeviceID(trusted: "gw-17"), bootID: "boot-1", rules: TestAgent.rules, seed: 1)
                 let store = try Store(Database.open(path: path), options, at: now)
@@ -140,6 +143,29 @@ struct WriterTests {
         try writer.close()
     }
 
+    @Test("When no work comes, the memory of what was read is given back, and the next work reads it again")
+    func quiet() throws {
+        let folder = try TemporaryFolder()
+        let writer = try writer(folder, HeardIncidents(), Fault(), quietAfter: .zero)
+        func read() throws -> (before: Int, after: Int) {
+            try settled {
+                writer.run({ store, _ throws(StoreError) in
+                    let before = store.database.cachedBytes
+                    #expect(try store.reads.check() == [])
+                    return (before, store.database.cachedBytes)
+                }, completion: $0)
+            }.get()
+        }
+        for number in 0..<100 { _ = try enqueue(writer, "r\(number)").get() }
+        let full = try read().after
+        // Work that comes before the thread has got to it finds what the last has left.
+        var kept = full
+        for _ in 0..<10_000 where kept > full / 2 { kept = try read().before }
+        #expect(kept <= full / 2)
+        #expect(try read().after == full)
+        try writer.close()
+    }
+
     @Test("After it was closed, everything is refused")
     func closed() throws {
         let folder = try TemporaryFolder()
@@ -177,6 +203,30 @@ struct ReaderTests {
         }
         let fine: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
         #expect(fine)
+    }
+
+    @Test("When nobody reads, the memory of what was read is given back, and the next read is answered as before")
+    func quiet() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        for number in 0..<100 { try agent.create("r\(number)") }
+        let reader = StoreReader(
+            path: folder.database, time: FixedTime(), quietAfter: .zero, deliver: { calls in for call in calls { call() } })
+        defer { reader.close() }
+        func read() throws -> (before: Int, after: Int) {
+            try settled {
+                reader.read({ reads, _ throws(StoreError) in
+                    let before = reads.database.cachedBytes
+                    #expect(try reads.check() == [])
+                    return (before, reads.database.cachedBytes)
+                }, completion: $0)
+            }.get()
+        }
+        let full = try read().after
+        var kept = full
+        for _ in 0..<10_000 where kept > full / 2 { kept = try read().before }
+        #expect(kept <= full / 2)
+        #expect(try read().after == full)
     }
 
     @Test("The check of the whole file is not bound by the time of a read")

@@ -1,6 +1,7 @@
 #ifndef CSQLITE_H
 #define CSQLITE_H
 
+#include <malloc.h>
 #include <sqlite3.h>
 
 #include "Seal.h"
@@ -20,6 +21,13 @@ static inline int csqlite_count_no_memory(void) { return sqlite3_config(SQLITE_C
 // Swift does not import variadic functions: the switches of a connection that take one int.
 static inline int csqlite_switch(sqlite3 *database, int option, int on) {
     return sqlite3_db_config(database, option, on, (int *)0);
+}
+
+// Frees the pages that a connection keeps, and gives back to the system what the C library holds of all that was freed
+// (malloc_trim(3)): by itself it keeps the memory of a burst of work for ever.
+static inline void csqlite_release(sqlite3 *database) {
+    sqlite3_db_release_memory(database);
+    malloc_trim(0);
 }
 
 #endif

@@ -15,6 +15,9 @@ int csl_file_system_magic(const char *path, uint32_t *magic);
 /// Returns 0, or the errno of the first step that failed.
 int csl_harden_process(void);
 
+/// The C library makes no more heaps than this (M_ARENA_MAX of mallopt(3)).
+void csl_limit_arenas(int count);
+
 /// Installs a handler that only writes the signal's number as one byte to `descriptor`. SA_RESTART, so that calls
 /// elsewhere in the program go on. Returns 0 or errno.
 int csl_catch_signal(int signal, int descriptor);
