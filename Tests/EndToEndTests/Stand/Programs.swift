@@ -1,16 +1,21 @@
 import Foundation
 
-/// Where the built programs are: beside the test bundle, in the same build folder.
+/// Where the built programs are: beside the test bundle, in the same build folder. The product's may be others: those in the folder
+/// `EDGE_SYNC_PROGRAMS`, built with optimisation or installed.
 enum Programs {
-    static let agentd = path("agentd")
-    static let agentctl = path("agentctl")
-    static let agenthub = path("agenthub")
-    static let agentbench = path("agentbench")
-    static let standin = path("standin")
+    static let agentd = product("agentd")
+    static let agentctl = product("agentctl")
+    static let agenthub = product("agenthub")
+    static let agentbench = product("agentbench")
+    static let standin = neighbour("standin")
     /// What sees the calls of a program, and lets them fail; `Tests/powercut`.
-    static let interposer = path("libpowercut.so")
+    static let interposer = neighbour("libpowercut.so")
 
-    private static func path(_ name: String) -> String {
+    private static func product(_ name: String) -> String {
+        ProcessInfo.processInfo.environment["EDGE_SYNC_PROGRAMS"].map { "\($0)/\(name)" } ?? neighbour(name)
+    }
+
+    private static func neighbour(_ name: String) -> String {
         let folder = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return URL(fileURLWithPath: folder).deletingLastPathComponent().appendingPathComponent(name).path
     }
