@@ -14,7 +14,10 @@ extension Doctor {
             if agent.isSafeMode {
                 return .bad("it died \(deaths) times in a row and holds the sync back", fix: "journalctl -u agentd -p err -n 50, then: agentctl resume")
             }
-            if deaths > 0 { return .warn("it died \(deaths) times in a row before this start", fix: "journalctl -u agentd -p err -n 50") }
+            if deaths > 0 {
+                let often = deaths == 1 ? "once" : "\(deaths) times in a row"
+                return .warn("it died \(often) before this start", fix: "journalctl -u agentd -p err -n 50")
+            }
             return .ok("the run before this one ended in good order")
         },
         DoctorCheck("supervision", why: "without a service manager nobody restarts an agent that dies or hangs") { facts in
