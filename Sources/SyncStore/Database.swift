@@ -301,7 +301,7 @@ package final class Database {
     }
 
     /// Memory of the pages that it keeps, bytes; for tests.
-    package var cachedBytes: Int {
+    var cachedBytes: Int {
         var bytes: Int32 = 0, most: Int32 = 0
         sqlite3_db_status(handle, SQLITE_DBSTATUS_CACHE_USED, &bytes, &most, 0)
         return Int(bytes)

@@ -4,7 +4,7 @@ package import SyncCore
 ///
 /// A mutation without its narrow row is new and pending (`Store+Intake.swift`); every query here allows for that.
 package struct StoreReads {
-    package let database: Database
+    let database: Database
 
     package init(database: Database) {
         self.database = database

@@ -1,6 +1,7 @@
 import Dispatch
 import SyncCore
 import Synchronization
+import Testing
 
 @testable import SyncStore
 
@@ -54,6 +55,28 @@ func settled<Value: Sendable>(
     }
     done.wait()
     return answer.withLock { $0 } ?? .failure(StoreError(.closed, doing: "wait"))
+}
+
+/// Memory of the pages that a connection keeps, before and after all of the database was read.
+struct CachedBytes: Sendable {
+    var before: Int
+    var after: Int
+
+    init(around reads: StoreReads) throws(StoreError) {
+        before = reads.database.cachedBytes
+        #expect(try reads.check() == [])
+        after = reads.database.cachedBytes
+    }
+}
+
+/// A thread that is to wait for nothing gives back what it has read as soon as there is no more work, and reads it again.
+func expectRelease(_ read: (@escaping @Sendable (Result<CachedBytes, StoreError>) -> Void) -> Void) throws {
+    let full = try settled(read).get().after
+    // Work that comes before the thread has got to it finds what the last has left.
+    var kept = full
+    for _ in 0..<10_000 where kept > full / 2 { kept = try settled(read).get().before }
+    #expect(kept <= full / 2)
+    #expect(try settled(read).get().after == full)
 }
 
 /// Hands one creation in, as an app, and waits for the answer.
