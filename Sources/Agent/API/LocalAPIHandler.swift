@@ -62,7 +62,8 @@ extension Agent {
             case .lines: return .stream(limit: nil) { [self] exchange in serve(exchange, route, access, []) }
             case .file:
                 let limit = loaded.configuration.blobs.maxSizeBytes
-                return .stream(limit: limit) { [self] exchange in serve(exchange, route, access, []) }
+                let takesDescriptor = request.header(BlobSourceKind.header) == BlobSourceKind.fd.rawValue
+                return .stream(limit: limit, takesDescriptor: takesDescriptor) { [self] exchange in serve(exchange, route, access, []) }
             }
         } catch {
             observed.refusals[error.code, default: 0] += 1
