@@ -159,7 +159,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit", "standin",
+                "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit", "standin",
             ],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),
