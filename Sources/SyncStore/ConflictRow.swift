@@ -72,9 +72,8 @@ struct ConflictRow {
         if history.count > ConflictRow.historyMax { history.remove(at: 1) }
     }
 
-    mutating func insert(into database: Database) throws(StoreError) {
-        // The newest row is never forgotten, so no name is given twice.
-        cid = (try database.number("SELECT max(cid) FROM conflict") ?? 0) + 1
+    /// - Precondition: ``cid`` is one that was never given.
+    func insert(into database: Database) throws(StoreError) {
         try database.run(
             """
             INSERT INTO conflict (cid, rid, eid, seq, kind, state, remote_version, sides, history, opened_ms)

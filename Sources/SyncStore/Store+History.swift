@@ -85,7 +85,7 @@ extension Store {
     /// The record of a mutation that is open again. Its tombstone may be forgotten by now.
     private func bringBack(_ rid: Int64, _ payload: Payload, _ records: inout TouchedRecords) throws(StoreError) {
         if try MirrorRow.find(database, rid: rid) == nil {
-            var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall)
+            var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall, edit: payload.seq)
             row.dropBase()
             try row.save(to: database)
         }

@@ -232,6 +232,7 @@ extension Store {
                 members: ["fields": JSON.list(conflict.fields)]
             ).stored
         if row.state != .conflicted { try move(row, to: .conflicted) }
+        conflict.cid = ledger.take(.nextConflict)
         try conflict.insert(into: database)
         tell(conflict)
     }

@@ -44,6 +44,7 @@ extension Store {
             return answer(intent, payload, record: nil, state: try rejectIfDoomed(payload.seq, intent) ?? .pending)
         }
         record.setView(intent.document)
+        record.countEdit()
         if record.status == .synced { record.status = .pending }
         record.goneAge = nil
         record.updatedMS = now.wall.milliseconds
@@ -111,6 +112,6 @@ extension RecordSnapshot {
             name: name, serverID: row.serverID, version: max(0, row.baseVersion), status: row.status, isDeleted: row.isDeleted,
             view: row.document, base: row.base, syncedAt: row.syncedMS.map { Timestamp(milliseconds: $0) },
             updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
-            etag: "W/\"\(row.baseVersion).\(row.rev)\"")
+            etag: row.etag)
     }
 }

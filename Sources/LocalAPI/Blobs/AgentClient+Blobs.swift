@@ -54,8 +54,10 @@ extension AgentClient {
         try await call(.retryBlob(id)) { BlobItem($0) }
     }
 
-    package func removeBlob(_ id: BlobID) async throws(AgentError) -> Reply<Void> {
-        try await call(.removeBlob(id)) { _ in () }
+    /// - Parameter isForced: Also when a record shows it whose bytes the server does not have; they are lost then.
+    /// - Returns: `removed`; `missing` when bytes were lost; `uploaded` when only the local copy is gone.
+    package func removeBlob(_ id: BlobID, isForced: Bool = false) async throws(AgentError) -> Reply<String> {
+        try await call(.removeBlob(id, isForced: isForced)) { AnswerReader($0).text("state") }
     }
 
     private static func read<Value>(
