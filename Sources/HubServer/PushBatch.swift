@@ -209,9 +209,15 @@ struct PushBatch {
 
     private mutating func repeated(_ item: IncomingItem, _ known: Fate) throws(DatabaseError) -> PushResult {
         guard known.fingerprint == item.fingerprint || known.fingerprint == HubStore.unseen else {
+            // What became of the first one, and the record as it is now: without them the device cannot tell whether its
+            // own change is in there.
             let problem = Problem(
-                "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else")
-            return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+                "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else",
+                members: ["original": .string(known.original.rawValue)])
+            guard let name = item.record, let rules = rules[name.entity], rules.kind != .event else {
+                return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+            }
+            return PushResult(key: item.key, verdict: .rejected(problem, current: try load(name).state))
         }
         var result = PushResult(key: item.key, verdict: .duplicate(original: known.original, current: .absent))
         if known.ending == .rejected { result.notes.problem = known.payload.map { Problem($0) } }

@@ -35,6 +35,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case removalBeatsAddition
     /// An edit goes into a mutation of its record that may be at the hub already.
     case sentCoalesced
+    /// An edit goes into a mutation that waited at the start, although an older copy of the database may have been put back.
+    case coalescedInDoubt
     /// The next batch is sent although nobody knows what became of the last.
     case settleSkipped
     /// A link that costs something is used like any other.

@@ -105,6 +105,7 @@ extension Store {
         for index in mutations.indices where rows[index].payload.supersedes != nil {
             mutations[index].supersedes = try superseded(by: rows[index].payload)
         }
+        statedSeq = ledger[.maxSentSeq]
         return Batch(mutations: mutations, ackedSeq: try ackedSeq(), maxSentSeq: ledger[.maxSentSeq])
     }
 

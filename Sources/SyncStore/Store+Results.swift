@@ -11,6 +11,7 @@ extension Store {
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
+            if !results.isEmpty { noteAnswered() }
             var pass = ResultsPass()
             for result in Self.inOrder(results) { try apply(result, &pass) }
             return try finish(&pass, next: next, at: now)
@@ -47,12 +48,7 @@ extension Store {
             if let record, !merged.isEmpty { try keepLost(by: row, merged, RemoteSide(record)) }
             try accept(row, version: version, serverID: serverID, record: record, &pass)
         case .duplicate(.accepted, let current):
-            // Before it is done: what waits behind it takes what it wrote for no news.
-            if let rid = row.rid {
-                try install(current, on: rid, &pass.records, absentIsGone: true)
-                pass.records[rid]?.needsFold = true
-            }
-            try done(row, &pass)
+            try takeDuplicate(row, current, &pass)
         case .duplicate(.rejected, let current):
             let problem = Problem(
                 "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
@@ -62,6 +58,7 @@ extension Store {
         case .conflict(let fields, let current):
             try conflict(row, fields: fields, current: current, &pass)
         case .rejected(let problem, let current):
+            if let current, try isContained(row, in: problem) { return try takeDuplicate(row, current, &pass) }
             try reject(row, problem, current: current, &pass)
         case .retry(let problem, let after):
             try sendBack(row, problem, after: after, &pass)
@@ -86,6 +83,15 @@ extension Store {
         ) { row throws(StoreError) in
             row.text(OutboxRow.columnCount) == key.text ? OutboxRow(row) : nil
         } ?? nil
+    }
+
+    private func takeDuplicate(_ row: OutboxRow, _ current: HubState, _ pass: inout ResultsPass) throws(StoreError) {
+        // Before it is done: what waits behind it takes what it wrote for no news.
+        if let rid = row.rid {
+            try install(current, on: rid, &pass.records, absentIsGone: true)
+            pass.records[rid]?.needsFold = true
+        }
+        try done(row, &pass)
     }
 
     // MARK: - Verdicts

@@ -94,8 +94,11 @@ extension Store {
             if old == nil { old = try key(of: row) }
             guard let old else { continue }
             let successor = try successor(of: row, payload, fix: row.seq == seq ? fix : nil)
+            // With an empty text it answers for no key at all: the hub would refuse that once more.
+            let isAnew = isDecidedElsewhere(row)
             let answer = try accept(
-                successor.mutation, by: requester, in: group, supersedes: old, restingOn: successor.version)
+                successor.mutation, by: requester, in: group, supersedes: isAnew ? "" : old, restingOn: successor.version)
+            if isAnew { try handOver(from: row.seq, to: answer.seq) }
             if group != nil, group?.id == nil { group?.id = answer.key.text }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             try audit("retry", old, uid: requester.uid, ["into": .string(answer.key.text)])
@@ -142,9 +145,12 @@ extension Store {
         let rules = rules[entity] ?? EntityRules()
         let action = try action(of: row.seq) ?? .update
         let id = try recordID(of: row)
-        var content = payload?.content(under: rules) ?? MutationContent(action)
+        let unsent = try unsentContent(of: row, rules)
+        var content = unsent ?? payload?.content(under: rules) ?? MutationContent(action)
+        let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
+        // An earlier form of it has made the record already.
+        if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }
         if let fix, content.action != .delete {
-            let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
             content = Self.fixed(content, by: fix, seen: record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:], rules)
         }
         var mutation = NewMutation(
@@ -153,7 +159,8 @@ extension Store {
             dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true, author: payload?.author,
             blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
         mutation.base = content.base
-        return (mutation, content.action == .create || payload == nil ? nil : payload?.baseVersion)
+        let version = payload.flatMap { $0.baseVersion > 0 || $0.action != .create ? $0.baseVersion : nil }
+        return (mutation, content.action == .create ? nil : version)
     }
 
     /// Of the fields that the fix names, nothing is left of what was asked for before.
