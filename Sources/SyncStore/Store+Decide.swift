@@ -71,6 +71,9 @@ extension Store {
             guard mutation.expectedVersion == nil else {
                 throw Refusal.validation("/expect_version", "\(mutation.entity) is an event: it has no version")
             }
+            guard mutation.ifMatch == nil else {
+                throw Refusal.validation("/if_match", "\(mutation.entity) is an event: there is no record to match")
+            }
             let content = MutationContent(
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
@@ -130,6 +133,21 @@ extension Store {
         }
         return EnqueueIntent(
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: document)
+    }
+
+    /// - Throws: `.refused` with 412 `precondition-failed` when the record is not as its author has read it.
+    func checkTags(of mutation: NewMutation) throws(StoreError) {
+        guard let tags = mutation.ifMatch else { return }
+        var record: MirrorRow?
+        if let eid = names.entities[mutation.entity], let id = mutation.recordID {
+            record = try MirrorRow.find(database, eid: eid, id: id.text)
+        }
+        // What is damaged, or an event, is refused for that.
+        if record?.isDamaged == true || rules[mutation.entity]?.kind != .record { return }
+        let etag = record.flatMap { $0.document == nil ? nil : $0.etag }
+        guard !tags.accepts(etag) else { return }
+        let name = RecordName(mutation.entity, mutation.recordID ?? RecordID(trusted: "new"))
+        throw Refusal.preconditionFailed(name, etag: etag, version: max(0, record?.baseVersion ?? 0))
     }
 
     /// Whether this device makes the record anew, after deleting what the hub has: what changes that has seen nothing of it.
