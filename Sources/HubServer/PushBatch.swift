@@ -17,6 +17,14 @@ struct PushBatch {
     private(set) var head: Int64
     private(set) var counters = HubCounters()
     private var records: [RecordName: Working] = [:]
+    /// Records that an acceptance of this answer shows: the device computes from there what plain changes make of them.
+    private var shown: Set<RecordName> = []
+    /// Records that a repeated answer shows, as they are now.
+    private var shownNow: Set<RecordName> = []
+    /// Known keys that are answered without the record, which the answer shows already.
+    private var repeats: Set<MutationKey> = []
+    /// Bytes of the records that the answer shows so far, about.
+    private var shownBytes = 0
     /// What was asked for in one go before the first decision, of a database that is a round trip away; `nil`: nothing was.
     private var fetched: Fetched?
     private var horizons: [EntityName: Int64] = [:]
@@ -56,10 +64,15 @@ struct PushBatch {
             if let group = items[index].group {
                 while end < items.count, items[end].group == group { end += 1 }
             }
-            results += try unit(items[index..<end])
+            // What is not looked at is as if it had never come: the device sends it again.
+            let decided = shownBytes > Limits.hubAnswerBytes ? items[index..<end].map(postponed) : try unit(items[index..<end])
+            for result in decided { shownBytes += result.shownBytes }
+            results += decided
             index = end
         }
-        for result in results { counters.count(result.verdict) }
+        for result in results {
+            counters.count(repeats.contains(result.key) ? .duplicate(original: .accepted, current: .absent) : result.verdict)
+        }
         return results
     }
 
@@ -81,6 +94,11 @@ struct PushBatch {
             for (item, result) in zip(items, results) { conclude(item, result) }
         }
         return results
+    }
+
+    private func postponed(_ item: IncomingItem) -> PushResult {
+        let detail = "the answer is full: it shows \(shownBytes) bytes of records already"
+        return PushResult(key: item.key, verdict: .retry(Problem("not-attempted", status: 503, detail: detail), after: nil))
     }
 
     /// A group of which a member was not accepted: nothing of it is. The others share the fate of the worst, and whatever
@@ -172,14 +190,19 @@ struct PushBatch {
                 working.replace(record, text: text, key: key)
                 head = commit
             }
+            let before = records[mutation.record]?.record
             records[mutation.record] = working
             for value in accepted.lost { losses.append((mutation.record, value)) }
+            var isKnown = try isComputable(accepted, mutation, working, rules)
+            if !isKnown, accepted.isPlain, shown.contains(mutation.record) {
+                isKnown = Fold.apply(mutation.content, to: before?.data) == working.record?.data
+            }
+            let record = isKnown ? nil : working.record?.hubRecord()
+            if record != nil { shown.insert(mutation.record) }
             var result = PushResult(
                 key: key,
                 verdict: .accepted(
-                    version: working.record?.version ?? 0, serverID: nil,
-                    record: try isComputable(accepted, mutation, working, rules) ? nil : working.record?.hubRecord(),
-                    merged: accepted.merged))
+                    version: working.record?.version ?? 0, serverID: nil, record: record, merged: accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
             return result
         }
@@ -228,8 +251,18 @@ struct PushBatch {
         {
             result.verdict = .duplicate(original: .accepted, current: stored)
         } else if let name = item.record, rules[name.entity]?.kind != .event {
+            let working = try load(name)
+            // To a device, an acceptance in a version that it has by now says the same, without the record once more.
+            if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, shownNow.contains(name), working.isLive,
+                known.version > 0, known.version <= working.record?.version ?? 0
+            {
+                repeats.insert(item.key)
+                result.verdict = .accepted(version: known.version, serverID: nil, record: nil, merged: [])
+                return result
+            }
+            if known.ending == .accepted { shownNow.insert(name) }
             result.verdict = .duplicate(
-                original: known.original, current: try load(name).state(disputing: result.notes.fields))
+                original: known.original, current: working.state(disputing: result.notes.fields))
         }
         return result
     }
@@ -264,6 +297,7 @@ struct PushBatch {
             if ending == .conflict || ending == .retry { blocked.insert(record) }
             if ending != .accepted { missingParents[record] = ending }
         }
+        if repeats.contains(item.key) { return }
         var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch result.verdict {
         case .duplicate: return
@@ -413,5 +447,20 @@ struct PushBatch {
             case .rejected: .rejected
             }
         }
+    }
+}
+
+extension PushResult {
+    /// Bytes of the record that it shows, about: of the document and the stamps of its fields.
+    fileprivate var shownBytes: Int {
+        let state: HubState =
+            switch verdict {
+            case .accepted(_, _, let record, _): record.map { .record($0) } ?? .absent
+            case .duplicate(_, let current), .conflict(_, let current): current
+            case .rejected(_, let current): current ?? .absent
+            case .retry: .absent
+            }
+        guard case .record(let record) = state else { return 0 }
+        return record.data.json.utf8.count + (record.fieldHLC?.json.utf8.count ?? 0) + (record.fieldOrigins?.json.utf8.count ?? 0)
     }
 }

@@ -13,6 +13,9 @@ package enum Limits {
     /// Mutations of one atomic list, and of the first batch of a push: one hub transaction each.
     package static let atomicMutations = 50
     package static let batchMutations = 50
+    /// Mutations that wait one behind the other, by `depends_on` or as parents and children. Whatever ends the first of them
+    /// reaches all of them in one transaction; no form and no procedure of a working day comes near.
+    package static let chainLinks = 1_000
     /// A batch grows to this while answers stay quick.
     package static let batchMutationsMax = 500
     package static let batchBytes = 256 << 10
@@ -22,6 +25,11 @@ package enum Limits {
     package static let hubRequestBytes = 4 << 20
     /// Largest answer of the hub that the agent reads, after inflating.
     package static let hubResponseBytes = 16 << 20
+    /// Bytes of records in the hub's answer to a push, after which it looks at no further mutation: half of what the agent reads,
+    /// so that one more atomic list has room.
+    package static let hubAnswerBytes = 8 << 20
+    /// Bytes of records in the hub's answer to a push, after which it shows a record to known keys once and not with each.
+    package static let hubRepeatedBytes = 1 << 20
     package static let inflateRatio = 1000
     /// Requests under way at an existing backend, about records that have nothing to do with each other.
     package static let restParallel = 2

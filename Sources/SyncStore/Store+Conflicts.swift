@@ -117,11 +117,11 @@ extension Store {
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
         guard let record = try MirrorRow.find(database, rid: conflict.rid) else { throw Refusal.notFound("record of \(conflict.name)") }
         let view = record.document.flatMap { StoredJSON.read($0)?.object }
-        let later = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
+        let later = try openMutations(of: conflict.rid, after: row.seq)
         let base = record.base.flatMap { StoredJSON.read($0)?.object }
         var content = decided(conflict, choices, payload?.content(under: rules), view, base, rules)
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
-        let left = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
+        let left = try openMutations(of: conflict.rid, after: row.seq)
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
         if record.base == nil, content?.action == .update { content = nil }
@@ -346,8 +346,7 @@ extension Store {
             for index in conflict.sides.indices where conflict.sides[index].local.value != view[conflict.sides[index].field] {
                 let field = conflict.sides[index].field
                 conflict.sides[index].local.value = view[field]
-                let last = try openMutations(of: rid).last { $0.payload?.content(under: nil)?.fields.contains(field) == true }
-                if let payload = last?.payload {
+                if let payload = try newestOpen(of: rid, changing: field) {
                     conflict.sides[index].local.author = payload.author
                     conflict.sides[index].local.at = Timestamp(milliseconds: payload.createdMS)
                 }
@@ -355,6 +354,21 @@ extension Store {
             }
             if isChanged { try conflict.update(in: database) }
         }
+    }
+
+    /// The newest mutation of the fold that changes this field. Looked for from the newest on: it is mostly that one.
+    private func newestOpen(of rid: Int64, changing field: String) throws(StoreError) -> Payload? {
+        var found: Payload?
+        try database.each(
+            """
+            SELECT p.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq DESC
+            """, .int(rid), while: { found == nil }
+        ) { row throws(StoreError) in
+            guard Payload.isSound(row, at: 0), case let payload = Payload(row, at: 0) else { return }
+            if payload.content(under: nil)?.fields.contains(field) == true { found = payload }
+        }
+        return found
     }
 
     // MARK: - Rows and events

@@ -19,6 +19,8 @@ final class EnqueueIntent {
     var dropped: [Int64] = []
     /// What it has to wait for.
     var ties = Ties()
+    /// Mutations that wait one behind the other up to this one, itself included.
+    var chain = 1
     /// What of the schema it does not keep to, where that is taken all the same.
     var warnings: [Problem.Pointer] = []
 
@@ -97,6 +99,9 @@ extension Store {
         if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
             intent.ties = try findTies(of: mutation, rules)
             if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
+        }
+        if !intent.ties.on.isEmpty, supersedes == nil {
+            intent.chain = try chainLength(behind: intent.ties.on, at: mutation.dependsOn.isEmpty ? "/data" : "/depends_on")
         }
         // A file that must be there first is waited for like a mutation: its number counts below zero.
         for file in files { intent.ties.on.insert(-file.number) }

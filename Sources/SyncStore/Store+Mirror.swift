@@ -76,7 +76,9 @@ extension Store {
     /// The document that apps see: the base with all open mutations on top, oldest first.
     func fold(_ row: MirrorRow) throws(StoreError) -> String? {
         let rules = rules[names.entity(row.eid)]
-        var contents: [MutationContent] = []
+        let base = row.base.flatMap { StoredJSON.read($0)?.object }
+        var document = base
+        var hasContents = false
         var damaged: [Int64] = []
         try database.each(
             """
@@ -86,15 +88,14 @@ extension Store {
             """, .int(row.rid), .int(row.base == nil ? 0 : row.baseVersion)
         ) { row throws(StoreError) in
             if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content(under: rules) {
-                contents.append(content)
+                document = Fold.apply(content, to: document)
+                hasContents = true
             } else {
                 damaged.append(row.int(0))
             }
         }
         for seq in damaged { try hold(seq) }
-        guard !contents.isEmpty else { return row.base }
-        let base = row.base.flatMap { StoredJSON.read($0)?.object }
-        return Fold.view(base: base, mutations: contents)?.json
+        return hasContents ? document?.json : row.base
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.

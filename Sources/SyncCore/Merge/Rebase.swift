@@ -32,7 +32,7 @@ package enum Rebase {
         /// Of the fields whose stamp differs from `remoteHLC`.
         package var fieldHLC: [String: HybridTime]
         /// Values that mutations before this one put there and that may be at the hub already: no news.
-        package var expected: [String: [JSON?]] = [:]
+        package var expected: [String: Set<JSON?>] = [:]
         /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
         /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
         package var isKnown = true
@@ -264,7 +264,7 @@ private struct Pass {
     /// what is there, or of none.
     private mutating func sayDifferences(_ remote: JSONObject) {
         result = WireForm.of(result, seen: remote, rules: rules, alsoBesideOperations: true) { field in
-            undecided.contains(field) || (ground.expected[field] ?? []).contains { $0 == remote[field] }
+            undecided.contains(field) || ground.expected[field]?.contains(remote[field]) == true
         }
         for member in WireForm.bases(result, seen: remote, rules: rules).members where !undecided.contains(member.name.text) {
             result.base[member.name.text] = member.value
@@ -333,12 +333,12 @@ private struct Pass {
         // Who makes the record anew after deleting it adds to what adds up, and to an object, whoever wrote that (``HubMerge``).
         let strategy = rules.strategy(of: field)
         if local.content.action == .create, value != nil, strategy.addsUp || strategy == .merge { return true }
-        return !(ground.expected[field] ?? []).contains { $0 == value }
+        return ground.expected[field]?.contains(value) != true
     }
 
     /// Whether a mutation before this one put it there.
     private func isOwn(_ field: String, _ theirs: JSON?) -> Bool {
-        local.content.action == .create && ground.isKnown && (ground.expected[field] ?? []).contains { $0 == theirs }
+        local.content.action == .create && ground.isKnown && ground.expected[field]?.contains(theirs) == true
     }
 
     private func isLater(_ field: String) -> Bool {
