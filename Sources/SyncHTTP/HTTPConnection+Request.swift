@@ -86,7 +86,6 @@ extension HTTPConnection {
 
     private func beginRequest(_ head: HTTPRequestHead) {
         number += 1
-        // One that came with an earlier request and was not asked for is nobody's.
         descriptors.beginRequest()
         let facts: RequestFacts
         do {
@@ -113,7 +112,9 @@ extension HTTPConnection {
         answer = .pending
         framing.beginBody(length: facts.contentLength)
 
-        switch server.handler.admit(request) {
+        let admission = server.handler.admit(request)
+        if !admission.takesDescriptor { descriptors.endRequest() }
+        switch admission {
         case .refuse(let problem):
             bodyUse = .discard(left: Self.discardLimit)
             refuse(number, problem)
@@ -124,7 +125,7 @@ extension HTTPConnection {
                 return
             }
             sendContinueIfDue()
-        case .stream(let limit, let then):
+        case .stream(let limit, _, let then):
             let limit = limit ?? .max
             bodyUse = .stream(limit: limit)
             guard (facts.contentLength ?? 0) <= limit else {

@@ -11,7 +11,7 @@ extension Agent {
     func startBlobs() {
         guard let folder = blobs.folder, !hasStopped else { return }
         let gates = loaded.configuration.blobs.gate == .before
-        let rescued = observed.recovery != nil
+        let adopts = observed.adoptsFiles
         let requester = Requester(app: AppName(trusted: "agent"), uid: 0)
         let capacity = loaded.configuration.blobCapacity
         store.run { store, _ throws(StoreError) in
@@ -23,7 +23,7 @@ extension Agent {
                 guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
                 let startedAt = agent.environment.time.now().wall
                 agent.blobs.thread.run { [self] in
-                    let found = Self.sweep(folder, known: known, before: startedAt, adopts: rescued)
+                    let found = Self.sweep(folder, known: known, before: startedAt, adopts: adopts)
                     executor.loop.execute {
                         self.assumeIsolated { agent in
                             switch found {
@@ -68,9 +68,12 @@ extension Agent {
             for file in try folder.incoming() where file.changedAt <= before { folder.discard(incoming: file.name) }
             var swept = SweptBlobs(lost: known.subtracting(kept))
             for digest in kept.subtracting(known) {
-                if adopts, let size = try? folder.size(of: digest) {
-                    swept.orphans.append((digest, size))
+                if adopts {
+                    // One that cannot be looked at ends this, and is looked at again: the next start would take it for a rest
+                    // that no row wants, and remove it. What is no regular file is no evidence.
+                    if let size = try folder.size(of: digest) { swept.orphans.append((digest, size)) }
                 } else {
+                    // One that stays takes room and does no other harm; the next start finds it again.
                     try? folder.remove(digest)
                 }
             }

@@ -123,9 +123,7 @@ extension Agent {
     }
 
     func noteLostTail(_ count: Int64) {
-        let text = "\(count) acknowledged mutations at the end of the database are missing"
-        observed.recovery = text
-        raise("lost_tail", text)
+        raise("lost_tail", "\(count) acknowledged mutations at the end of the database are missing")
     }
 
     /// An operator has looked at what a listing or the feed would have removed.
