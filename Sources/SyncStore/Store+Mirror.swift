@@ -50,7 +50,11 @@ extension Store {
         for var touched in records.inOrder {
             // A record that was synced has no open mutations: base is all there is.
             if touched.row.status != .synced {
-                if touched.needsFold { touched.row.setView(try fold(touched.row)) }
+                if touched.needsFold {
+                    // What no checksum shows: without it, the mutations would be folded onto nothing.
+                    if !touched.row.parsedBase.isReadable { try refetch(&touched) }
+                    touched.row.setView(try fold(touched.row))
+                }
                 touched.row.status = try status(of: touched.row.rid)
             }
             if touched.row.status == .synced { touched.row.setView(touched.row.base) }
@@ -93,8 +97,10 @@ extension Store {
         }
         for seq in damaged { try hold(seq) }
         guard !contents.isEmpty else { return row.base }
-        let base = row.base.flatMap { StoredJSON.read($0)?.object }
-        return Fold.view(base: base, mutations: contents)?.json
+        let base = row.parsedBase
+        // A view that nothing can be told of stays as it is (``finish(_:)`` has the base fetched again).
+        guard base.isReadable else { return row.document }
+        return Fold.view(base: base.known, mutations: contents)?.json
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
