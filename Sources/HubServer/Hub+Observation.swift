@@ -65,6 +65,8 @@ extension Hub {
         }
         page.family("agenthub_database_up", .gauge, "1 when the database answers.", [([:], figures == nil ? 0 : 1)])
         page.family("agenthub_head", .gauge, "Newest commit number.", [([:], state.head)])
+        page.family(
+            "agenthub_damaged_records", .gauge, "Records whose row cannot be read, found since the start.", [([:], Int64(store.damaged.count))])
         let counters = state.counters
         page.family(
             "agenthub_mutations_total", .counter, "Mutations by verdict, since the database was made.",

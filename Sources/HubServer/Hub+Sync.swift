@@ -86,8 +86,9 @@ extension Hub {
 
     func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
-        return try querying { () throws(DatabaseError) in
-            HubResponse(json: SnapshotMessages.response(try feed.answer(wanted, for: caller.device)))
+        switch try querying({ () throws(DatabaseError) in try feed.answer(wanted, for: caller.device) }) {
+        case .success(let page): return HubResponse(json: SnapshotMessages.response(page))
+        case .failure(let problem): return HubResponse(problem)
         }
     }
 

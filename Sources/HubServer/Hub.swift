@@ -89,7 +89,7 @@ package final class Hub {
         self.settings = settings
         self.random = random
         do throws(DatabaseError) {
-            store = HubStore(try place.database.open())
+            store = HubStore(try place.database.open(), ablations: settings.ablations)
             if settings.ablations.contains(.commitUnsynced), !store.database.isShared {
                 try store.database.execute("PRAGMA synchronous=NORMAL")
             }
@@ -143,6 +143,7 @@ package final class Hub {
                 break
             }
         }
+        for damage in store.takeDamage() { report?(damage) }
         noteShownTokens(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return responses

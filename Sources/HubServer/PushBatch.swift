@@ -133,6 +133,11 @@ struct PushBatch {
     }
 
     private mutating func one(_ item: IncomingItem, commit: Int64) throws(DatabaseError) -> PushResult {
+        // Of a damaged record no state can be shown and nothing be decided, and the mutation waits: also one that was decided
+        // before, whose device would take the record that is not shown for deleted.
+        if let name = item.record, try load(name).isDamaged {
+            return PushResult(key: item.key, verdict: .retry(Feed.damaged(name), after: .seconds(300)))
+        }
         if let known = try known(item.key) { return try repeated(item, known) }
         let mutation: IncomingMutation
         switch item.content {
@@ -170,6 +175,10 @@ struct PushBatch {
         let isForeign = mutation.baseVersion > headBefore
         if isForeign { mutation.baseVersion = -1 }
         var working = try load(mutation.record)
+        let before = working.record?.data
+        if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
+            return PushResult(key: key, verdict: .rejected(fault, current: nil))
+        }
         let change = HubMerge.Change(device: device, key: key, mutation: mutation)
         switch HubMerge.apply(
             change, to: working.record, rules: rules, commit: commit, now: now, ablations: ablations)
@@ -181,10 +190,17 @@ struct PushBatch {
             return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state(disputing: fields)))
         case .accepted(let accepted):
             if let record = accepted.record {
+                if let data = record.data,
+                    let fault = limitFault({ DocumentLimits.fault(of: mutation.content, in: data, over: before) })
+                {
+                    return PushResult(key: key, verdict: .rejected(fault, current: nil))
+                }
                 let text = record.data?.json
-                if let text, text.utf8.count > Limits.documentBytes {
+                if let text, text.utf8.count > Limits.documentBytes,
+                    case let limit = DocumentLimits.bytesMax(over: before?.bytes.count ?? 0), text.utf8.count > limit
+                {
                     let problem = Problem(
-                        "too-large", status: 413, detail: "\(mutation.record) would have more than \(Limits.documentBytes) bytes")
+                        "too-large", status: 413, detail: "\(mutation.record) would have more than \(limit) bytes")
                     return PushResult(key: key, verdict: .rejected(problem, current: nil))
                 }
                 working.replace(record, text: text, key: key)
@@ -206,6 +222,10 @@ struct PushBatch {
             result.notes.isClockClamped = accepted.isClockClamped
             return result
         }
+    }
+
+    private func limitFault(_ find: () -> Problem?) -> Problem? {
+        ablations.contains(.storedReadAsInput) ? nil : find()
     }
 
     /// Whether the device knows the outcome without being told: it had seen everything that this batch did not do itself.
@@ -247,7 +267,7 @@ struct PushBatch {
         if known.ending == .conflict { result.notes.fields = (known.payload?.array ?? []).compactMap(\.text) }
         // The present record, never the one of the first answer: it may be gone by now, or newer.
         if ablations.contains(.duplicateReplaysStored), known.ending == .accepted, let payload = known.payload,
-            let stored = try? HubState.read(payload, at: "")
+            let stored = try? HubState.read(payload, at: "")  // a test build only
         {
             result.verdict = .duplicate(original: .accepted, current: stored)
         } else if let name = item.record, rules[name.entity]?.kind != .event {
@@ -332,7 +352,7 @@ struct PushBatch {
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
         if let working = records[name] { return working }
         let isFetched = fetched?.askedRecords.contains(name) == true
-        let working = Working(isFetched ? fetched?.records[name] : try store.record(name)?.record)
+        let working = Working(isFetched ? fetched?.records[name] : try store.record(name))
         records[name] = working
         touched.append(name)
         return working
@@ -362,7 +382,7 @@ struct PushBatch {
         let askedKeys: Set<MutationKey>
         let askedRecords: Set<RecordName>
         let keys: [MutationKey: HubStore.KeyRow]
-        let records: [RecordName: VersionedRecord]
+        let records: [RecordName: HubStore.RecordRow]
 
         init(_ items: [IncomingItem], _ device: DeviceID, _ store: HubStore) throws(DatabaseError) {
             askedKeys = Set(items.map(\.key))
@@ -381,9 +401,13 @@ struct PushBatch {
         private(set) var key = ""
         private(set) var isChanged = false
 
-        init(_ record: VersionedRecord?) {
-            self.record = record
-            versionBefore = record?.version ?? 0
+        /// There is a row that cannot be read: nothing is known of the record but that it is there.
+        let isDamaged: Bool
+
+        init(_ row: HubStore.RecordRow?) {
+            record = row?.whole
+            isDamaged = row?.isWhole == false
+            versionBefore = row?.version ?? 0
         }
 
         mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey) {
@@ -395,7 +419,7 @@ struct PushBatch {
 
         var state: HubState { record?.hubState ?? .absent }
         func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
-        var isLive: Bool { record?.isDeleted == false }
+        var isLive: Bool { isDamaged || record?.isDeleted == false }
     }
 
     /// What became of a key.
@@ -437,7 +461,9 @@ struct PushBatch {
         init(row: HubStore.KeyRow) {
             self.init(
                 fingerprint: row.fingerprint, ending: Ending(row.status), version: row.version,
-                payload: row.payload.flatMap { try? JSONReader.read($0) })
+                // What cannot be read is as good as forgotten (``HubStore/prunePayloads(before:)``): the answer still says what
+                // became of the mutation, and the device finds out the rest.
+                payload: row.payload.flatMap { try? JSONReader.read($0, limits: .stored) })
         }
 
         var original: PushResult.Original {

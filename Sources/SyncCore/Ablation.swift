@@ -53,6 +53,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case requeueAboveHighest
     /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
     case cursorAtEnd
+    /// A change is limited, and not what it makes of its document; the hub reads what it stored with the limits of input.
+    case storedReadAsInput
     /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
     case commitUnsynced
 }

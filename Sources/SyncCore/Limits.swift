@@ -6,6 +6,19 @@ package enum Limits {
     package static let documentBytes = 256 << 10
     /// Nested arrays and objects: deep enough for forms, far from any stack.
     package static let jsonDepth = 32
+    /// Depth at which a stored document or an answer is taken for damage: earlier versions let operations build documents two
+    /// levels deeper than ``jsonDepth``.
+    package static let storedDepth = 4 * jsonDepth
+    /// The name of a field or a member as JSON text, escapes included: peers refuse what has longer ones.
+    package static let nameBytes = 256
+    /// Fields of a document. Each field that was changed on its own has a stamp at the hub, and in a conflict two values with
+    /// their authors, so a record costs some 300 bytes a field beside its content; forms have a few hundred fields.
+    package static let documentFields = 2_048
+    /// Members of one object of a message: more than a document of ``documentBytes`` has room for.
+    package static let objectMembers = 65_536
+    /// Memory that one message may take once it is read: a page of ``pullBytes`` needs up to 34 times its bytes when it is all
+    /// tiny objects, and an ordinary answer of ``hubResponseBytes`` four times.
+    package static let messageMemoryBytes = 64 << 20
     /// Levels that messages put around a document, with room for newer ones; a pull puts 5.
     package static let messageDepth = 8
     /// The name of who wrote a mutation, in the app's words.

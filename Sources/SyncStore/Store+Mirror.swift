@@ -50,7 +50,11 @@ extension Store {
         for var touched in records.inOrder {
             // A record that was synced has no open mutations: base is all there is.
             if touched.row.status != .synced {
-                if touched.needsFold { touched.row.setView(try fold(touched.row)) }
+                if touched.needsFold {
+                    // What no checksum shows: without it, the mutations would be folded onto nothing.
+                    if !touched.row.parsedBase.isReadable { try refetch(&touched) }
+                    touched.row.setView(try fold(touched.row))
+                }
                 touched.row.status = try status(of: touched.row.rid)
             }
             if touched.row.status == .synced { touched.row.setView(touched.row.base) }
@@ -76,8 +80,8 @@ extension Store {
     /// The document that apps see: the base with all open mutations on top, oldest first.
     func fold(_ row: MirrorRow) throws(StoreError) -> String? {
         let rules = rules[names.entity(row.eid)]
-        let base = row.base.flatMap { StoredJSON.read($0)?.object }
-        var document = base
+        let base = row.parsedBase
+        var document = base.known
         var hasContents = false
         var damaged: [Int64] = []
         try database.each(
@@ -95,7 +99,9 @@ extension Store {
             }
         }
         for seq in damaged { try hold(seq) }
-        return hasContents ? document?.json : row.base
+        guard hasContents else { return row.base }
+        // A view that nothing can be told of stays as it is (``finish(_:)`` has the base fetched again).
+        return base.isReadable ? document?.json : row.document
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.

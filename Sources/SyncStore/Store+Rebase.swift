@@ -74,8 +74,11 @@ extension Store {
     ) throws(StoreError) {
         let rules = rules[names.entity(before.eid)] ?? EntityRules()
         guard rules.kind == .record else { return }
-        let known = before.base.flatMap { StoredJSON.read($0)?.object }
+        let base = before.parsedBase
+        let known = base.known
         var ground = Rebase.Ground(known: known, record: remote.record)
+        // Of a base that is damaged nobody can tell what the mutations had seen.
+        ground.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {
             for field in fields { ground.expected[field, default: []].insert(remote.record?.data[field]) }
         }
@@ -238,7 +241,8 @@ extension Store {
         let mine = Fold.apply(content, to: known)
         let bringsBack = content.action == .create && !content.base.isEmpty
         // Of a deletion there, all that was to be changed here is in dispute.
-        let shown = kind == .updateDelete ? content.fields.reduce(into: []) { if !$0.contains($1) { $0.append($1) } } : fields
+        var once: Set<JSONString> = []
+        let shown = kind == .updateDelete ? content.fields.filter { once.insert(JSONString($0)).inserted } : fields
         return shown.map { field in
             let local = ConflictSide.Value(
                 mine?[field], isDeleted: kind == .deleteUpdate, author: payload.author, device: options.device.text,
@@ -259,7 +263,7 @@ extension Store {
         conflict.note("opened", at: now.wall, ["remote_version": .int(remoteVersion)])
         row.problem =
             Problem(
-                "conflict", status: 409, detail: "the hub has other values in: \(conflict.fields.joined(separator: ", "))",
+                "conflict", status: 409, detail: "the hub has other values in: \(conflict.fieldWords)",
                 members: ["fields": JSON.list(conflict.fields)]
             ).stored
         if row.state != .conflicted { try move(row, to: .conflicted) }
@@ -277,12 +281,14 @@ extension Store {
         _ rules: EntityRules, _ records: inout TouchedRecords
     ) throws(StoreError) {
         guard var conflict = try openConflict(ofSeq: row.seq) else { return }
-        var known = before.base.flatMap { StoredJSON.read($0)?.object }
+        let base = before.parsedBase
+        var known = base.known
         switch conflict.kind {
         case .updateDelete: known = nil
         case .field, .deleteUpdate: for side in conflict.sides { known?[side.field] = side.base }
         }
         var ground = Rebase.Ground(known: known, record: remote.record)
+        ground.isKnown = base.isReadable
         ground.disputed = conflict.kind == .updateDelete && remote.record != nil ? [] : Set(conflict.fields)
         if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }
         let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
@@ -295,9 +301,10 @@ extension Store {
         var sides = sides(kind, fields, payload, content, known: known, remote)
         if kind == .updateDelete, conflict.kind == .updateDelete { sides = conflict.sides }
         try rewrite(payload, outcome.content, restingOn: remote.version)
+        let old = Dictionary(conflict.sides.map { (JSONString($0.field), $0.local) }, uniquingKeysWith: { first, _ in first })
         for index in sides.indices {
             // Who wrote it here has not changed, only the hub's side has.
-            if let old = conflict.sides.first(where: { $0.field == sides[index].field }) { sides[index].local = old.local }
+            if let local = old[JSONString(sides[index].field)] { sides[index].local = local }
         }
         let isNew = kind != conflict.kind || sides.map { [$0.remote.value] } != conflict.sides.map { [$0.remote.value] }
         conflict.kind = kind

@@ -193,7 +193,7 @@ extension Store {
         if touched.row.baseVersion < 0, touched.row.base != nil {
             let isInBase = try isRequeued(row.seq)
             if !isInBase {
-                let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+                guard let object = touched.row.parsedBase.known else { return try refetch(&touched) }
                 touched.row.setBase(Fold.apply(content, to: object)?.json, version: -1, at: now.wall)
             }
             return touched.needsFold = true
@@ -215,9 +215,9 @@ extension Store {
         if base == nil, content.unset.isEmpty, content.operations.isEmpty, content.action == .create {
             computed = payload.data
         } else {
-            let object = base.flatMap { StoredJSON.read($0)?.object }
-            guard base == nil || object != nil else { return try refetch(&touched) }
-            computed = Fold.apply(content, to: object)?.json
+            let object = touched.row.parsedBase
+            guard object.isReadable else { return try refetch(&touched) }
+            computed = Fold.apply(content, to: object.known)?.json
         }
         // An update of a record that we do not have: the next pull brings it whole.
         guard let computed else { return touched.needsFold = true }
@@ -280,9 +280,10 @@ extension Store {
             case .deleted(let version): RemoteSide(deletedIn: version)
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
-        var ground = Rebase.Ground(known: before.base.flatMap { StoredJSON.read($0)?.object }, record: remote.record)
+        let base = before.parsedBase
+        var ground = Rebase.Ground(known: base.known, record: remote.record)
         ground.disputed = Set(fields)
-        ground.isKnown = payload.baseVersion >= before.baseVersion
+        ground.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
         let isFound = if case .isDisputed = outcome.verdict { true } else { false }
         if fields.isEmpty, !isFound {
@@ -309,7 +310,7 @@ extension Store {
     ) throws(StoreError) {
         let isKept = options.ablations.contains(.rollbackSkipped)
         if isKept, let rid = row.rid, let content = try content(row.seq), let touched = pass.records[rid] {
-            let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+            let object = touched.row.parsedBase.known
             pass.records[rid]?.row.setBase(
                 Fold.apply(content, to: object)?.json, version: touched.row.baseVersion, at: now.wall)
         }

@@ -163,7 +163,9 @@ extension Store {
         // An earlier form of it has made the record already.
         if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }
         if let fix, content.action != .delete {
-            content = Self.fixed(content, by: fix, seen: record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:], rules)
+            let seen = record?.parsedDocument ?? .none
+            guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
+            content = Self.fixed(content, by: fix, seen: seen.known ?? [:], rules)
         }
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, entity, id, data: content.data,
@@ -227,6 +229,7 @@ extension Store {
             if try outboxRow(seq)?.state == .rejected { return key }
         }
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
+        // Only the name of a parent for the problem's text: a damaged payload names none.
         let data = payload.data.flatMap { StoredJSON.read($0)?.object } ?? [:]
         for (field, entity) in rules.refs.sorted(by: { $0.key < $1.key }) {
             guard let id = data[field]?.text, let eid = names.entities[entity] else { continue }
