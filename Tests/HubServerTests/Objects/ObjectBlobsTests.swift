@@ -208,7 +208,7 @@ struct ObjectBlobsTests {
         let store = ObjectStore(
             try ObjectStorePlace("s3://files/hub", endpoint: "https://store", region: "here-1"), credentials, caFile: nil,
             transport: Refusing(code: code), time: FixedTime(), newDigest: { SlowDigest() }, report: { _ in })
-        #expect { try ObjectBlobs(store).tryOut() } throws: { error in
+        #expect { try ObjectBlobs(store).tryOut(within: .seconds(3_600)) } throws: { error in
             let error = error as? BlobError
             return error?.code == .refused && error?.detail.contains(words) == true && error?.detail.contains("expected") == true
                 && error?.description.contains("deep-secret") == false
