@@ -51,6 +51,16 @@ package enum Ablation: String, Sendable, CaseIterable {
     case requeueAboveHighest
     /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
     case cursorAtEnd
+    /// A hub that is behind what it said before, in one history, is believed.
+    case standingIgnored
+    /// Cursors and receipts beyond the hub's history prove nothing to it.
+    case proofIgnored
+    /// The mark beside the hub's database is not looked at.
+    case markIgnored
+    /// What a new history has not been offered yet counts as deleted.
+    case unofferedIsDeleted
+    /// A database that returns after another one of its device has spoken is taken for the present one.
+    case returnIgnored
     /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
     case commitUnsynced
 }
