@@ -51,9 +51,7 @@ package enum Ablation: String, Sendable, CaseIterable {
     case requeueAboveHighest
     /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
     case cursorAtEnd
-    /// A hub that is behind what it said before, in one history, is believed.
-    case standingIgnored
-    /// Cursors and receipts beyond the hub's history prove nothing to it.
+    /// Cursors and receipts beyond the hub's history prove nothing to it, and a hub that is behind its own word is believed.
     case proofIgnored
     /// The mark beside the hub's database is not looked at.
     case markIgnored

@@ -84,6 +84,7 @@ extension Simulation {
             response = other
         } else {
             response = hub.handle(flight.request, at: hubTime)
+            noteHistory()
             try note(response, to: flight)
             response = damaged(response, to: flight)
         }
@@ -184,6 +185,8 @@ extension Simulation {
         guard !hub.isUp else { return }
         try Broken.none { try hub.restart() }
         hub.isUp = true
+        try mindMark()
+        noteHistory()
         say("the hub is back")
     }
 }

@@ -48,7 +48,7 @@ extension SyncEngine {
     /// Our calls follow each other, and an answer leaves after its commit, so no order of replicas of one database explains it.
     func hasForgotten(_ facts: HubHeaders) -> Bool {
         guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false else { return false }
-        if ablations.contains(.standingIgnored) { return false }
+        if ablations.contains(.proofIgnored) { return false }
         if let head = facts.head, head < seenHead ?? 0 { return true }
         guard let standing = memory.standing, standing.epoch == epoch else { return false }
         if let head = facts.head, head < standing.head { return true }
