@@ -7,6 +7,13 @@ struct Feed {
     let epoch: String
     let secret: [UInt8]
     let head: Int64
+    /// Of the hub's database, for what is signed here.
+    let opening: String
+    let lineage: HubLineage
+    /// Who asks.
+    let device: DeviceID
+    /// Told of a cursor that this database cannot have given out; `nil`: nobody is.
+    let witness: HubWitness?
 
     // MARK: Changes
 
@@ -28,7 +35,7 @@ struct Feed {
 
     func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
         guard let text = stream.cursor else {
-            return .success(Cursor(epoch: epoch, entity: stream.entity, seq: 0, live: head))
+            return .success(Cursor(epoch: epoch, entity: stream.entity, seq: 0, live: head, opening: opening))
         }
         let cursor: Cursor
         do throws(Cursor.Refusal) {
@@ -38,6 +45,10 @@ struct Feed {
             case .otherEpoch: return .failure(Feed.resync("epoch-changed", "the cursor belongs to another history of this hub"))
             case .unreadable: return .failure(Feed.resync("cursor-expired", "the cursor cannot be read"))
             }
+        }
+        if let witness, !lineage.includes(cursor.position, head: head) {
+            witness.found = HubEvidence(cause: .cursor, position: cursor.position, device: device)
+            return .failure(Feed.resync("epoch-changed", "the hub's database was replaced by an older copy"))
         }
         guard cursor.entity == stream.entity else {
             return .failure(Feed.resync("cursor-expired", "the cursor belongs to another entity"))
@@ -60,7 +71,7 @@ struct Feed {
 
     /// - Returns: `nil` when there is nothing new, and the device has a cursor already.
     private func page(_ cursor: Cursor, isFirst: Bool, _ room: inout Room) throws(DatabaseError) -> Result<StreamPage?, Problem> {
-        var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head)
+        var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head, opening: opening)
         // The feed of an event entity is empty: events only travel from device to hub.
         let rows = rules[cursor.entity]?.kind == .event ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
         guard !rows.isEmpty else {
@@ -76,6 +87,7 @@ struct Feed {
         if hasMore {
             // Somebody else's page filled the answer: this stream waits where it was.
             end = cursor
+            end.opening = opening
             if count > 0 {
                 end.seq = rows[count - 1].version
                 end.sub = rows[count].version == end.seq ? rows[count - 1].id : nil

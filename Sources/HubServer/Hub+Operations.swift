@@ -11,12 +11,6 @@ extension Hub {
         do throws(DatabaseError) { return try store.lostValues(entity, id, limit: limit) } catch { throw HubError(error) }
     }
 
-    /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list
-    /// everything anew and offer again what this hub no longer knows.
-    package func startEpoch() throws(HubError) {
-        try transact { () throws(DatabaseError) in try renewEpoch() }
-    }
-
     /// The whole database as bytes.
     package func copy() throws(HubError) -> [UInt8] {
         do throws(DatabaseError) { return try copied().serialize() } catch { throw HubError(error) }
@@ -37,6 +31,7 @@ extension Hub {
     @discardableResult
     package func publish(_ name: RecordName, _ data: JSONObject?, at now: Timestamp) throws(HubError) -> Int64 {
         try transact { () throws(DatabaseError) in
+            try openIfNeeded(at: now)
             let commit = state.head + 1
             let node = DeviceID(trusted: "hub")
             let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))

@@ -12,10 +12,13 @@ struct PushBatch {
     private let ablations: Ablations
     private let store: HubStore
     private let headBefore: Int64
+    private let offering: Hub.Offering
 
     /// The newest commit number, those of this batch included.
     private(set) var head: Int64
     private(set) var counters = HubCounters()
+    /// The highest version that a change rests on and this history has not reached; `nil`: there is none.
+    private(set) var versionAhead: Int64?
     private var records: [RecordName: Working] = [:]
     /// Records that an acceptance of this answer shows: the device computes from there what plain changes make of them.
     private var shown: Set<RecordName> = []
@@ -42,7 +45,11 @@ struct PushBatch {
     /// children cannot either.
     private var missingParents: [RecordName: Fate.Ending] = [:]
 
-    init(device: DeviceID, now: Timestamp, rules: RuleBook, ablations: Ablations, store: HubStore, head: Int64) {
+    init(
+        device: DeviceID, now: Timestamp, rules: RuleBook, ablations: Ablations, store: HubStore, head: Int64,
+        offering: Hub.Offering = .over
+    ) {
+        self.offering = offering
         self.device = device
         self.now = now
         self.rules = rules
@@ -173,8 +180,20 @@ struct PushBatch {
         var mutation = mutation
         // A version that this history has not reached yet belongs to another one: nothing can be read from it.
         let isForeign = mutation.baseVersion > headBefore
-        if isForeign { mutation.baseVersion = -1 }
+        if isForeign {
+            versionAhead = max(versionAhead ?? 0, mutation.baseVersion)
+            mutation.baseVersion = -1
+        }
         var working = try load(mutation.record)
+        if working.record == nil, rules.kind == .record, mutation.content.action != .create,
+            offering == .ofAll || offering == .ofForeign && mutation.baseVersion < 0
+        {
+            // Not deleted, as far as this history knows: the device that made the record has not been here yet.
+            let problem = Problem(
+                "dependency-missing", status: 424,
+                detail: "\(mutation.record) is not here: the hub began a new history, and waits for the device that made it")
+            return PushResult(key: key, verdict: .retry(problem, after: nil))
+        }
         let before = working.record?.data
         if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
             return PushResult(key: key, verdict: .rejected(fault, current: nil))

@@ -44,6 +44,7 @@ extension Store {
                 try beginWholeList(of: page.entity)
                 try apply(try localised(page), head: rest == nil ? response.head : ledger[.restVersion], &summary)
             }
+            if let standing = response.standing { try keep(standing) }
         }
         return summary
     }

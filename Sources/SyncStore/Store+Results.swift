@@ -7,7 +7,7 @@ extension Store {
     ///
     /// - Parameter next: Claims the following batch in the same transaction.
     package func applyResults(
-        _ results: [PushResult], next: BatchLimits?, at now: Moment
+        _ results: [PushResult], next: BatchLimits?, standing: HubStanding? = nil, at now: Moment
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -16,6 +16,7 @@ extension Store {
             let ordered = Self.inOrder(results)
             pass.shownAgain = try shownAgain(in: ordered)
             for result in ordered { try apply(result, &pass) }
+            if let standing { try keep(standing) }
             return try finish(&pass, next: next, at: now)
         }
     }

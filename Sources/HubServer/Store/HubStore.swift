@@ -14,7 +14,8 @@ final class HubStore {
         self.database = database
         self.ablations = ablations
         hubQuery = """
-            SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens) FROM hub
+            SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
+              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)) FROM hub
             """
         feedQuery = """
             SELECT \(HubStore.recordColumns) FROM record\(database.spelling.byFeed)
@@ -35,13 +36,15 @@ final class HubStore {
         var counters: HubCounters
         /// Changes of the book of tokens so far, where the database keeps it.
         var tokens: Int64
+        /// Name of the newest opening of the database (``HubLineage``); empty when there is none.
+        var opening: String
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
         try database.first(hubQuery) {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
-                tokens: $0.int(8))
+                tokens: $0.int(8), opening: $0.optionalText(9) ?? "")
         }
     }
 
@@ -50,8 +53,8 @@ final class HubStore {
             "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?) ON CONFLICT(one) DO NOTHING", .text(hub.epoch), .blob(hub.secret), .int(hub.head))
     }
 
-    func setEpoch(_ epoch: String) throws(DatabaseError) {
-        try database.run("UPDATE hub SET epoch = ?", .text(epoch))
+    func setEpoch(_ epoch: String, head: Int64) throws(DatabaseError) {
+        try database.run("UPDATE hub SET epoch = ?, head = ?", .text(epoch), .int(head))
     }
 
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {

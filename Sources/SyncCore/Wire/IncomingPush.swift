@@ -110,7 +110,7 @@ extension PushMessages {
         var item = IncomingItem(
             key: key, fingerprint: Fingerprint.of(object), seq: object["seq"]?.int, group: nil, record: nil,
             content: .failure(RequestReader.invalid(place, "a mutation")))
-        if item.seq.map({ !RequestReader.sequence.contains($0) }) == true { item.seq = nil }
+        if item.seq.map({ $0 < 1 || !RequestReader.sequence.contains($0) }) == true { item.seq = nil }
         if let entity = object["entity"]?.text.flatMap({ EntityName($0) }),
             let id = object["record_id"]?.text.flatMap({ RecordID($0) })
         {
