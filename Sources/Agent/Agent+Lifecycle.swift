@@ -9,7 +9,7 @@ package import SyncStore
 extension Agent {
     /// Opens the door of the local API. The network is no part of this: apps are served before any of it is there.
     package nonisolated func listen(
-        on endpoint: HTTPEndpoint, group: any EventLoopGroup, limits: HTTPServerLimits = HTTPServerLimits()
+        on endpoint: HTTPEndpoint, group: any EventLoopGroup, limits: HTTPServerLimits = .localAPI
     ) async throws(HTTPServerError) -> HTTPServer {
         var configuration = HTTPServerConfiguration(endpoint: endpoint, problemBody: HTTPProblem.localBody)
         configuration.limits = limits

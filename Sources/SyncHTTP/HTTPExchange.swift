@@ -36,13 +36,15 @@ package final class HTTPExchange: Sendable {
     /// Answers. `Content-Length` is added, `Connection` belongs to the server. A `HEAD` request gets the head only.
     ///
     /// Control characters in field values are sent as spaces, so that no value can begin another field.
-    package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
+    ///
+    /// - Parameter closes: The connection ends with this answer.
+    package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = [], closes: Bool = false) {
         complete()
         // Mostly the answer is made on the loop: no closure is needed to get there.
         guard !connection.loop.inEventLoop else {
-            return connection.respond(number, status: status, headers: headers, body: body)
+            return connection.respond(number, status: status, headers: headers, body: body, closes: closes)
         }
-        connection.onLoop { [number] in $0.respond(number, status: status, headers: headers, body: body) }
+        connection.onLoop { [number] in $0.respond(number, status: status, headers: headers, body: body, closes: closes) }
     }
 
     /// Answers with a problem document.

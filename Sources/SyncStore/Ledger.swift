@@ -22,11 +22,13 @@ struct Ledger {
         case ties, unmet
         /// The last version that was given to a document of an existing backend, which has none of our kind.
         case restVersion
+        /// Next to be given away: ids of files and of conflicts.
+        case nextBlob, nextConflict
 
         /// Before it was ever written.
         var initial: Int64 {
             switch self {
-            case .nextSeq, .nextEvent, .nextRecord, .nextClaim: 1
+            case .nextSeq, .nextEvent, .nextRecord, .nextClaim, .nextBlob, .nextConflict: 1
             default: 0
             }
         }
@@ -48,6 +50,8 @@ struct Ledger {
             case .ties: "ties"
             case .unmet: "unmet"
             case .restVersion: "rest_version"
+            case .nextBlob: "next_blob"
+            case .nextConflict: "next_conflict"
             }
         }
     }

@@ -236,6 +236,8 @@ struct MetaTable {
 
     /// The pages of this file carry seals.
     static let sealed = "sealed"
+    /// The highest `seq` that was given out when the database was rescued.
+    static let salvagedSeq = "salvaged_seq"
 
     func text(_ name: String) throws(StoreError) -> String? {
         try database.first("SELECT v FROM meta WHERE k = ?", .text(name)) { row throws(StoreError) in row.text(0) }

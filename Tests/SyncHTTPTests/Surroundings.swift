@@ -25,11 +25,20 @@ struct Surroundings {
         try await loop.submit {}.get()
     }
 
-    func client() throws -> Client {
+    /// - Parameter source: The last byte of its address, on TCP.
+    func client(source: UInt32 = 1) throws -> Client {
         switch server.address {
         case .unix(let path): try Client(path: path)
-        case .tcp(_, let port): try Client(port: port)
+        case .tcp(_, let port): try Client(port: port, source: source)
         }
+    }
+
+    /// A client that the server has accepted, so that those that are made one after the other have waited for that long.
+    func acceptedClient(source: UInt32 = 1) async throws -> Client {
+        let before = server.counts
+        let client = try client(source: source)
+        while server.counts == before { try await turn() }
+        return client
     }
 }
 

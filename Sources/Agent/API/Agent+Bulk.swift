@@ -5,7 +5,10 @@ import SyncStore
 
 // `POST /v1/mutations/bulk`: lines in, lines out, for as long as the client likes.
 extension Agent {
-    func enqueueLines(_ call: LocalCall) {
+    func enqueueLines(_ call: LocalCall) throws(Problem) {
+        guard call.exchange.request.header("If-Match") == nil else {
+            throw LocalProblem.malformed.problem("If-Match is for one mutation: in a stream each line has its own if_match")
+        }
         measureSpace()
         let intake = LineIntake(call: call, agent: self)
         call.exchange.begin(status: 200, headers: [("Content-Type", LocalAnswer.lines)])

@@ -108,7 +108,7 @@ extension Agent {
         case .health: call.answer(ControlAnswer.health)
         case .ready: showReadiness(call)
         case .enqueue(let wait): try enqueue(call, wait: wait)
-        case .enqueueLines: enqueueLines(call)
+        case .enqueueLines: try enqueueLines(call)
         case .mutations(let query): listMutations(call, query)
         case .mutation(let key): showMutation(call, key)
         case .cancelMutation(let key): cancelMutation(call, key)
@@ -145,7 +145,7 @@ extension Agent {
         case .blob(let id): showBlob(call, id)
         case .blobContent(let id): sendBlob(call, id)
         case .retryBlob(let id): retryBlob(call, id)
-        case .removeBlob(let id): removeBlob(call, id)
+        case .removeBlob(let id, let isForced): removeBlob(call, id, isForced: isForced)
         case .plan: try showPlan(call)
         }
     }

@@ -299,27 +299,41 @@ extension Agent {
         }
     }
 
-    func removeBlob(_ call: LocalCall, _ id: BlobID) {
+    func removeBlob(_ call: LocalCall, _ id: BlobID, isForced: Bool) {
         guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
         let peer = call.peer
+        let why = "removed by uid \(peer.uid) (app \(peer.app)) before it was uploaded"
         store.run { store, now throws(StoreError) in
             guard let row = try store.reads.blob(id), peer.allows(.operate) || row.app == peer.app else {
                 throw .refused(LocalProblem.notFound.problem("there is no blob \(id)"))
             }
-            return try store.removeBlob(id, at: now)
+            let note = EventPayload.blob(id, state: .missing, offset: row.progress.offset, size: row.size, detail: why)
+            return try store.removeBlob(
+                id, isForced: isForced, why: why, note: String(decoding: note, as: UTF8.self), at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
                 case .failure(let error): agent.refuse(call, error)
-                case .success(let digest):
-                    agent.audit("remove", id.description, uid: peer.uid, ["digest": .string(digest.description)])
-                    agent.feed(blob: .removed(id))
-                    agent.removeFiles([digest], in: folder)
-                    call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", "removed") } })
-                    agent.noteEnqueued()
+                case .success(let (digest, removal)): agent.removed(call, id, digest, removal, from: folder, why: why)
                 }
             }
         }
+    }
+
+    private func removed(
+        _ call: LocalCall, _ id: BlobID, _ digest: BlobDigest, _ removal: Store.BlobRemoval, from folder: any BlobFolder, why: String
+    ) {
+        let isLost = removal == .lost
+        audit("remove", id.description, uid: call.peer.uid, ["digest": .string(digest.description), "lost": .bool(isLost)])
+        feed(blob: .removed(id))
+        removeFiles([digest], in: folder)
+        if isLost {
+            raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
+            events.poke()
+        }
+        let state = isLost ? BlobState.missing.rawValue : removal == .dropped ? BlobState.uploaded.rawValue : "removed"
+        call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", state) } })
+        noteEnqueued()
     }
 }
 
