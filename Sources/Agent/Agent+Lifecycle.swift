@@ -113,6 +113,7 @@ extension Agent {
         saveUsage()
         stopEngine()
         stopWatching()
+        stopWatchingSocket()
     }
 }
 

@@ -6,7 +6,7 @@ extension StatusDocument {
     package struct Alarm: Hashable, Sendable {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
         /// `epoch_changed`, `identity_damaged`, `foreign_database`,
-        /// `links_unwatched`, `no_files`, `database_removed`, `database_unreadable`; a newer agent may know others.
+        /// `links_unwatched`, `no_files`, `database_removed`, `database_unreadable`, `socket_removed`; a newer agent may know others.
         package var code: String
         /// One sentence for people.
         package var detail: String
@@ -20,13 +20,15 @@ extension StatusDocument {
         package static let databaseRemoved = "database_removed"
         /// Nothing that comes out of the database is known: what status tells of it are zeros.
         package static let databaseUnreadable = "database_unreadable"
+        /// The file of the local socket is gone and cannot be made anew: who is connected is served, and no other app.
+        package static let socketRemoved = "socket_removed"
         /// What heals by itself and is only told. Everything else asks for a look, also what we do not know.
         package static let healing: Set<String> = ["replica_regressed", "epoch_changed"]
         /// What belongs into the status; other things that were raised show in their own members.
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
             "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
-            "no_files", databaseRemoved, databaseUnreadable,
+            "no_files", databaseRemoved, databaseUnreadable, socketRemoved,
         ]
 
         func write(to writer: inout JSONWriter) {
