@@ -87,6 +87,22 @@ package final class StateDirectory: Sendable {
         }
     }
 
+    /// Refuses names in the directory that are symbolic links: SQLite would follow the link of a database and put its log beside
+    /// the file that it leads to, where nothing that is done with the directory (a copy, a move, a rescue) finds it.
+    ///
+    /// - Throws: `.wrongKind` for the first of them that is a link.
+    package func refuseLinks(_ names: [String]) throws(LinuxError) {
+        for name in names {
+            let place = "\(path)/\(name)"
+            // What is not there is no link; what cannot be looked at is met by who opens it.
+            guard let facts = try? calls.facts(at: place, for: .inspectState), facts.kind == .symbolicLink else { continue }
+            throw LinuxError(
+                .wrongKind, doing: FileStep.openFile.rawValue, path: place,
+                expected: "a regular file, not a symbolic link; stop agentd and move the file that it leads to here, or set "
+                    + "store.path to the folder of that file")
+        }
+    }
+
     package func freeSpace() throws(LinuxError) -> FileSystemSpace {
         try calls.step(.measureSpace, path) { calls, step throws(Errno) in try calls.space(at: path, for: step) }
     }
