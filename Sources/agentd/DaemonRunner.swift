@@ -90,7 +90,11 @@ final class DaemonRunner {
             case .usableAgain(let opening): vault.note(opening)
             case .restored:
                 // What stood beside the database may have been removed with it.
-                state.holdAgain()
+                do throws(LinuxError) {
+                    try state.holdAgain()
+                } catch {
+                    log.error("the lock of the state folder was not taken anew", metadata: ["error": "\(error)"])
+                }
                 vault.noteAgain(in: identity)
             case .fatal(let error):
                 vault.noteDamage(error)

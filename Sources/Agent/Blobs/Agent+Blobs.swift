@@ -266,10 +266,16 @@ extension Agent {
                     guard agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
                     let loop = agent.blobs.thread.loop
                     loop.execute {
-                        guard row.hasFile, let reader = try? folder.read(row.digest) else {
-                            return call.refuse(LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more"))
+                        let gone = LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more")
+                        guard row.hasFile else { return call.refuse(gone) }
+                        do throws(BlobError) {
+                            let reader = try folder.read(row.digest)
+                            BlobOutput(call.exchange, reader, on: loop).begin(row, range: range)
+                        } catch {
+                            // What cannot be opened at the moment is not gone.
+                            guard error.code != .notFound else { return call.refuse(gone) }
+                            call.refuse(LocalProblem.readOnly.problem("the bytes of \(id) cannot be read: \(error.detail)", retryAfter: 30))
                         }
-                        BlobOutput(call.exchange, reader, on: loop).begin(row, range: range)
                     }
                 }
             }

@@ -79,12 +79,22 @@ package final class StateDirectory: Sendable {
     }
 
     /// Takes the lock anew where somebody has removed its file; a lock on a file without a name keeps nobody away.
-    package func holdAgain() {
-        held.withLock { held in
-            guard let before = held, !isFound(before.facts), let anew = try? Self.hold(path, calls) else { return }
-            _ = try? calls.close(before.descriptor, for: .closeFile)
-            held = anew
+    ///
+    /// - Throws: `.inUse` when another process was quicker, or what the system refuses. The old lock is still held then.
+    package func holdAgain() throws(LinuxError) {
+        let result: Result<Void, LinuxError> = held.withLock { held in
+            guard let before = held, !isFound(before.facts) else { return .success(()) }
+            do throws(LinuxError) {
+                let anew = try Self.hold(path, calls)
+                // Nothing is written through it, so a failing close loses nothing.
+                _ = try? calls.close(before.descriptor, for: .closeFile)
+                held = anew
+                return .success(())
+            } catch {
+                return .failure(error)
+            }
         }
+        try result.get()
     }
 
     /// Refuses names in the directory that are symbolic links: SQLite would follow the link of a database and put its log beside
