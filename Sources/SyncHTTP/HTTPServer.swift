@@ -184,7 +184,7 @@ final class ServerContext: Sendable {
 
     init(configuration: HTTPServerConfiguration, handler: any HTTPHandler) {
         limits = configuration.limits
-        registry = ConnectionRegistry(limits: configuration.limits)
+        registry = ConnectionRegistry(limits: configuration.limits, closedForRoom: configuration.closedForRoom)
         problemBody = configuration.problemBody
         problemHeaders = configuration.problemHeaders
         refused = configuration.refused
