@@ -259,14 +259,22 @@ extension Agent {
                     guard agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
                     let loop = agent.blobs.thread.loop
                     loop.execute {
-                        guard row.hasFile, let reader = try? folder.read(row.digest) else {
-                            return call.refuse(LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more"))
+                        guard row.hasFile else { return call.refuse(Self.noBytes(id)) }
+                        do throws(BlobError) {
+                            BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
+                        } catch {
+                            // A disk that fails is not a file that is gone: what asks may ask again.
+                            let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
+                            call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
                         }
-                        BlobOutput(call.exchange, reader, on: loop).begin(row, range: range)
                     }
                 }
             }
         }
+    }
+
+    private static func noBytes(_ id: BlobID) -> Problem {
+        LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more")
     }
 
     // MARK: Decisions
