@@ -106,7 +106,9 @@ let package = Package(
         // What must hold for each reader of bytes from outside; run by FuzzTests with the corpus, and by `fuzz` with libFuzzer.
         .target(
             name: "FuzzKit",
-            dependencies: ["Agent", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioEmbedded],
+            dependencies: [
+                "Agent", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux", nio, nioEmbedded,
+            ],
             path: "Tests/FuzzKit", swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
@@ -126,7 +128,7 @@ let package = Package(
         .testTarget(
             name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore", "linkspy"], swiftSettings: strict),
         .testTarget(
-            name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", nio, nioPosix, nioHTTP1],
+            name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", "ProcessStand", nio, nioPosix, nioHTTP1],
             swiftSettings: strict),
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
@@ -141,7 +143,8 @@ let package = Package(
         .testTarget(
             name: "AgentTests",
             dependencies: [
-                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioPosix, logging,
+                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux",
+                "ProcessStand", nio, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),

@@ -31,6 +31,11 @@ extension Agent {
                     + "it was restored or copied; everything that waits is being settled again")
         case .epochChanged(let before, let after):
             raise("epoch_changed", "the hub has another history than before (epoch \(before), now \(after))")
+        case .hubWentBack(let said, let now, let isHealing):
+            raise(
+                "epoch_changed",
+                "the hub is behind what it said before (commit \(said), now \(now)): its database was replaced by an older copy; "
+                    + (isHealing ? "what it does not know is offered to it again" : "it is shown its own receipt"))
         case .historyAdopted(let epoch, let requeued):
             raise(
                 "epoch_changed",

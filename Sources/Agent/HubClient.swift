@@ -321,6 +321,7 @@ package final class HubClient: Sendable {
             "Sync-Session": call.session,
         ]
         if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
+        headers[HubHeader.receipt] = call.receipt
         if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
         // A one-time token is no bearer token, and goes into the body of one request only.

@@ -146,6 +146,18 @@ enum PostgresSchema {
             "INSERT INTO token_book(one, version) VALUES(1, 0)",
         ],
         ["ALTER TABLE device ADD COLUMN waiting BIGINT", "ALTER TABLE device ADD COLUMN waiting_at_ms BIGINT"],
+        [
+            """
+            CREATE TABLE lineage(
+              n BIGINT PRIMARY KEY CHECK (n > 0),
+              epoch TEXT NOT NULL,
+              tag TEXT NOT NULL,
+              head BIGINT NOT NULL CHECK (head >= 0),
+              at_ms BIGINT,
+              cause TEXT NOT NULL,
+              device TEXT)
+            """
+        ],
     ]
 
     /// Which version the tables have; `nil`: there are none.

@@ -11,6 +11,8 @@ package struct HubRequest: Sendable {
     package var body: [UInt8]
     /// The device that a verified client certificate names.
     package var certificateDevice: DeviceID?
+    /// Of the body, as declared; `nil` when it was not.
+    var contentLength: Int?
     /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
     var fileStep: FileStep?
 
@@ -91,6 +93,8 @@ package struct HubResponse: Sendable {
     package var body: [UInt8]
     /// What must happen to files first, on a thread that may wait; the answer is another one then.
     var work: FileWork?
+    /// It brings verdicts or records, so the device learns how far the hub is, signed (``Receipt``).
+    var givesReceipt = false
 
     package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         self.status = status

@@ -30,8 +30,9 @@ package final class HTTPServer: Sendable {
     private let file: UnixListener?
     private let context: ServerContext
 
-    /// Connections that the kernel finishes for us before we accept them.
+    /// Connections that the kernel finishes for us before we accept them. On TCP a fleet may come at once.
     static let backlog = 128
+    static let remoteBacklog = 1_024
     /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is
     /// not being read can make us hold: the kernel's part and, when it closes its side, ours.
     private static let receiveBuffer = 256 << 10
@@ -80,6 +81,7 @@ package final class HTTPServer: Sendable {
             let doing = "listen on \(host):\(port)"
             do {
                 let channel = try await bootstrap
+                    .serverChannelOption(.backlog, value: Int32(remoteBacklog))
                     .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                     // Connections inherit it, with the window scale that belongs to it.
                     .serverChannelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
@@ -135,6 +137,7 @@ package final class HTTPServer: Sendable {
 
     /// Open connections, for status and metrics; those that are being refused not counted.
     package var connectionCount: Int { context.registry.count }
+    package var counts: HTTPServerCounts { context.registry.counts }
 }
 
 extension HTTPServer.Address {
@@ -188,7 +191,12 @@ final class ServerContext: Sendable {
         do {
             let pipeline = channel.pipeline.syncOperations
             if case .local = peer { try connection.takesDescriptors(of: channel) }
-            try configureTLS?(channel)
+            if let configureTLS {
+                let edge = ConnectionEdge(connection)
+                connection.edge = edge
+                try pipeline.addHandler(edge)
+                try configureTLS(channel)
+            }
             try pipeline.addHandlers([
                 connection,
                 ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: decoderLimits)),

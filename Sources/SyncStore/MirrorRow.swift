@@ -78,6 +78,12 @@ struct MirrorRow {
     /// What apps see; `nil` when the record does not exist.
     var document: String? { isDeleted ? nil : view ?? base }
 
+    /// ``document``, parsed.
+    var parsedDocument: StoredJSON.Document { StoredJSON.Document(document) }
+
+    /// ``base``, parsed.
+    var parsedBase: StoredJSON.Document { StoredJSON.Document(base) }
+
     /// Bytes of both documents.
     var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
 

@@ -100,10 +100,11 @@ extension Store {
     /// What was sent, or is again, goes as it is but for the version that it rests on: the new history may have come past
     /// that number with other changes, and the hub would take those for seen.
     private func forgetBases(of rid: Int64) throws(StoreError) {
-        for open in try openMutations(of: rid) where open.row.isSent || open.row.state == .inFlight {
-            guard var payload = open.payload, payload.baseVersion > 0 else { continue }
+        try eachOpenMutation(of: rid) { open throws(StoreError) in
+            guard open.row.isSent || open.row.state == .inFlight, var payload = open.payload, payload.baseVersion > 0 else { return true }
             payload.baseVersion = 0
             try rewrite(payload)
+            return true
         }
     }
 

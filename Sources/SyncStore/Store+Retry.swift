@@ -86,7 +86,8 @@ extension Store {
         let payloads = try rows.map { row throws(StoreError) in try payload(row.seq) }
         for row in rows {
             try settle(row, as: .resolved, keptFor: try keptFor(row))
-            if let rid = row.rid { try restatus(rid, foldAgain: true) }
+            // What was refused is no part of the view.
+            if let rid = row.rid { try restatus(rid, foldAgain: row.state != .rejected) }
         }
         var replaced: [Replaced] = []
         for (row, payload) in zip(rows, payloads) {
@@ -119,18 +120,29 @@ extension Store {
 
     /// Again, in their order, what was refused because it was to come after these.
     private func retryDependants(of replaced: [Replaced], _ requester: Requester) throws(StoreError) {
-        var retried = Set(replaced.map(\.old.text))
-        var rest = try database.all("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
-            OutboxRow(row)
+        // By the mutation that each of them fell with.
+        var fallen: [String: [OutboxRow]] = [:]
+        try database.each("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
+            let row = OutboxRow(row)
+            guard let problem = Problem.read(stored: row.problem), problem.code == "parent-rejected",
+                let parent = problem.members["parent"]?.text
+            else { return }
+            fallen[parent, default: []].append(row)
         }
-        // A dependant may be older than its parent: until a pass finds no more.
-        while let index = rest.firstIndex(where: { row in
-            let problem = Problem.read(stored: row.problem)
-            return problem?.code == "parent-rejected" && (problem?.members["parent"]?.text.map(retried.contains) ?? false)
-        }) {
-            let list = try refusedList(of: rest[index])
-            rest.removeAll { row in list.contains { $0.seq == row.seq } }
-            retried.formUnion(try replace(list, fixing: 0, with: nil, requester).map(\.old.text))
+        // A dependant may be older than its parent: the oldest of those whose parent was retried is next.
+        var rows: [Int64: OutboxRow] = [:]
+        var due = MinHeap<Int64>()
+        func add(_ replaced: [Replaced]) {
+            for row in replaced.flatMap({ fallen.removeValue(forKey: $0.old.text) ?? [] }) {
+                rows[row.seq] = row
+                due.insert(row.seq)
+            }
+        }
+        add(replaced)
+        while let seq = due.popMin() {
+            // With another member of its atomic list it was retried already.
+            guard let row = rows[seq], try outboxRow(seq)?.state == .rejected else { continue }
+            add(try replace(try refusedList(of: row), fixing: 0, with: nil, requester))
         }
     }
 
@@ -151,7 +163,9 @@ extension Store {
         // An earlier form of it has made the record already.
         if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }
         if let fix, content.action != .delete {
-            content = Self.fixed(content, by: fix, seen: record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:], rules)
+            let seen = record?.parsedDocument ?? .none
+            guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
+            content = Self.fixed(content, by: fix, seen: seen.known ?? [:], rules)
         }
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, entity, id, data: content.data,
@@ -215,6 +229,7 @@ extension Store {
             if try outboxRow(seq)?.state == .rejected { return key }
         }
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
+        // Only the name of a parent for the problem's text: a damaged payload names none.
         let data = payload.data.flatMap { StoredJSON.read($0)?.object } ?? [:]
         for (field, entity) in rules.refs.sorted(by: { $0.key < $1.key }) {
             guard let id = data[field]?.text, let eid = names.entities[entity] else { continue }

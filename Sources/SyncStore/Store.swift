@@ -50,6 +50,7 @@ package final class Store {
     /// Where the slow sweeps of housekeeping go on.
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
+    var chains = ChainLengths()
     /// By ``rules``.
     var ranks: EntityRanks
 

@@ -8,6 +8,8 @@ final class StoreLoop {
     private let deliver: StoreWriter.Deliver
     private let incident: @Sendable (StoreWriter.Incident) -> Void
     private let measured: @Sendable (Duration) -> Void
+    /// Does a job, or a commit, and notes since when.
+    private let isDoing: @Sendable (_ isJob: Bool, _ work: () -> Void) -> Void
     private let retryAfter: Duration
     private let quietAfter: Duration
     /// `nil` while the database cannot be used.
@@ -30,7 +32,7 @@ final class StoreLoop {
     private var rows = 0
     private var bytes = 0
     private var waiting: [Done] = []
-    /// Answered already, and lost if the commit fails.
+    /// Mutations that were acknowledged already, and are lost if the commit fails.
     private var relaxed = 0
     private var deadline: Int64?
     /// When memory is given back, if nothing comes before.
@@ -41,7 +43,7 @@ final class StoreLoop {
     init(
         open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource, retryAfter: Duration,
         quietAfter: Duration, deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
-        measured: @escaping @Sendable (Duration) -> Void
+        measured: @escaping @Sendable (Duration) -> Void, isDoing: @escaping @Sendable (_ isJob: Bool, _ work: () -> Void) -> Void
     ) {
         self.open = open
         self.time = time
@@ -50,6 +52,7 @@ final class StoreLoop {
         self.deliver = deliver
         self.incident = incident
         self.measured = measured
+        self.isDoing = isDoing
     }
 
     /// Opens the database for the first time.
@@ -136,7 +139,9 @@ final class StoreLoop {
     /// - Returns: `nil` when there is no transaction to do it in.
     private func perform(_ job: Job) -> Done? {
         guard let store, begin(store) else { return nil }
-        return job.run(store, time.now())
+        var done: Done?
+        isDoing(true) { done = job.run(store, time.now()) }
+        return done
     }
 
     /// Relaxed work is answered now; its transaction stays open for at most a second. Without any work in it there is
@@ -144,7 +149,7 @@ final class StoreLoop {
     private func answerEarly() {
         guard isOpen else { return }
         guard rows > 0 else { return commit() }
-        relaxed += waiting.count
+        relaxed += waiting.reduce(0) { $0 + $1.relaxed }
         tell(waiting, nil)
         waiting.removeAll(keepingCapacity: true)
         deadline = deadline ?? StoreThread<[Job]>.monotonicNow() + StoreWriter.relaxedDelay.nanoseconds
@@ -178,7 +183,15 @@ final class StoreLoop {
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
         do throws(StoreError) {
             let began = time.now().instant
-            try store?.commit()
+            var outcome: Result<Void, StoreError>?
+            isDoing(false) { [store] in
+                do throws(StoreError) {
+                    outcome = .success(try store?.commit() ?? ())
+                } catch {
+                    outcome = .failure(error)
+                }
+            }
+            try outcome?.get()
             measured(began.duration(to: time.now().instant))
             failures = 0
             if let fault = place?.fault() { return leave(after: fault, finished, expecting: lastSeq) }

@@ -5,7 +5,7 @@ import SyncCore
 enum EventLine {
     static func text(_ event: LocalEvent, at time: Timestamp) -> String {
         let clock = PlainText.clock(time, now: time, offset: Environment.offset(at: time))
-        let object = (try? JSONReader.read(event.data, limits: .message))?.object ?? [:]
+        let object = (try? JSONReader.read(event.data, limits: .answer))?.object ?? [:]
         var parts = [clock, event.type]
         if let entity = object["entity"]?.text {
             parts.append(entity + "/" + (object["record_id"]?.text ?? object["id"]?.text ?? ""))

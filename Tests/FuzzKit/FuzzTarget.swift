@@ -21,7 +21,7 @@ package struct FuzzTarget: Sendable {
         .json, .localBody, .localRoute, .localHTTP, .lines, .events,
         .configuration, .hubConfiguration, .schema,
         .hubAnswer, .hubHead, .hubRequest, .cursor, .stamp, .tus, .gunzip,
-        .netlink, .uevent, .sysfs, .lease,
+        .netlink, .uevent, .sysfs, .lease, .controlMessages,
     ]
 
     package static subscript(name: String) -> FuzzTarget? { all.first { $0.name == name } }

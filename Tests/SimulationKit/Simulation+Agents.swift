@@ -218,6 +218,9 @@ extension Simulation {
             count("regressions")
             say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")
         case .epochChanged: count("epoch changes")
+        case .hubWentBack(let said, let now, let isHealing):
+            count(isHealing ? "healed alone" : "hubs caught behind their word")
+            say("agent \(agent.index): the hub was at \(said) and is at \(now)")
         case .historyAdopted(_, let requeued):
             count("histories adopted")
             if requeued > 0 { count("offered again") }
@@ -247,7 +250,7 @@ extension Simulation {
         switch command {
         case .loadInFlight: "loads what is in flight"
         case .claim: "claims"
-        case .applyResults(let results, _): "records \(results.count) results"
+        case .applyResults(let results, _, _): "records \(results.count) results"
         case .applyRest(let results, _): "records \(results.count) results of a backend"
         case .loadStreams: "loads its streams"
         case .applyPull(let response):

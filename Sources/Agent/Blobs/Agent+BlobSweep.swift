@@ -69,9 +69,8 @@ extension Agent {
             for file in try folder.incoming() where file.changedAt <= before { folder.discard(incoming: file.name) }
             var swept = SweptBlobs(lost: known.subtracting(kept))
             for digest in kept.subtracting(known) {
-                // One whose length cannot be read stays where it is, for the next start.
-                guard let size = try? folder.size(of: digest) else { continue }
-                swept.orphans.append((digest, size))
+                // One that cannot be looked at ends this, and the whole is looked at again. What is no regular file is no evidence.
+                if let size = try folder.size(of: digest) { swept.orphans.append((digest, size)) }
             }
             return .success(swept)
         } catch {

@@ -37,10 +37,17 @@ extension Agent {
         switch kind {
         case .stream: begin(intake) { $0.stream() }
         case .fd:
-            guard let descriptor = call.exchange.takeDescriptor() else {
-                throw LocalProblem.malformed.problem("no descriptor came with the head of the request")
+            let source: BlobSource
+            switch call.exchange.takeDescriptor() {
+            case .one(let descriptor): source = BlobSource(descriptor: descriptor, close: HTTPExchange.closeDescriptor)
+            case .none: throw LocalProblem.malformed.problem("no descriptor came with the head of the request, expected 1")
+            case .several(let count):
+                throw LocalProblem.malformed.problem("\(count) descriptors came with the head of the request, expected 1")
+            case .lost:
+                throw Problem(
+                    HTTPProblem.ServerCode.busy.rawValue, status: 503,
+                    detail: "the agent has no free descriptor for the one that came with the request", retryAfter: 1)
             }
-            let source = BlobSource(descriptor: descriptor.number, close: descriptor.close)
             begin(intake) { $0.copy { () throws(BlobError) in source } }
         case .path: readPath(call, intake, folder, [])
         }

@@ -162,7 +162,7 @@ extension Agent {
             minFreeBytes: Int64(capacity.minFreeBytes), sqlite: facts.sqlite)
         store.synchronous = "full"
         store.isReadOnly = observed.storeIsReadOnly
-        store.recovery = observed.recovery
+        store.recovery = recoveryNews(isFull: observed.isQuotaUsedUp)
         return store
     }
 

@@ -23,14 +23,38 @@ package final class HubService: Sendable {
             self.port = port
             self.tls = tls
         }
+
+        /// Connections at one time of one address that have not shown a credential; `nil`: no such limit.
+        package var strangersPerAddress: Int? {
+            get { limits.strangersPerAddress }
+            set { limits.strangersPerAddress = newValue }
+        }
+
+        /// Files that may be open at one time: the connections, as many again that hear that there is no room, and what the
+        /// database, files and an object store need.
+        package var filesMax: UInt { UInt(2 * limits.connections + 256) }
     }
 
     /// A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of a
     /// cycle.
+    ///
+    /// Strangers, that is TCP connections before a credential was shown, have half of all connections, and one address an eighth
+    /// of all. A fleet behind one address (NAT, a balancer) has no limit of its own but for the moment that each device needs to
+    /// show its token.
+    ///
+    /// The slowest line that is served is one of 9.6 kbit/s, which carries some 1,000 bytes a second: a TLS handshake and the
+    /// first head (6 KiB) take 8 s of the 20 s; a body must bring 256 B/s, a quarter of the line, after 60 s of grace. The
+    /// largest push (4 MiB) takes such a line 70 minutes, and an agent on it sends 64 KiB at once.
     package static var defaultLimits: HTTPServerLimits {
         var limits = HTTPServerLimits()
         limits.connections = 1_024
+        limits.strangers = 512
+        limits.strangersPerAddress = 128
+        limits.firstHeadTime = .seconds(20)
         limits.idleTime = .seconds(75)
+        limits.strangerIdleTime = .seconds(15)
+        limits.bodyRate = 256
+        limits.bodyGrace = .seconds(60)
         return limits
     }
 
@@ -78,6 +102,7 @@ package final class HubService: Sendable {
         let tls = try options.tls.map { (files) throws(HubError) in try files.context() }
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
+        hub.tell = { $0.write(to: log) }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         // The others write files: the database must not wait for them.
         let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0
@@ -93,7 +118,8 @@ package final class HubService: Sendable {
         HubHeaders().write(to: &spoken)
         configuration.problemHeaders = spoken.fields.map { ($0.name, $0.value) }
         configuration.limits = options.limits
-        configuration.refused = { problem, peer in
+        configuration.refused = { [figures = worker.figures] problem, peer in
+            figures.countRefusal(problem.code)
             log.debug("refused", metadata: ["status": "\(problem.status)", "detail": "\(problem.detail)", "peer": "\(peer)"])
         }
         if let tls {
@@ -102,6 +128,7 @@ package final class HubService: Sendable {
         }
         do {
             let server = try await HTTPServer.start(configuration, on: group, handler: handler)
+            worker.figures.use { server.counts }
             worker.start()
             return HubService(server, worker, group, ownGroup)
         } catch {

@@ -95,6 +95,7 @@ enum SQLiteSchema {
         diagnostics,
         files,
         waiting,
+        lineage,
     ]
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.

@@ -95,8 +95,8 @@ package struct RecordAnswer: Hashable, Sendable {
 
     /// The document cut down to some of its fields, nested as they were.
     private static func project(_ document: String?, _ fields: [FieldPath]) -> JSON {
-        // A stored document that does not read is shown as absent here, and found by the store's own checks.
-        guard let document, let object = (try? JSONReader.read(document, limits: .message))?.object else {
+        // The store has checked the row; what it gave and what is no JSON all the same is shown as no document.
+        guard let document, let object = (try? JSONReader.read(document, limits: .stored))?.object else {
             return .null
         }
         var result: JSONObject = [:]

@@ -74,6 +74,6 @@ package enum MutationBody {
     static let dependenciesMax = 50
     static let blobsMax = 64
     static let operationsMax = 256
-    static let fieldBytesMax = 256
+    static let fieldBytesMax = Limits.nameBytes
     static let authorBytesMax = 256
 }

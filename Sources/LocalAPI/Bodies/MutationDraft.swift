@@ -214,8 +214,9 @@ struct MutationDraft {
             faults.wrong(place, "a field name", value)
             return nil
         }
-        if (1...MutationBody.fieldBytesMax).contains(text.utf8.count) { return text }
-        faults.refused(place, "must be 1 to \(MutationBody.fieldBytesMax) bytes")
+        // As the name of a member is measured, which it becomes.
+        if (1...MutationBody.fieldBytesMax).contains(JSONString(text).source.utf8.count) { return text }
+        faults.refused(place, "must be 1 to \(MutationBody.fieldBytesMax) bytes, each escape counted as it is written")
         return nil
     }
 

@@ -140,7 +140,7 @@ package struct RestExchange: Sendable {
     }
 
     private mutating func applied(_ attempt: RestAttempt, _ response: HTTPResponse) -> Step {
-        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        let body = try? JSONReader.read(response.body, limits: .answer)  // no JSON: then it shows nothing
         let shown = write?.document.flatMap { path in body.flatMap { path.value(in: $0) } }
         var remote = entity.remote(shown, etag: write?.version?.value(of: response.headers, body))
         guard task.content.action == .create else {
@@ -262,7 +262,7 @@ package struct RestExchange: Sendable {
     /// Our own record among those that a lookup shows; `nil`: it is not there.
     private func found(_ response: HTTPResponse) -> Result<RestRemote?, Problem> {
         if response.status == 404 || response.status == 410 { return .success(nil) }
-        guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .message) else {
+        guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .answer) else {
             return .failure(RestAnswer.problem(response))
         }
         let items = entity.lookup?.items ?? .whole
@@ -288,7 +288,7 @@ package struct RestExchange: Sendable {
             if case .planning = reason, task.serverID == nil, task.base == nil { return .end(.rejected(RestAnswer.problem(response)), nil) }
             return .end(task.content.action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
         }
-        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        let body = try? JSONReader.read(response.body, limits: .answer)  // no JSON: then it shows nothing
         let shown = entity.read.flatMap { read in body.flatMap { read.document.value(in: $0) } }
         guard (200...299).contains(response.status), let shown, shown.object != nil else {
             var problem = RestAnswer.problem(response)

@@ -44,11 +44,9 @@ package enum RestListing {
         _ response: HTTPResponse, _ entity: EntityName, _ mapping: RestEntity, _ list: RestEntity.List, after cursor: RestCursor,
         now: Timestamp
     ) throws(ReplyError) -> StreamPage {
-        var limits = JSONReader.Limits.message
-        limits.nameBytes = 1_024
         let body: JSON
         do throws(JSONError) {
-            body = try JSONReader.read(response.body, limits: limits)
+            body = try JSONReader.read(response.body, limits: .answer)
         } catch {
             throw ReplyError("", "JSON (\(error))")
         }

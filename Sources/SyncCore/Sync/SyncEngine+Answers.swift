@@ -22,15 +22,18 @@ extension SyncEngine {
             switch HubReply.read(response, now: moment.wall) {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
+                let hasForgotten = hasForgotten(facts)
                 note(facts, sent: sent, at: moment)
                 noteRate(facts, at: moment)
                 noteTwins(facts, &effects)
                 hubIs(.online, cause: "the hub answered", &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
+                if hasForgotten { return hubForgot(facts, step, at: moment, &effects) }
                 // It is the hub that we knew after all; what was asked of the other one meanwhile says nothing about it.
-                if facts.epoch != nil, facts.epoch == memory.epoch { memory.healing = nil }
+                if facts.epoch != nil, facts.epoch == memory.epoch, memory.healing?.epoch != memory.epoch { memory.healing = nil }
                 cycle?.wasAnswered = true
+                cycle?.facts = facts
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
                     breaker.answered()
@@ -62,9 +65,9 @@ extension SyncEngine {
             endTrial(&effects)
             sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: false)
             advance(to: .recordingSettled)
-            effects.append(.store(.applyResults(response.results, next: nil)))
+            effects.append(.store(.applyResults(response.results, next: nil, standing: stand(at: response.head))))
         case .pulling(let asked, _):
-            let response = try PullMessages.readResponse(body)
+            var response = try PullMessages.readResponse(body)
             if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
             try check(response, against: asked)
             endTrial(&effects)
@@ -75,6 +78,7 @@ extension SyncEngine {
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }
             advance(to: .applyingPull(next(response), restart: gone))
+            response.standing = stand(at: response.head)
             effects.append(.store(.applyPull(response)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)
@@ -85,7 +89,7 @@ extension SyncEngine {
             if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
             let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
             advance(to: .recordingResults(next: next?.leastPriority))
-            effects.append(.store(.applyResults(response.results, next: next)))
+            effects.append(.store(.applyResults(response.results, next: next, standing: stand(at: response.head))))
         case .listing(let asked, _): try listed(body, asked, at: moment, &effects)
         case .seeding(let asked, _): try seeded(body, asked, at: moment, &effects)
         case .verifying(let position, _): try compared(body, position, at: moment, &effects)

@@ -25,7 +25,7 @@ extension SyncEngine {
         isGreeted ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
     }
 
-    private mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
+    mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
         let hello = HelloRequest(
             agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
             highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
@@ -376,6 +376,7 @@ extension SyncEngine {
         var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
         call.rest = question
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
+        if kind == .push || kind == .settle || kind == .hello { call.receipt = receipt }
         advance(to: step(call.id))
         effects.append(.send(call))
     }
@@ -388,6 +389,7 @@ extension SyncEngine {
     mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment) {
         if let time = facts.time { clock.add(hubTime: time, sent: sent, received: moment.instant) }
         if let head = facts.head {
+            seenHeadBefore = seenHead
             seenHead = head
             headSeenAt = moment.instant
         }

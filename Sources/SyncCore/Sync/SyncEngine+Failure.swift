@@ -27,8 +27,14 @@ extension SyncEngine {
         let asked = refusal.facts?.asked
         noteFailure(refusal, at: moment, &effects)
         if let batch = batchUnderWay, blames(refusal.kind) {
-            let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge
-            if sizer.failed(batch, isCertain: isCertain), asked == nil { return loadInFlight(at: moment, &effects) }
+            let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
+            // An answer beyond the limit may be a portal's as well, whatever was asked: certain is it of a hub that has answered in
+            // this cycle. Otherwise the next one greets first, to know.
+            let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge || (isAnswerTooLarge && cycle?.wasAnswered == true)
+            if isAnswerTooLarge, !isCertain { greetedAt = nil }
+            if sizer.failed(batch, isCertain: isCertain, isAnswerTooLarge: isAnswerTooLarge), asked == nil {
+                return loadInFlight(at: moment, &effects)
+            }
             if sizer.isPoison(batch) {
                 if refusal.kind != .transport(.timedOut) || cycle?.wasAnswered == true {
                     return setAside(batch, refusal, asked: asked, at: moment, &effects)
@@ -118,7 +124,7 @@ extension SyncEngine {
     /// Whether the request itself may be the reason, so that a smaller one is worth a try.
     private func blames(_ kind: HubReply.Kind) -> Bool {
         switch kind {
-        case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut): true
+        case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut), .transport(.tooLarge): true
         default: false
         }
     }

@@ -56,11 +56,12 @@ extension SyncEngine {
     mutating func listed(
         _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
-        let page = try readPage(body, of: asked.entity, after: asked.listing?.after)
+        var page = try readPage(body, of: asked.entity, after: asked.listing?.after)
         endTrial(&effects)
         // Everything up to here is known only when the feed has been read on from the listing's beginning.
         knownHead = nil
         advance(to: .applyingSnapshot)
+        page.standing = stand(at: page.startVersion)
         effects.append(.store(.applySnapshot(page)))
     }
 

@@ -32,6 +32,7 @@ extension SyncEngine {
         page.isSeed = true
         endTrial(&effects)
         advance(to: .applyingSeed)
+        page.standing = stand(at: page.startVersion)
         effects.append(.store(.applySnapshot(page)))
     }
 

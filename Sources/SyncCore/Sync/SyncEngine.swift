@@ -76,6 +76,10 @@ package struct SyncEngine: Sendable {
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
+    /// What ``seenHead`` was before the latest answer.
+    var seenHeadBefore: Int64?
+    /// When this database healed alone from a hub that had gone back.
+    var forgottenAt: Instant?
     var headSeenAt: Instant?
     /// When a pull that asked for the entity was last read to its end. The hub leaves out what has no news, so no page tells.
     var pulledAt: [EntityName: Timestamp] = [:]
@@ -148,6 +152,10 @@ package struct SyncEngine: Sendable {
         /// This database is being moved to a new history of the hub.
         var isHealing = false
         var healed = 0
+        /// The hub was behind what it had said, and was greeted with its receipt.
+        var hasShownReceipt = false
+        /// The headers of the latest good answer.
+        var facts = HubHeaders()
     }
 
     package struct Failure: Hashable, Sendable {
@@ -369,6 +377,7 @@ package struct SyncEngine: Sendable {
     /// then, the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
         if memory.healing != remembered.healing { return true }
+        if (memory.standing == nil) != (remembered.standing == nil) { return true }
         if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
         if memory.pause != remembered.pause || memory.isBreakerOpen != remembered.isBreakerOpen { return true }
         if (memory.failures == 0) != (remembered.failures == 0) { return true }

@@ -97,6 +97,9 @@ package enum SyncReport: Hashable, Sendable {
     case regressed(hubSeq: Int64, ours: Int64)
     /// The hub has another history than before: restored from a backup, or created anew.
     case epochChanged(from: String, to: String)
+    /// In one history, the hub was at commit `said` and is at `now`: its database was replaced by an older copy. It is asked
+    /// again; with `isHealing` it did not begin a new history, and what it does not know is offered to it by us alone.
+    case hubWentBack(said: Int64, now: Int64, isHealing: Bool)
     /// That history is ours now; so many accepted mutations were not known to it and are offered again.
     case historyAdopted(epoch: String, requeued: Int)
     /// An entity was compared from afar; so many of its 256 parts differ and are listed afresh.

@@ -102,7 +102,7 @@ package enum HubReply: Sendable {
     private static func problem(_ response: HTTPResponse) -> Problem? {
         guard let type = response.headers["Content-Type"], type.hasPrefix("application/problem+json") else { return nil }
         // Not JSON after all: then it is no problem document, and the status alone has to do.
-        guard let json = try? JSONReader.read(response.body), json.object != nil else { return nil }
+        guard let json = try? JSONReader.read(response.body, limits: .answer), json.object != nil else { return nil }
         return Problem(json)
     }
 

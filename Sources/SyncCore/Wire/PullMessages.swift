@@ -84,6 +84,8 @@ package struct PullResponse: Hashable, Sendable {
     package var head: Int64
     package var pages: [StreamPage]
     package var errors: [StreamError]
+    /// What came beside the answer: kept with its pages. Not in the body.
+    package var standing: HubStanding?
 
     package init(epoch: String?, head: Int64, pages: [StreamPage], errors: [StreamError] = []) {
         self.epoch = epoch

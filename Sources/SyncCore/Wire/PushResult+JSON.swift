@@ -139,7 +139,7 @@ enum ReplyReader {
     static func object(_ body: [UInt8]) throws(ReplyError) -> JSONObject {
         let json: JSON
         do throws(JSONError) {
-            json = try JSONReader.read(body, limits: .message)
+            json = try JSONReader.read(body, limits: .answer)
         } catch {
             throw ReplyError("", "JSON, but " + error.description)
         }

@@ -44,6 +44,12 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Files that stopped on their way are kept for so many days.", valueName: "days"))
     var keepUploads = 3
 
+    @Option(
+        help: ArgumentHelp(
+            "Connections at one time of one address (of IPv6: one network of 64 bits) that have not shown a credential yet; "
+                + "0: no such limit, for a hub that only a balancer can reach.", valueName: "count"))
+    var strangersPerAddress = 128
+
     @Flag(help: "Ask for no token. Only on a loopback address.")
     var open = false
 
@@ -61,6 +67,7 @@ struct ServeCommand: ParsableCommand {
         guard (21...3_650).contains(keepDeletions) else { throw ValidationError("--keep-deletions: expected 21 to 3650") }
         guard (1...3_650).contains(keepReports) else { throw ValidationError("--keep-reports: expected 1 to 3650") }
         guard (1...365).contains(keepUploads) else { throw ValidationError("--keep-uploads: expected 1 to 365") }
+        guard (0...100_000).contains(strangersPerAddress) else { throw ValidationError("--strangers-per-address: expected 0 to 100000") }
         guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
         if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
         if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
@@ -97,6 +104,8 @@ struct ServeCommand: ParsableCommand {
             log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
         }
         var options = HubService.Options(host: address.host, port: address.port)
+        options.strangersPerAddress = strangersPerAddress == 0 ? nil : strangersPerAddress
+        allowFiles(options.filesMax, log)
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
         var environment = HubService.Environment(
@@ -124,6 +133,17 @@ struct ServeCommand: ParsableCommand {
         try? notifier?.send(.stopping)
         log.notice("stopped")
         signals?.close()
+    }
+
+    /// The usual soft limit of 1,024 files would end below the limit of connections.
+    private func allowFiles(_ wanted: UInt, _ log: Logger) {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < wanted else { return }
+        limit.rlim_cur = min(wanted, limit.rlim_max)
+        guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) != 0 || limit.rlim_cur < wanted else { return }
+        log.warning(
+            "fewer files may be open than connections need",
+            metadata: ["limit": "\(limit.rlim_cur)", "wanted": "\(wanted)", "hint": "LimitNOFILE=\(wanted) in the unit, or ulimit -n \(wanted)"])
     }
 
     private func readRules() throws(Failure) -> RuleBook {
@@ -190,17 +210,26 @@ struct ServeCommand: ParsableCommand {
         } else {
             log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
         }
-        if let mark, mark.epoch != hub.epoch {
+        if let mark, mark.epoch != hub.epoch, !hub.isOlder(than: mark) {
             log.warning(
                 "this is another database than the one that was here before",
                 metadata: ["epoch": "\(hub.epoch)", "before": "\(mark.epoch)", "head": "\(hub.head)", "mark": "\(mark.head)"])
         }
-        if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {
-            let before = hub.epoch
-            try hub.startEpoch()
-            log.warning(
-                "a new history begins: the database is older than it was",
-                metadata: ["epoch": "\(hub.epoch)", "before": "\(before)", "head": "\(hub.head)", "mark": "\(mark?.head ?? 0)"])
+        if mark.map({ hub.isOlder(than: $0) }) == true {
+            try hub.startEpoch(.mark, at: SystemClocks().now().wall)
+        } else if newEpoch {
+            // Replicas that are started one after the other with this option go by the first one's history.
+            let hasBegun = try hub.startEpoch(.requested, at: SystemClocks().now().wall, joining: place == nil ? nil : .seconds(600))
+            if !hasBegun {
+                log.notice(
+                    "no second new history: another replica began one within the last 10 minutes", metadata: ["epoch": "\(hub.epoch)"])
+            }
+        }
+        // Before anything is served: the next older copy is compared with what is here now.
+        do throws(LinuxError) {
+            try folder.write(hub.mark)
+        } catch {
+            log.warning("the mark was not written", metadata: ["error": "\(error)"])
         }
         log.info("opened", metadata: ["database": "\(place?.description ?? folder.file)", "epoch": "\(hub.epoch)", "head": "\(hub.head)"])
         return hub
