@@ -75,7 +75,7 @@ struct IdentifierTests {
                 return try #require(Int64(etag.dropFirst().prefix { $0 != "." }))
             },
             remove: { agent in
-                let version = try #require(try agent.record("r")?.version)
+                guard let version = try agent.record("r")?.version else { return }
                 try agent.pull([], deleted: [("r", version + 1)], head: version + 1)
                 try Self.age(agent)
             }),
@@ -122,7 +122,10 @@ struct IdentifierTests {
         try folder.write(copy)
         agent = try agent.again(in: folder)
         try agent.store.adoptReplica(ReplicaID(trusted: "0199c3f3-0000-7000-8000-000000000001"), at: agent.now)
-        if kind.testDescription != "mutation" { try give("an older copy") }
+        // The number of a mutation may come again there. What names it is its key, which holds 62 random bits as well, and the
+        // hub tells by keys.
+        if kind.testDescription == "mutation" { highest = agent.store.lastSeq }
+        try give("an older copy")
 
         // The first page is lost, and with it every counter that stands on it.
         try agent.store.close(at: agent.now)
