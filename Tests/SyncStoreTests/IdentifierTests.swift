@@ -159,6 +159,21 @@ struct IdentifierTests {
         #expect(try agent.database.number("SELECT n FROM counter WHERE name = 'next_blob'") == next)
     }
 
+    @Test("Readers of events are told to look at everything anew when the database went back, wherever they stood", arguments: [-2, 0, 40])
+    func events(_ ahead: Int64) throws {
+        let agent = try TestAgent()
+        for number in 1...5 { try agent.create("m\(number)") }
+        func page(_ position: Int64) throws -> JournalPage {
+            try agent.store.reads.journal(after: position, limit: 100, filter: JournalFilter())
+        }
+        let position = try page(0).newest + ahead
+        try agent.store.adoptReplica(ReplicaID(trusted: "0199c3f3-0000-7000-8000-000000000001"), at: agent.now)
+        let next = try page(position)
+        #expect(position + 1 < next.oldest, "events between were told in a life that nobody here knows")
+        #expect(next.events.allSatisfy { $0.id > position } && next.newest > position)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Names whose rows were lost leave a gap that no new name falls into")
     func names() throws {
         let folder = try TemporaryFolder()
