@@ -83,8 +83,6 @@ extension Agent {
     package func note(_ opening: StoreOpening) {
         if opening.isNew { log.notice("a new database was made") }
         if let rescue = opening.rescue { note(rescue) }
-        // Files without a row are then the only trace of what an app handed over.
-        if opening.isNew || opening.rescue != nil || opening.lostTail > 0 { observed.adoptsFiles = true }
         if opening.lostTail > 0 { noteLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
         log.notice("the last run did not end in good order; the database is being checked")

@@ -52,6 +52,33 @@ extension EndToEnd {
             }
         }
 
+        @Test("A file that was taken after the copy was made is taken up again with its bytes, and uploaded")
+        func newerFile() async throws {
+            try await Stand.with(entities: Self.entities) { stand in
+                await stand.stopHub()
+                await stand.stopAgent()
+                let database = "\(stand.folder)/agent/agent.db", copy = "\(stand.folder)/copy.db"
+                try FileManager.default.copyItem(atPath: database, toPath: copy)
+                try await stand.startAgent()
+                let (path, digest) = try stand.file("rail.jpg", bytes: 200_000)
+                #expect(try await stand.agentctl("blobs", "add", path).status == 0)
+                await stand.stopAgent()
+                try FileManager.default.removeItem(atPath: path)
+                try FileManager.default.removeItem(atPath: database)
+                try FileManager.default.moveItem(atPath: copy, toPath: database)
+
+                try await stand.startHub()
+                try await stand.startAgent()
+                // A listing waits until the folder was looked through.
+                let (other, _) = try stand.file("other.jpg", bytes: 10)
+                #expect(try await stand.agentctl("blobs", "add", other).status == 0)
+                let items = try await stand.client.blobs(BlobListQuery()).value.items
+                let item = try #require(items.first { $0.digest == digest.description })
+                try await stand.untilUploaded([item.id])
+                #expect(try stand.hubBytes(digest).map { SHA256.hash($0) } == digest.bytes)
+            }
+        }
+
         @Test("A file whose record was sent is kept until it is uploaded; by force its loss is told, and the same file heals it")
         func files() async throws {
             try await Stand.with(entities: "      audits: { kind: record }") { stand in

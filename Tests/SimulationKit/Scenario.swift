@@ -122,6 +122,11 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.hubRestore, .link])
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
             (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
+        case .coalescedInDoubt:
+            // A device goes back to a copy with a change that it has sent since, and its app edits on without a link.
+            faults = [.restore, .link]
+            (agents, operations, records, batch, faultsFor) = (2, 60, 1, 50, .seconds(600))
+            focus = Entities.spots
         case .returnIgnored:
             // A device goes back to an old copy, and then to a still older one of its first database.
             faults = [.restore, .lostAnswer, .link]

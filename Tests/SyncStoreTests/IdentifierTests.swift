@@ -75,7 +75,7 @@ struct IdentifierTests {
                 return try #require(Int64(etag.dropFirst().prefix { $0 != "." }))
             },
             remove: { agent in
-                let version = try #require(try agent.record("r")?.version)
+                guard let version = try agent.record("r")?.version else { return }
                 try agent.pull([], deleted: [("r", version + 1)], head: version + 1)
                 try Self.age(agent)
             }),
@@ -122,7 +122,10 @@ struct IdentifierTests {
         try folder.write(copy)
         agent = try agent.again(in: folder)
         try agent.store.adoptReplica(ReplicaID(trusted: "0199c3f3-0000-7000-8000-000000000001"), at: agent.now)
-        if kind.testDescription != "mutation" { try give("an older copy") }
+        // The number of a mutation may come again there. What names it is its key, which holds 62 random bits as well, and the
+        // hub tells by keys.
+        if kind.testDescription == "mutation" { highest = agent.store.lastSeq }
+        try give("an older copy")
 
         // The first page is lost, and with it every counter that stands on it.
         try agent.store.close(at: agent.now)
@@ -154,6 +157,21 @@ struct IdentifierTests {
         for row in rows { try raw.rows(row) }
         agent = try agent.again(in: folder)
         #expect(try agent.database.number("SELECT n FROM counter WHERE name = 'next_blob'") == next)
+    }
+
+    @Test("Readers of events are told to look at everything anew when the database went back, wherever they stood", arguments: [-2, 0, 40])
+    func events(_ ahead: Int64) throws {
+        let agent = try TestAgent()
+        for number in 1...5 { try agent.create("m\(number)") }
+        func page(_ position: Int64) throws -> JournalPage {
+            try agent.store.reads.journal(after: position, limit: 100, filter: JournalFilter())
+        }
+        let position = try page(0).newest + ahead
+        try agent.store.adoptReplica(ReplicaID(trusted: "0199c3f3-0000-7000-8000-000000000001"), at: agent.now)
+        let next = try page(position)
+        #expect(position + 1 < next.oldest, "events between were told in a life that nobody here knows")
+        #expect(next.events.allSatisfy { $0.id > position } && next.newest > position)
+        #expect(try agent.store.verify() == [])
     }
 
     @Test("Names whose rows were lost leave a gap that no new name falls into")

@@ -266,20 +266,22 @@ extension Agent {
                     guard agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
                     let loop = agent.blobs.thread.loop
                     loop.execute {
-                        let gone = LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more")
-                        guard row.hasFile else { return call.refuse(gone) }
+                        guard row.hasFile else { return call.refuse(Self.noBytes(id)) }
                         do throws(BlobError) {
-                            let reader = try folder.read(row.digest)
-                            BlobOutput(call.exchange, reader, on: loop).begin(row, range: range)
+                            BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
                         } catch {
-                            // What cannot be opened at the moment is not gone.
-                            guard error.code != .notFound else { return call.refuse(gone) }
-                            call.refuse(LocalProblem.readOnly.problem("the bytes of \(id) cannot be read: \(error.detail)", retryAfter: 30))
+                            // A disk that fails is not a file that is gone: what asks may ask again.
+                            let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
+                            call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
                         }
                     }
                 }
             }
         }
+    }
+
+    private static func noBytes(_ id: BlobID) -> Problem {
+        LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more")
     }
 
     // MARK: Decisions

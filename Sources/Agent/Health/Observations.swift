@@ -38,8 +38,6 @@ struct Observations {
     var integrity = "ok"
     /// What went wrong last with the database or its disk, and passed.
     var recovery: Recovery?
-    /// The database may know less than the folder of files: it is new, or some of it was lost.
-    var adoptsFiles = false
     /// A commit failed and the store could not be opened again.
     var storeIsReadOnly = false
     /// Why the database cannot be used at the moment; `nil` while it can.
