@@ -26,7 +26,7 @@ struct ShownRecordTests {
     @Test("The first verdict that needs it shows the record; from there the device computes what plain changes make of it")
     func once() throws {
         let bench = try bench()
-        let results = try bench.verdicts((1...5).map { Sent("k-\($0)", seq: $0 + 1, .update, data: ["n": .int($0)], base: 1) })
+        let results = try bench.verdicts((Int64(1)...5).map { Sent("k-\($0)", seq: $0 + 1, .update, data: ["n": .int($0)], base: 1) })
         #expect(results.map { $0.shows } == [true, false, false, false, false])
         #expect(results.map(\.verdict.version) == [3, 4, 5, 6, 7])
         let changes = (1...5).map { MutationContent(.update, data: ["n": .int($0)]) }
@@ -64,7 +64,7 @@ struct ShownRecordTests {
     func repeats() throws {
         let text = String(repeating: "x", count: 100_000)
         let bench = try bench(text)
-        let sent = (1...40).map { Sent("k-\($0)", seq: $0 + 1, .update, data: ["n": .int($0)], base: 1) }
+        let sent = (Int64(1)...40).map { Sent("k-\($0)", seq: $0 + 1, .update, data: ["n": .int($0)], base: 1) }
         let first = try bench.verdicts(sent)
         #expect(first.filter(\.shows).count == 1)
         _ = try bench.verdict(Sent("last", seq: 2, .update, data: ["other": 2], base: 42), device: .two)
@@ -79,7 +79,7 @@ struct ShownRecordTests {
         // They count as what they are.
         #expect(bench.hub.head == 43)
         // Members of an atomic list share a version, so each is a repetition that shows the record.
-        let list = (1...20).map { Sent("g-\($0)", seq: 50 + $0, .update, data: ["g": .int($0)], base: 43, group: "g") }
+        let list = (Int64(1)...20).map { Sent("g-\($0)", seq: 50 + $0, .update, data: ["g": .int($0)], base: 43, group: "g") }
         _ = try bench.verdicts(list)
         #expect(try Set(bench.verdicts(list).map(\.verdict.word)) == ["duplicate"])
     }
@@ -88,13 +88,13 @@ struct ShownRecordTests {
     func postponed() throws {
         let bench = try HubBench()
         let text = JSON.string(String(repeating: "x", count: 100_000))
-        let creates = (1...120).map { Sent("c-\($0)", seq: $0, .create, id: "r-\($0)", data: ["text": text]) }
+        let creates = (Int64(1)...120).map { Sent("c-\($0)", seq: $0, .create, id: "r-\($0)", data: ["text": text]) }
         for start in stride(from: 0, to: 120, by: 20) { _ = try bench.verdicts(Array(creates[start..<(start + 20)])) }
-        for number in 1...120 {
-            _ = try bench.verdict(Sent("o-\(number)", seq: number, .update, id: "r-\(number)", data: ["other": 1], base: Int64(number)), device: .two)
+        for number in Int64(1)...120 {
+            _ = try bench.verdict(Sent("o-\(number)", seq: number, .update, id: "r-\(number)", data: ["other": 1], base: number), device: .two)
         }
-        let updates = (1...120).map {
-            Sent("u-\($0)", seq: 120 + $0, .update, id: "r-\($0)", data: ["n": 1], base: Int64($0))
+        let updates = (Int64(1)...120).map {
+            Sent("u-\($0)", seq: 120 + $0, .update, id: "r-\($0)", data: ["n": 1], base: $0)
         }
         let response = bench.push(updates)
         #expect(response.body.count < Limits.hubAnswerBytes + (1 << 20))
@@ -110,11 +110,5 @@ extension PushResult {
     /// An acceptance that shows the record.
     fileprivate var shows: Bool {
         if case .accepted(_, _, .some, _) = verdict { true } else { false }
-    }
-}
-
-extension PushResult.Verdict {
-    fileprivate var version: Int64? {
-        if case .accepted(let version, _, _, _) = self { version } else { nil }
     }
 }

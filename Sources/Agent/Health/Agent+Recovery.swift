@@ -1,6 +1,6 @@
 import LocalAPI
 import Logging
-import SyncCore
+package import SyncCore
 package import SyncStore
 
 /// What the store can do at the moment, and so what the local API can.
