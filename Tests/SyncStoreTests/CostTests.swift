@@ -62,8 +62,9 @@ struct CostTests {
 
     @Test("The check sees work that grows with the square", arguments: [
         Case("each enqueue looks at all that waits") { agent, count in
-            { for number in 0..<count {
-                try agent.update(agent.record("a") == nil ? "b" : "a", ["v": .int(number)])
+            try agent.create("a")
+            return { for number in 0..<count {
+                try agent.update("a", ["v": .int(number)])
                 _ = try agent.store.reads.waiting(limit: 100_000, at: agent.now)
             } }
         },
@@ -154,7 +155,8 @@ struct CostTests {
         },
         Case("settle repeated verdicts on one record") { agent, count in
             try waiting(agent, count)
-            while try !agent.claim().isEmpty {}
+            // All of it may have been sent.
+            try agent.store.adoptReplica(ReplicaID(trusted: "another"), at: agent.now)
             return {
                 let record = HubState.record(HubRecord(version: 9_000, data: ["v": .int(count - 1), "other": 1]))
                 while case let batch = try agent.inFlight(), !batch.isEmpty {
@@ -262,7 +264,7 @@ struct CostTests {
         },
         Case("apps", 50) { agent, count in
             {
-                for number in 0..<count {
+                for number in 0..<min(count, 900) {
                     let app = Requester(app: AppName(trusted: "app\(number)"), uid: 1_000)
                     _ = try agent.store.enqueue([TestAgent.mutation(.create, "r\(number)")], by: app, at: agent.now)
                 }
@@ -304,7 +306,7 @@ struct CostTests {
                     let blob = try agent.store.addBlob(
                         digest, size: 10, type: "image/jpeg", filename: "\(number).jpg", by: agent.app, capacity: BlobCapacity(), at: agent.now)
                     var change = TestAgent.mutation(.update, "a")
-                    change.blobs = [.object(["field": .string("f\(number)"), "blob": .string(blob.row.id.description)])]
+                    change.blobs = [.object(["field": .string("f\(number % 10)"), "blob": .string(blob.row.id.description)])]
                     try agent.enqueue(change)
                 }
                 try settle(agent) { .accepted($0.key, $1) }
