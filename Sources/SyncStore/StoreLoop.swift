@@ -433,6 +433,7 @@ final class StoreLoop {
 
     private func close() {
         if displaced != nil {
+            // The last attempt of many: that the files are gone was told when it was noticed, and nothing was acknowledged since.
             if case .removed? = place?.fault(), let displaced { try? place?.restore(from: displaced.database) }
             letGo()
         }

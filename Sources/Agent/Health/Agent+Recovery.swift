@@ -1,10 +1,10 @@
 import LocalAPI
 import Logging
-import SyncCore
+package import SyncCore
 package import SyncStore
 
 /// What the store can do at the moment, and so what the local API can.
-enum ServiceMode: Hashable {
+package enum ServiceMode: Hashable {
     case serving
     /// The database is being put in order; nothing can be asked of it yet.
     case recovering
@@ -38,7 +38,7 @@ enum ServiceMode: Hashable {
     ///
     /// - Parameter held: How long the thread that writes has been at the same job; `nil` while it waits for one. Meanwhile nothing
     ///   can be enqueued.
-    func obstacle(held: Duration?) -> String? {
+    package func obstacle(held: Duration?) -> String? {
         switch self {
         case .serving: held.map { $0 > StoreJobTimes.bound } == true ? "busy" : nil
         case .recovering: "recovering"
