@@ -97,7 +97,8 @@ struct CorpusReplay {
 /// The named blanks of a case, which stand for what no two hubs say alike.
 ///
 /// `{epoch}`, `{time}`, `{time-ms}`, `{cursor:…}`, `{token:…}`, `{config}` stand for one value throughout a case: an answer fills a blank
-/// in, later requests and answers repeat it. `{text}` is a sentence for people, different each time. `{filler:N}` is N times
+/// in, later requests and answers repeat it. `{text}` is a sentence for people, different each time; so is `{receipt}`, while
+/// `{receipt:…}` is one that is shown again. `{filler:N}` is N times
 /// the letter x.
 struct Blanks {
     private var values: [String: String] = [:]
@@ -163,17 +164,18 @@ struct Blanks {
             case "time-ms": Int64(value) != nil
             case "cursor": (1...Limits.cursorBytes).contains(value.utf8.count)
             case "text": !value.isEmpty
+            case "receipt": Receipt.isCarried(value)
             case "config": Int64(value) != nil
             default: false
             }
         guard isGood else { return blank }
-        if blank != "{text}" { values[blank] = value }
+        if blank != "{text}", blank != "{receipt}" { values[blank] = value }
         return nil
     }
 
     private static func kind(_ text: String) -> Substring? {
         guard text.hasPrefix("{"), text.hasSuffix("}") else { return nil }
         let kind = text.dropFirst().dropLast().prefix { $0 != ":" }
-        return ["epoch", "time", "time-ms", "cursor", "text", "config"].contains(kind) ? kind : nil
+        return ["epoch", "time", "time-ms", "cursor", "text", "config", "receipt"].contains(kind) ? kind : nil
     }
 }
