@@ -134,7 +134,7 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncStore",
-                "SyncYAML", "SyncCore", nio, nioPosix, nioSSL,
+                "SyncYAML", "SyncCore", "CSQLite", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
