@@ -19,7 +19,7 @@ package struct FuzzTarget: Sendable {
 
     package static let all: [FuzzTarget] = [
         .json, .localBody, .localRoute, .localHTTP, .lines, .events,
-        .configuration, .hubConfiguration, .schema,
+        .configuration, .hubConfiguration, .schema, .document,
         .hubAnswer, .hubHead, .hubRequest, .cursor, .stamp, .tus, .gunzip,
         .netlink, .uevent, .sysfs, .lease, .controlMessages,
     ]
