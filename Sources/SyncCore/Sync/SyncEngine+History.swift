@@ -18,8 +18,10 @@ extension SyncEngine {
         // Once more in one cycle: two hubs take turns at one address, and neither can be trusted with anything.
         guard let cycle, !cycle.isHealing, cycle.healed < 2 else {
             let names = "(epoch \(Printable.text(known, max: 16)), now \(Printable.text(epoch, max: 16)))"
-            return endInFailure(
-                "the hub has another history with every answer \(names)", kind: .gone, retry: .seconds(900), at: moment, &effects)
+            // Two replicas may have been started with a new history each, and agree a moment later: so it is tried again soon,
+            // and less and less often while they do not.
+            let retry = settings.backoff.delay(afterFailures: memory.failures + 1, using: &random)
+            return endInFailure("the hub has another history with every answer \(names)", kind: .gone, retry: retry, at: moment, &effects)
         }
         self.cycle?.isHealing = true
         self.cycle?.healed += 1
