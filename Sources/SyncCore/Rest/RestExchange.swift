@@ -140,7 +140,8 @@ package struct RestExchange: Sendable {
     }
 
     private mutating func applied(_ attempt: RestAttempt, _ response: HTTPResponse) -> Step {
-        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        // `try?`: what is no JSON shows nothing: no id, so a creation is looked up or held; no document, so it is computed.
+        let body = try? JSONReader.read(response.body, limits: .message)
         let shown = write?.document.flatMap { path in body.flatMap { path.value(in: $0) } }
         var remote = entity.remote(shown, etag: write?.version?.value(of: response.headers, body))
         guard task.content.action == .create else {
@@ -264,6 +265,7 @@ package struct RestExchange: Sendable {
     /// Our own record among those that a lookup shows; `nil`: it is not there.
     private func found(_ response: HTTPResponse) -> Result<RestRemote?, Problem> {
         if response.status == 404 || response.status == 410 { return .success(nil) }
+        // `try?`: what is no JSON is no list; the failure says so, and nothing is decided by it.
         guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .message) else {
             return .failure(RestAnswer.problem(response))
         }
@@ -290,7 +292,8 @@ package struct RestExchange: Sendable {
             if case .planning = reason, task.serverID == nil, task.base == nil { return .end(.rejected(RestAnswer.problem(response)), nil) }
             return .end(task.content.action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
         }
-        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        // `try?`: what is no JSON shows no record, and the read is inconclusive.
+        let body = try? JSONReader.read(response.body, limits: .message)
         let shown = entity.read.flatMap { read in body.flatMap { read.document.value(in: $0) } }
         guard (200...299).contains(response.status), let shown, shown.object != nil else {
             var problem = RestAnswer.problem(response)

@@ -154,7 +154,7 @@ extension SyncEngine {
     /// - Returns: Whether the cycle goes on; otherwise the failure is one of the whole hub.
     mutating func readFailed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
         guard let step = cycle?.step, lies(in: refusal) else { return false }
-        if refusal.kind == .failed {
+        if refusal.kind == .failed, !hasFailedBefore(step) {
             // It may be the hub that is in trouble, and not what was asked for: then more requests are the wrong answer.
             guard readings.failures >= 2 else { return false }
         }
@@ -199,6 +199,16 @@ extension SyncEngine {
         return true
     }
 
+    /// Whether the step asks for one stream alone that has failed before.
+    private func hasFailedBefore(_ step: Step) -> Bool {
+        switch step {
+        case .pulling(let asked, _): asked.count == 1 && asked.allSatisfy { readings.held[$0.entity] != nil }
+        case .listing(let position, _), .seeding(let position, _): readings.held[position.entity] != nil
+        case .verifying(let position, _): readings.uncompared[position.entity] != nil
+        default: false
+        }
+    }
+
     /// Whether a refusal may be about what was asked for.
     private func lies(in refusal: HubReply.Refusal) -> Bool {
         let isHubs = refusal.facts?.version != nil
@@ -235,9 +245,9 @@ extension SyncEngine {
         readings.failures += 1
         switch kind {
         case .transport(.timedOut), .transport(.broken), .transport(.tooLarge), .transport(.malformed), .overloaded, .failed,
-            .nonsense, .malformed, .tooLarge, .misconfigured, .gone:
+            .nonsense, .malformed, .tooLarge, .misconfigured, .gone, .foreign:
             readings.owesPush = true
-        case .transport, .foreign, .auth, .blocked, .incompatible, .encoding, .regressed: break
+        case .transport, .auth, .blocked, .incompatible, .encoding, .regressed: break
         }
     }
 

@@ -77,7 +77,7 @@ package enum PullMessages {
                 errors.append(.unreadable(entity, error, in: json))
             }
         }
-        for (index, json) in (object["errors"]?.array ?? []).enumerated() {
+        for (index, json) in try ReplyReader.list(object["errors"], "/errors").enumerated() {
             guard let entity = json.object?["entity"]?.text.flatMap({ EntityName($0) }),
                 let problem = json.object?["problem"], problem.object != nil
             else { throw ReplyError("/errors/\(index)", "an object with entity and problem") }
@@ -219,11 +219,11 @@ package struct StreamPage: Hashable, Sendable {
         }
         guard let hasMore = object["has_more"]?.bool else { throw ReplyError(pointer + "/has_more", "true or false") }
         var records: [Record] = []
-        for (index, json) in (object["records"]?.array ?? []).enumerated() {
+        for (index, json) in try ReplyReader.list(object["records"], pointer + "/records").enumerated() {
             records.append(try Record.read(json, at: pointer + "/records/\(index)"))
         }
         var deletions: [Deletion] = []
-        for (index, json) in (object["deletions"]?.array ?? []).enumerated() {
+        for (index, json) in try ReplyReader.list(object["deletions"], pointer + "/deletions").enumerated() {
             deletions.append(try Deletion.read(json, at: pointer + "/deletions/\(index)"))
         }
         return StreamPage(
