@@ -115,7 +115,9 @@ let package = Package(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
-        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict + ablations),
+        // Complains when a fake server of the tests is asked the same without end.
+        .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
+        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
@@ -144,7 +146,7 @@ let package = Package(
             name: "AgentTests",
             dependencies: [
                 "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux",
-                "ProcessStand", nio, nioPosix, logging,
+                "ProcessStand", "RepetitionOracle", nio, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
@@ -159,7 +161,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit", "standin",
+                "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit",
+                "RepetitionOracle", "standin",
             ],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),

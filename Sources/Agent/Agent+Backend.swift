@@ -19,7 +19,7 @@ extension Agent {
             store.run { store, now throws(StoreError) in
                 try store.keepAttempt(attempt, of: key, at: now)
             } completion: { result in
-                // What could not be written down must not leave.
+                // `try?`: what could not be written down must not leave, whatever the reason; the store tells it in status.
                 continuation.resume(returning: (try? result.get()) ?? false)
             }
         }

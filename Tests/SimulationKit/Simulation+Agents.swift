@@ -231,6 +231,10 @@ extension Simulation {
             count("restarted streams")
             say("agent \(agent.index) lists anew: \(entities.map(\.text))")
         case .massDelete: count("mass deletions")
+        case .streamHeld(let entity, let detail, _):
+            count("streams held")
+            say("agent \(agent.index) leaves \(entity) out: \(detail)")
+        case .streamResumed: count("streams resumed")
         case .breaker(_, let to):
             count("breaker \(to.rawValue)")
             say("agent \(agent.index) breaker \(to.rawValue)")

@@ -6,7 +6,8 @@ extension StatusDocument {
     package struct Alarm: Hashable, Sendable {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
         /// `epoch_changed`, `identity_damaged`, `foreign_database`,
-        /// `links_unwatched`, `no_files`, `database_removed`, `database_unreadable`, `socket_removed`; a newer agent may know others.
+        /// `links_unwatched`, `no_files`, `stream_unreadable`, `database_removed`, `database_unreadable`, `socket_removed`; a newer agent
+        /// may know others.
         package var code: String
         /// One sentence for people.
         package var detail: String
@@ -28,7 +29,7 @@ extension StatusDocument {
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
             "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
-            "no_files", databaseRemoved, databaseUnreadable, socketRemoved,
+            "no_files", "stream_unreadable", databaseRemoved, databaseUnreadable, socketRemoved,
         ]
 
         func write(to writer: inout JSONWriter) {

@@ -73,28 +73,35 @@ package enum RestListing {
                 page.records.append(record)
             }
         }
-        try end(&page, response, body, list, after: cursor, isEmpty: items.isEmpty)
+        let ids = items.map { mapping.serverID(of: $0)?.idText ?? "" }
+        try end(&page, response, body, list, after: cursor, ids: ids)
         return page
     }
 
     /// Where the list goes on.
     private static func end(
         _ page: inout StreamPage, _ response: HTTPResponse, _ body: JSON, _ list: RestEntity.List, after cursor: RestCursor,
-        isEmpty: Bool
+        ids: [String]
     ) throws(ReplyError) {
         var cursor = cursor
         if cursor.page == 0 { cursor.began = response.headers["Date"].flatMap { HTTPDate.timestamp($0) } }
         cursor.page += 1
-        guard cursor.page <= RestCursor.pagesMax else { throw ReplyError("", "a list that ends") }
         if let path = list.cursorFrom {
             cursor.high = RestCursor.later(cursor.high, path.value(in: body)?.idText)
             // Without it, a list would be read from its beginning every time, and nobody would notice.
-            guard isEmpty || cursor.high != nil else { throw ReplyError(path.text, "a time (RFC 3339 or a number)") }
+            guard ids.isEmpty || cursor.high != nil else { throw ReplyError(path.text, "a time (RFC 3339 or a number)") }
         }
         let next = list.next.flatMap { Self.nextPlace($0, response, body) }
         if let next, !next.isEmpty {
             guard next != cursor.next else { throw ReplyError(list.next?.text ?? "", "another page than this one") }
             guard next.utf8.count <= 2_048 else { throw ReplyError(list.next?.text ?? "", "at most 2048 bytes") }
+            // What is asked for is compared, and not how it was written: hosts do not count, because only one is ever asked.
+            let place = list.path.places.contains("next") ? next : target(of: next, from: list) ?? next
+            do throws(ReplyError) {
+                try cursor.goOn(to: place, after: ids)
+            } catch {
+                throw ReplyError(list.next?.text ?? "", error.expected)
+            }
             cursor.next = next
             page.hasMore = true
         } else {

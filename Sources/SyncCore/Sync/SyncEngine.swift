@@ -91,6 +91,7 @@ package struct SyncEngine: Sendable {
     /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
     package internal(set) var twins: Int64 = 1
     var house = House()
+    var readings = ReadingMemory()
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
@@ -134,6 +135,14 @@ package struct SyncEngine: Sendable {
         var asked: Set<EntityName> = []
         /// Answers whose cursor stood still although more was to come.
         var stuckPages = 0
+        /// Streams that failed in this cycle: none of them is asked for twice.
+        var failedStreams: Set<EntityName> = []
+        /// Failed reads in a row.
+        var badReads = 0
+        /// Records and deletions of all pages.
+        var received = 0
+        /// It has pushed first, and reads when nothing is left to push.
+        var owesPull = false
         /// Entities whose conflicts call for one more pull in this cycle; never a third round.
         var conflicted: Set<EntityName> = []
         var hasPulledForConflicts = false
@@ -279,7 +288,7 @@ package struct SyncEngine: Sendable {
     package var housekeepingAt: Instant? { house.dueAt }
 
     /// Whether the last pull went to the end of every stream and nothing is known to be newer.
-    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead }
+    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead && readings.held.isEmpty }
 
     /// The mirror shows the entity as the hub had it then, or newer. `nil`: no pull of this or an earlier run tells.
     package func pulledAt(_ entity: EntityName) -> Timestamp? {

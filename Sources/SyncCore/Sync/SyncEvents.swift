@@ -110,6 +110,10 @@ package enum SyncReport: Hashable, Sendable {
     case streamsRestarted([EntityName])
     /// A sweep would have removed suspiciously many records; nothing was removed.
     case massDelete([EntityName])
+    /// What came of this stream cannot be used: it is left out, and asked for again later. `isAlarm`: a person should look.
+    case streamHeld(EntityName, detail: String, isAlarm: Bool)
+    /// A stream that was left out has been read again.
+    case streamResumed(EntityName)
     /// One mutation keeps failing alone.
     case setAside(MutationKey, detail: String)
     /// The hub has failed for long, may be back, is back (PROTOCOL G3).

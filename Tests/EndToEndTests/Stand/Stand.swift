@@ -55,9 +55,11 @@ actor Stand {
         } catch {
             let logs = await stand.logs()
             await stand.takeDown()
+            WatchedServers.check()
             throw StandError("\(error)\n\(logs)")
         }
         await stand.takeDown()
+        WatchedServers.check()
     }
 
     private init(entities: String, hubEntities: String) throws {
