@@ -70,7 +70,7 @@ package final class Store {
         self.opening = start.opening
         self.random = start.random
         clockTrust = options.clockTrust
-        try loadAnchor()
+        try loadAnchor(at: now)
         try takeUp(at: now)
     }
 

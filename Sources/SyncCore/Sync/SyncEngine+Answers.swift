@@ -22,7 +22,7 @@ extension SyncEngine {
             switch HubReply.read(response, now: moment.wall) {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
-                note(facts, sent: sent, at: moment)
+                note(facts, sent: sent, at: moment, &effects)
                 noteRate(facts, at: moment)
                 noteTwins(facts, &effects)
                 hubIs(.online, cause: "the hub answered", &effects)
