@@ -20,7 +20,7 @@ package struct FuzzTarget: Sendable {
     package static let all: [FuzzTarget] = [
         .json, .localBody, .localRoute, .localHTTP, .lines, .events,
         .configuration, .hubConfiguration, .schema,
-        .hubAnswer, .hubHead, .hubRequest, .cursor, .stamp, .tus, .gunzip,
+        .hubAnswer, .hubHead, .hubRequest, .cursor, .restList, .stamp, .tus, .gunzip,
         .netlink, .uevent, .sysfs, .lease,
     ]
 
