@@ -112,6 +112,8 @@ let package = Package(
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
+        // Numbers from outside that break arithmetic, put into every message.
+        .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
@@ -134,14 +136,15 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncYAML",
-                "SyncCore", nio, nioPosix, nioSSL,
+                "SyncCore", "NumbersKit", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests",
             dependencies: [
-                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioPosix, logging,
+                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", nio, nioPosix,
+                logging,
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),

@@ -193,6 +193,8 @@ final class LoopbackHub: HTTPTransport {
         case fails(TransportError)
         /// The hub does it, and somebody changes its answers to pushes.
         case changesResults(@Sendable ([JSON]) -> [JSON])
+        /// The hub does it, and its answer is changed on the way.
+        case changes(@Sendable (HTTPRequest, inout HTTPResponse) -> Void)
     }
 
     private let state: Mutex<State>
@@ -262,7 +264,7 @@ final class LoopbackHub: HTTPTransport {
             case .gone: return .failure(lost)
             case .says(let response): return .success(response)
             case .fails(let error): return .failure(error)
-            case .fine, .losesAnswers, .changesResults:
+            case .fine, .losesAnswers, .changesResults, .changes:
                 var body: [UInt8] = []
                 if case .bytes(let bytes) = request.body { body = bytes }
                 let path = request.url.replacingOccurrences(of: "http://127.0.0.1:9", with: "")
@@ -274,6 +276,7 @@ final class LoopbackHub: HTTPTransport {
                 }
                 var response = HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
                 (response.traffic.up, response.traffic.down) = (body.count, answer.body.count)
+                if case .changes(let change) = state.weather { change(request, &response) }
                 if case .changesResults(let change) = state.weather { response.body = Self.changed(response.body, change) }
                 return .success(response)
             }
