@@ -114,6 +114,8 @@ let package = Package(
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
+        // Numbers from outside that break arithmetic, put into every message.
+        .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         // Complains when a fake server of the tests is asked the same without end.
         .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
@@ -138,7 +140,7 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncStore",
-                "SyncYAML", "SyncCore", "CSQLite", nio, nioPosix, nioSSL,
+                "SyncYAML", "SyncCore", "NumbersKit", "CSQLite", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
@@ -146,7 +148,7 @@ let package = Package(
             name: "AgentTests",
             dependencies: [
                 "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux",
-                "ProcessStand", "RepetitionOracle", nio, nioPosix, logging,
+                "NumbersKit", "ProcessStand", "RepetitionOracle", nio, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),

@@ -63,6 +63,7 @@ extension Agent {
         case .stalled(let detail):
             around.stalls += 1
             raise("stalled", "nothing was synced although it should have been (\(detail)); this is the agent's own fault")
+        case .hubTime(let verdict): noteHubTime(verdict)
         case .setAside(let key, let detail):
             log.warning("a mutation fails alone and is tried later", metadata: ["mutation": "\(key)", "error": "\(detail)"])
         }

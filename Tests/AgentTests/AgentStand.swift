@@ -195,8 +195,8 @@ final class LoopbackHub: HTTPTransport {
         case fails(TransportError)
         /// The hub does it, and somebody changes its answers to pushes.
         case changesResults(@Sendable ([JSON]) -> [JSON])
-        /// The hub does it, and somebody changes its answers, by the path of the request.
-        case changes(@Sendable (_ path: String, HTTPResponse) -> HTTPResponse)
+        /// The hub does it, and its answer is changed on the way.
+        case changes(@Sendable (HTTPRequest, inout HTTPResponse) -> Void)
     }
 
     private let state: Mutex<State>
@@ -286,8 +286,8 @@ final class LoopbackHub: HTTPTransport {
                 }
                 var response = HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
                 (response.traffic.up, response.traffic.down) = (body.count, answer.body.count)
+                if case .changes(let change) = state.weather { change(request, &response) }
                 if case .changesResults(let change) = state.weather { response.body = Self.changed(response.body, change) }
-                if case .changes(let change) = state.weather { response = change(path, response) }
                 return .success(response)
             }
         }

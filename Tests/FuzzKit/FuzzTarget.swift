@@ -20,7 +20,7 @@ package struct FuzzTarget: Sendable {
     package static let all: [FuzzTarget] = [
         .json, .localBody, .localRoute, .localHTTP, .lines, .events,
         .configuration, .hubConfiguration, .schema, .document,
-        .hubAnswer, .hubHead, .hubRequest, .cursor, .stamp, .tus, .tusAnswers, .gunzip,
+        .hubAnswer, .hubHead, .hubRequest, .cursor, .restList, .stamp, .tus, .tusAnswers, .gunzip,
         .netlink, .uevent, .sysfs, .lease, .controlMessages,
     ]
 

@@ -238,6 +238,7 @@ extension Simulation {
         case .breaker(_, let to):
             count("breaker \(to.rawValue)")
             say("agent \(agent.index) breaker \(to.rawValue)")
+        case .hubTime(let verdict): if verdict != .accepted { count("times of the hub doubted") }
         case .stalled(let detail):
             count("stalls")
             say("agent \(agent.index) stalled: \(detail)")

@@ -170,8 +170,8 @@ extension Agent {
             (rules[name]?.kind ?? .event) != .event && (mapping.map { $0.entities[name]?.list != nil } ?? true)
         }
         func isRead(_ name: EntityName) -> Bool { found[name]?.lastFullAt != nil }
-        let done = names.reduce(0) { $0 + (found[$1]?.records ?? 0) }
-        let total = names.reduce(0) { $0 + max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0) }
+        let done = names.reduce(Int64(0)) { $0.saturatingAdd(found[$1]?.records ?? 0) }
+        let total = names.reduce(Int64(0)) { $0.saturatingAdd(max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0)) }
         let references = names.filter { rules[$0]?.kind == .reference }
         // An existing backend knows no filters.
         func hasItsSeed(_ name: EntityName) -> Bool {

@@ -78,9 +78,17 @@ package struct RestCursor: Hashable, Sendable {
         return object.json
     }
 
+    /// A time of change further ahead of the clock than this was stamped by a clock that is wrong.
+    package static let aheadMax: Duration = .seconds(300)
+    /// A cursor further ahead than this hides every change, and a slow clock of ours does not explain it.
+    private static let aheadOfUsMax: Duration = .seconds(366 * 86_400)
+
     /// What `{cursor}` stands for: ``since``, less the overlap; `nil` where everything is to be listed.
-    package func asked(overlap: Duration) -> String? {
+    ///
+    /// - Parameter now: Our wall clock. A cursor that an earlier program let run far ahead of it is not used.
+    package func asked(overlap: Duration, now: Timestamp? = nil) -> String? {
         guard let since, let time = Self.time(since) else { return nil }
+        if let now, now.isPlausible, time > now.advanced(by: Self.aheadOfUsMax) { return nil }
         let from = Timestamp(milliseconds: time.milliseconds.saturatingSubtract(overlap.milliseconds))
         return Self.write(from, like: since)
     }
@@ -92,7 +100,14 @@ package struct RestCursor: Hashable, Sendable {
         return second > first ? right : left
     }
 
-    /// After the last page of a run.
+    /// Whether ``high`` lies so far ahead of `clock` that it hides later changes from whoever goes on from there.
+    package func isAhead(of clock: Timestamp) -> Bool {
+        guard clock.isPlausible, let high, let time = Self.time(high) else { return false }
+        return time > clock.advanced(by: Self.aheadMax)
+    }
+
+    /// After the last page of a run. It never goes on later than the run began, so a record that is stamped in the future
+    /// hides nothing.
     package mutating func end() {
         var reached = RestCursor.later(since, high)
         if let began, let end = reached, let time = Self.time(end), began < time { reached = Self.write(began, like: end) }
@@ -102,15 +117,15 @@ package struct RestCursor: Hashable, Sendable {
     }
 
     /// RFC 3339, or a whole number of seconds or, from 10^11 on, of milliseconds since 1970.
-    static func time(_ text: String) -> Timestamp? {
+    package static func time(_ text: String) -> Timestamp? {
         if let number = Int64(text) {
-            return Timestamp(milliseconds: abs(number) >= 100_000_000_000 ? number : number.saturatingMultiply(1_000))
+            return Timestamp(milliseconds: number.magnitude >= 100_000_000_000 ? number : number.saturatingMultiply(1_000))
         }
         return RFC3339.timestamp(text)
     }
 
     private static func write(_ time: Timestamp, like text: String) -> String {
         guard let number = Int64(text) else { return time.description }
-        return String(abs(number) >= 100_000_000_000 ? time.milliseconds : time.milliseconds / 1_000)
+        return String(number.magnitude >= 100_000_000_000 ? time.milliseconds : time.milliseconds / 1_000)
     }
 }

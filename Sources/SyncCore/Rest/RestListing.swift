@@ -3,11 +3,11 @@ package enum RestListing {
     /// - Parameter origin: Never part of the target: wherever `next` points, only the configured server is asked, because
     ///   only that one may see the credentials.
     /// - Returns: `nil` when the place in the list cannot be asked for.
-    package static func request(_ list: RestEntity.List, _ cursor: RestCursor) -> RestRequest? {
+    package static func request(_ list: RestEntity.List, _ cursor: RestCursor, now: Timestamp? = nil) -> RestRequest? {
         if let next = cursor.next, !list.path.places.contains("next") {
             return target(of: next, from: list).map { RestRequest(.get, $0) }
         }
-        let asked = list.cursorFrom == nil ? nil : cursor.asked(overlap: list.overlap)
+        let asked = list.cursorFrom == nil ? nil : cursor.asked(overlap: list.overlap, now: now)
         let target = list.path.filled { name in
             switch name {
             case "cursor": asked
@@ -74,22 +74,25 @@ package enum RestListing {
             }
         }
         let ids = items.map { mapping.serverID(of: $0)?.idText ?? "" }
-        try end(&page, response, body, list, after: cursor, ids: ids)
+        try end(&page, response, body, list, after: cursor, ids: ids, now: now)
         return page
     }
 
     /// Where the list goes on.
     private static func end(
         _ page: inout StreamPage, _ response: HTTPResponse, _ body: JSON, _ list: RestEntity.List, after cursor: RestCursor,
-        ids: [String]
+        ids: [String], now: Timestamp
     ) throws(ReplyError) {
         var cursor = cursor
-        if cursor.page == 0 { cursor.began = response.headers["Date"].flatMap { HTTPDate.timestamp($0) } }
+        // Our clock is the second choice: it may be slow, and then more is listed than needed.
+        let clock = response.headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
+        if cursor.page == 0 { cursor.began = clock.isPlausible ? clock : nil }
         cursor.page += 1
         if let path = list.cursorFrom {
             cursor.high = RestCursor.later(cursor.high, path.value(in: body)?.idText)
             // Without it, a list would be read from its beginning every time, and nobody would notice.
             guard ids.isEmpty || cursor.high != nil else { throw ReplyError(path.text, "a time (RFC 3339 or a number)") }
+            if cursor.isAhead(of: clock) { page.ahead = cursor.high }
         }
         let next = list.next.flatMap { Self.nextPlace($0, response, body) }
         if let next, !next.isEmpty {

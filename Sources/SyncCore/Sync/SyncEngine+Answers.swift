@@ -23,7 +23,7 @@ extension SyncEngine {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
                 let hasForgotten = hasForgotten(facts)
-                note(facts, sent: sent, at: moment)
+                note(facts, sent: sent, at: moment, &effects)
                 noteRate(facts, at: moment)
                 noteTwins(facts, &effects)
                 hubIs(.online, cause: "the hub answered", &effects)

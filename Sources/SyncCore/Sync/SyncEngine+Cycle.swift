@@ -398,14 +398,22 @@ extension SyncEngine {
         cycle?.outcome.bytesDown += traffic.down
     }
 
-    mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment) {
-        if let time = facts.time { clock.add(hubTime: time, sent: sent, received: moment.instant) }
+    mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
+        if let time = facts.time { judge(time, sent: sent, at: moment, &effects) }
         if let head = facts.head {
             seenHeadBefore = seenHead
             seenHead = head
             headSeenAt = moment.instant
         }
         if let seq = facts.deviceSeq { hubSeq = seq }
+    }
+
+    /// Told once while it lasts, and once more when the hub's time agrees again.
+    private mutating func judge(_ time: Timestamp, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
+        let verdict = clock.add(
+            hubTime: time, sent: sent, received: moment.instant, systemTime: wallIsSynchronised ? moment.wall : nil)
+        if (verdict == .accepted) != (hubTime == .accepted) { effects.append(.report(.hubTime(verdict))) }
+        hubTime = verdict
     }
 
     /// Another database speaks under our name: this device was cloned, or is one (PROTOCOL A6).
@@ -431,7 +439,7 @@ extension SyncEngine {
         for result in response.results {
             if case .accepted(let version, _, nil, _) = result.verdict, version > known { own.insert(version) }
         }
-        if response.head - known == Int64(own.count) { knownHead = response.head }
+        if response.head.saturatingSubtract(known) == Int64(own.count) { knownHead = response.head }
     }
 
     func isRegressed(_ hubSeq: Int64?) -> Bool {

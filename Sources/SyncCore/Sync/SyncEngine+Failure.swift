@@ -4,7 +4,7 @@ extension SyncEngine {
     mutating func refused(
         _ refusal: HubReply.Refusal, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment) }
+        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment, &effects) }
         switch refusal.kind {
         case .regressed where !ablations.contains(.regressionIgnored):
             regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)

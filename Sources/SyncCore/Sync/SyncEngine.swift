@@ -73,6 +73,10 @@ package struct SyncEngine: Sendable {
     /// Records and deletions that we ask for in one page.
     var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
+    /// The kernel says that the wall clock is synchronised; may change at any time.
+    package var wallIsSynchronised = false
+    /// What became of the time in the hub's latest answer.
+    package internal(set) var hubTime = ClockOffset.Verdict.accepted
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
@@ -307,6 +311,7 @@ package struct SyncEngine: Sendable {
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
         conditions = start.conditions
+        clock = ClockOffset(prior: start.anchor)
         for priority in start.waiting {
             timer.wish(.enqueued(priority), now: moment.instant)
             watchdog.enqueued(priority, at: moment.instant)

@@ -176,6 +176,8 @@ package struct StreamPage: Hashable, Sendable {
     package var total: Int64?
     /// Of the deletions, in their order, where they come from a backend that has ids of its own.
     package var marks: [RestMark] = []
+    /// The highest time of change on the page where that lies in the future, as an existing backend wrote it (``RestCursor``).
+    package var ahead: String?
 
     package init(
         entity: EntityName, cursor: String, hasMore: Bool, records: [Record], deletions: [Deletion], total: Int64? = nil
