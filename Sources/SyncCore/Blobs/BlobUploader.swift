@@ -127,8 +127,10 @@ package struct BlobUploader: Sendable {
         var hasBegun = false
         /// Bytes of the piece under way.
         var inFlight = 0
-        /// Waits since the server had a byte more.
+        /// Waits since the server had more than ever before.
         var waits = 0
+        /// The most that it had.
+        var best: Int64 = 0
         /// Requests in a row that may be followed at once and brought the server no byte more.
         var idleSteps = 0
     }
@@ -361,8 +363,9 @@ package struct BlobUploader: Sendable {
     ) {
         file.why = nil
         var outcome = outcome
+        if file.machine.best > file.best { (file.best, failures, file.waits) = (file.machine.best, 0, 0) }
         if file.machine.progress.offset > before.offset {
-            (failures, file.waits, file.idleSteps) = (0, 0, 0)
+            file.idleSteps = 0
         } else if case .next = outcome {
             file.idleSteps += 1
             if file.idleSteps > Self.idleStepsMax {

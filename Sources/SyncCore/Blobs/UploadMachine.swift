@@ -92,7 +92,7 @@ package struct UploadMachine: Hashable, Sendable {
     /// The last piece was found too large.
     package private(set) var wantsSmallerPiece = false
     /// The highest offset that the server has ever told.
-    private var best: Int64
+    package private(set) var best: Int64
     /// The piece that was sent last, while it is not known what became of it.
     private var piece: Piece?
     /// Pieces in a row that brought nothing, by answers that count nothing.

@@ -16,7 +16,8 @@ extension SyncEngine {
         switch result {
         case .failure(let error):
             count(error.traffic)
-            failed(HubReply.Refusal(.transport(error.code), error.description), at: moment, &effects)
+            let refusal = HubReply.Refusal(.transport(error.code), error.description)
+            if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
         case .success(let response):
             count(response.traffic)
             switch HubReply.read(response, now: moment.wall) {
@@ -73,10 +74,7 @@ extension SyncEngine {
             var (usable, gone) = try sortOut(response, against: asked, at: moment, &effects)
             endTrial(&effects)
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
-            if !usable.pages.isEmpty {
-                cycle?.badReads = 0
-                readings.failures = 0
-            }
+            if !usable.pages.isEmpty { cycle?.badReads = 0 }
             cycle?.asked.subtract(response.errors.map(\.entity))
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }

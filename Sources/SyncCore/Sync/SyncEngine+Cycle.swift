@@ -127,7 +127,7 @@ extension SyncEngine {
             notePulled(at: moment)
             if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
             // A second look at a few entities, or one that missed some, does not bring everything up to that head.
-            readings.width = nil
+            (readings.width, readings.failures) = (nil, 0)
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
             return compare(at: moment, &effects)
         }

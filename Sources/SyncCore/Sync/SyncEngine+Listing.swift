@@ -71,7 +71,6 @@ extension SyncEngine {
     /// A page of a listing was read.
     mutating func noteListed(_ page: SnapshotPage, _ effects: inout [SyncEffect]) {
         cycle?.badReads = 0
-        readings.failures = 0
         cycle?.received += page.records.count
         release(page.entity, by: .listing, &effects)
     }

@@ -19,7 +19,7 @@ extension SyncEngine {
         /// So many streams go into one request; `nil`: as many as the protocol allows. Less while the one is searched that
         /// spoils the answer for all.
         var width: Int?
-        /// Cycles in a row that ended over a read.
+        /// Cycles that ended over a read, since one read all that it asked for.
         var failures = 0
         /// The last cycle ended over a read, before it came to its push.
         var owesPush = false
@@ -138,7 +138,7 @@ extension SyncEngine {
         for error in response.errors where error.isExpired {
             // Starting afresh is the answer to this; to a fresh start it would be a loop.
             if cursors[error.entity] ?? nil == nil {
-                hold(error.entity, "its cursor has expired, and none was sent", .content, kind: .gone, at: moment, &effects)
+                hold(error.entity, "its cursor has expired, and none was sent", .content, at: moment, &effects)
             } else {
                 expired.append(error.entity)
             }

@@ -236,6 +236,18 @@ struct EngineRig {
         #expect(engine.cycle == nil, "the cycle goes on: \(String(describing: engine.cycle?.step))", sourceLocation: place)
     }
 
+    /// From a read that brought nothing that can be used to the end of the cycle: nothing of it is stored, and the push comes.
+    mutating func goOnWithoutIt(_ place: SourceLocation = #_sourceLocation) {
+        if case .applyPull(let response)? = command {
+            #expect(response.pages.isEmpty, "a page is applied", sourceLocation: place)
+            stored(.pullApplied(PullSummary()), place)
+        }
+        if asked == "loadStreams" { stored(.streams([]), place) }
+        #expect(asked == "claim", "the push does not come", sourceLocation: place)
+        stored(.batch(nil, retryAt: nil), place)
+        keepHouse(place)
+    }
+
     /// One whole cycle from its beginning, without work on either side.
     mutating func idleCycle(head: Int64 = 10, _ place: SourceLocation = #_sourceLocation) {
         if asked == "hello" { answer(Self.hello(head: head), place) }
