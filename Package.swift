@@ -114,8 +114,12 @@ let package = Package(
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
+        // Numbers from outside that break arithmetic, put into every message.
+        .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
-        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
+        // Complains when a fake server of the tests is asked the same without end.
+        .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
+        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
@@ -135,8 +139,8 @@ let package = Package(
         .testTarget(
             name: "HubServerTests",
             dependencies: [
-                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncYAML",
-                "SyncCore", nio, nioPosix, nioSSL,
+                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncStore",
+                "SyncYAML", "SyncCore", "NumbersKit", "CSQLite", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
@@ -144,7 +148,7 @@ let package = Package(
             name: "AgentTests",
             dependencies: [
                 "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux",
-                "ProcessStand", nio, nioPosix, logging,
+                "NumbersKit", "ProcessStand", "RepetitionOracle", nio, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
@@ -159,7 +163,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit", "standin",
+                "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit",
+                "RepetitionOracle", "standin",
             ],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),

@@ -111,6 +111,7 @@ extension Agent {
         saveUsage()
         stopEngine()
         stopWatching()
+        stopWatchingSocket()
     }
 }
 

@@ -50,9 +50,11 @@ final class ConnectionRegistry: Sendable {
 
     private let state = Mutex(State())
     private let limits: HTTPServerLimits
+    private let closedForRoom: @Sendable (HTTPPeer) -> Void
 
-    init(limits: HTTPServerLimits) {
+    init(limits: HTTPServerLimits, closedForRoom: @escaping @Sendable (HTTPPeer) -> Void) {
         self.limits = limits
+        self.closedForRoom = closedForRoom
     }
 
     /// Connections that were admitted and are open.
@@ -91,7 +93,12 @@ final class ConnectionRegistry: Sendable {
             return (connection, victims)
         }
         // Not under the lock: a connection of this loop is gone at once, and says so here.
-        for victim in victims { victim.onLoop { $0.cut() } }
+        for victim in victims {
+            victim.onLoop { [closedForRoom] victim in
+                closedForRoom(victim.peer)
+                victim.cut()
+            }
+        }
         return connection
     }
 

@@ -39,7 +39,7 @@ extension HTTPConnection {
         AnswerWriter.head(
             status: status, headers: headers, length: isBodyless ? nil : body.count, isChunked: false,
             keepsConnection: keepsConnection, into: &out)
-        if !isBodyless, request?.method != .head { out.writeBytes(body) }
+        if !isBodyless, !isHead { out.writeBytes(body) }
     }
 
     // MARK: Streamed

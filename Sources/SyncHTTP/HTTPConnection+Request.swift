@@ -88,6 +88,7 @@ extension HTTPConnection {
 
     private func beginRequest(_ head: HTTPRequestHead) {
         number += 1
+        isHead = head.method == .HEAD
         descriptors.beginRequest()
         let facts: RequestFacts
         do {
@@ -157,7 +158,7 @@ extension HTTPConnection {
     func decide(_ number: UInt64, _ admission: HTTPAdmission) {
         guard isCurrent(number), case .undecided = bodyUse, let request else { return }
         carryOut(admission, request)
-        proceedIfAnswered()
+        pump()
     }
 
     private func endCollecting() {
@@ -190,6 +191,7 @@ extension HTTPConnection {
             input = .head
             answer = .none
             request = nil
+            isHead = false
             facts = nil
             framing.beginHead()
         case .complete:

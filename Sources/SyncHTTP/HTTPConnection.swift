@@ -97,6 +97,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     // The current request.
     var framing = RequestFraming()
     var number: UInt64 = 0
+    /// Its answer has no body, also when it is refused before there is a ``request``.
+    var isHead = false
     var request: RequestHead?
     var facts: RequestFacts?
     var keepsConnection = true

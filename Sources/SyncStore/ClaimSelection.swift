@@ -178,7 +178,7 @@ struct ClaimSelection {
         guard room > 0 else { return }
         let tied = try store.database.all(
             """
-            SELECT p.action, m.* FROM tie t JOIN mutation m ON m.seq = t.seq JOIN payload p ON p.seq = m.seq
+            SELECT p.action, m.* FROM tie t CROSS JOIN mutation m ON m.seq = t.seq CROSS JOIN payload p ON p.seq = m.seq
             WHERE t.on_seq = ? AND m.state = 0 AND m.next_age IS NULL AND m.priority <= ? ORDER BY t.seq LIMIT ?
             """, .int(seq), .int(limits.leastPriority.rawValue), .int(room)
         ) { row throws(StoreError) in Candidate(row) }

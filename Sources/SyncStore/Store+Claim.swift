@@ -65,7 +65,7 @@ extension Store {
         try database.all(
             """
             SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 AND sent = 0 AND priority > 0
-                AND ttl_age <= ? ORDER BY seq
+                AND +ttl_age <= ? ORDER BY seq
             """, .int(rid), .int(seq), .int(age)
         ) { row throws(StoreError) in OutboxRow(row) }
     }

@@ -78,6 +78,7 @@ extension Store {
             }
             let content = MutationContent(
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
+            if let misfit = misfit(of: mutation.operations, on: mutation.data) { throw misfit }
             let event = Fold.apply(content, to: nil) ?? [:]
             if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
@@ -236,13 +237,17 @@ extension Store {
             if isAnew { content = WireForm.withFirstsAdded(content, seen: seen, rules: rules) }
         }
         let written = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
-        if let misfit = Fold.firstMisfit(of: mutation.operations, on: written) {
-            let operation = mutation.operations[misfit.index]
-            throw Refusal.validation(
-                "/ops/\(misfit.index)",
-                "\(operation.field) holds \(misfit.found?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
-        }
+        if let misfit = misfit(of: mutation.operations, on: written) { throw misfit }
         return content
+    }
+
+    /// An operation that cannot mean anything would be lost without a word.
+    private func misfit(of operations: [FieldOperation], on document: JSONObject) -> StoreError? {
+        guard let misfit = Fold.firstMisfit(of: operations, on: document) else { return nil }
+        let operation = operations[misfit.index]
+        return Refusal.validation(
+            "/ops/\(misfit.index)",
+            "\(operation.field) holds \(misfit.found?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
     }
 
     /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.

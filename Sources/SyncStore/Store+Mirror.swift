@@ -114,12 +114,22 @@ extension Store {
             let first =
                 troubled <= Int64(Self.sliceRows)
                 ? try database.number("SELECT min(state) FROM mutation WHERE state BETWEEN 2 AND 5 AND +rid = ?", .int(rid))
-                : try database.number(
-                    "SELECT min(state) FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 2 AND 5", .int(rid))
+                : try firstTrouble(of: rid)
             if let first { return first == 2 ? .conflict : .error }
         }
         let open = try database.number("SELECT 1 FROM mutation WHERE rid = ? AND state < 6 LIMIT 1", .int(rid))
         return open == nil ? .synced : .pending
+    }
+
+    /// The same by the record's own rows, as few of them as tell it.
+    private func firstTrouble(of rid: Int64) throws(StoreError) -> Int64? {
+        if ledger.count(.conflicted) > 0 {
+            let conflicted = try database.number(
+                "SELECT 2 FROM mutation WHERE rid = ? AND state < 6 AND +state = 2 ORDER BY seq LIMIT 1", .int(rid))
+            if let conflicted { return conflicted }
+        }
+        return try database.number(
+            "SELECT state FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 3 AND 5 ORDER BY seq LIMIT 1", .int(rid))
     }
 
     private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]

@@ -142,9 +142,14 @@ extension Store {
             if let waiting = try outboxRow(later), waiting.isUnsettled { urgent = min(urgent, waiting.priority) }
         }
         guard urgent < row.priority else { return try raisePriorities(before: row) }
+        try raise(row, to: urgent)
+    }
+
+    /// Makes a mutation, and all that must go before it, at least this urgent.
+    func raise(_ row: OutboxRow, to priority: Priority) throws(StoreError) {
         var work: [Raise] = []
-        try raise(row, to: urgent, &work)
-        try raiseAll(to: urgent, work)
+        try raise(row, to: priority, &work)
+        try raiseAll(to: priority, work)
     }
 
     private func raiseAll(to priority: Priority, _ work: [Raise]) throws(StoreError) {

@@ -115,6 +115,7 @@ extension Store {
         guard !children.isEmpty else { return }
         // Looked for once for all of them: a tie that is added below begins at a child that the parent does not wait for.
         let before = try waitedFor(by: row.seq)
+        var urgent = Priority.bulk
         for child in children {
             try forgetUnmet(of: child)
             guard let waiting = try outboxRow(child), waiting.state == .pending, !waiting.isSent,
@@ -122,8 +123,10 @@ extension Store {
             else { continue }
             try tie(child, to: row.seq)
             if let group = waiting.group { try refreshReadiness(ofGroup: group) } else { try setReady(child, false, was: waiting.isReady) }
-            try raisePriorities(before: waiting)
+            urgent = min(urgent, waiting.priority)
         }
+        // What is before the children on their records is as urgent as they are already.
+        if let parent = try outboxRow(row.seq) { try raise(parent, to: urgent) }
     }
 
     func forgetUnmet(of seq: Int64) throws(StoreError) {

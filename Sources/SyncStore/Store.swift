@@ -76,7 +76,7 @@ package final class Store {
         self.random = start.random
         clockTrust = options.clockTrust
         doubtWhatWaits()
-        try loadAnchor()
+        try loadAnchor(at: now)
         try takeUp(at: now)
     }
 

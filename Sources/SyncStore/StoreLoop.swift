@@ -181,6 +181,12 @@ final class StoreLoop {
         let finished = waiting
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
+        // What is committed into a folder that was moved away is kept there, and whether it comes back nobody knows: the caller
+        // would hear of a doubt that need not be. What was answered as relaxed is better kept there than undone.
+        if early == 0, let fault = place?.fault(), fault == .folder || fault == .replaced {
+            store?.rollback()
+            return leave(after: fault, finished, expecting: lastSeq, isUndone: true)
+        }
         do throws(StoreError) {
             let began = time.now().instant
             var outcome: Result<Void, StoreError>?
@@ -303,7 +309,9 @@ final class StoreLoop {
 
     /// What was committed is where nobody will look for it. If the folder is still there, all that is known goes into a new file;
     /// otherwise nothing is taken any more until it is back.
-    private func leave(after fault: DatabasePlace.Fault, _ finished: [Done], expecting lastSeq: Int64) {
+    ///
+    /// - Parameter isUndone: Nothing of it was committed.
+    private func leave(after fault: DatabasePlace.Fault, _ finished: [Done], expecting lastSeq: Int64, isUndone: Bool = false) {
         guard let store, let path = store.database.path else { return }
         let error = fault.error(path)
         (displaced, self.store) = (store, nil)
@@ -312,7 +320,7 @@ final class StoreLoop {
             let survived = (self.store?.lastSeq ?? 0) >= lastSeq
             return tell(finished, survived ? nil : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
         }
-        tell(finished, StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
+        tell(finished, isUndone ? error : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
         wait(after: error)
         incident(.unusable(error))
     }
@@ -425,6 +433,7 @@ final class StoreLoop {
 
     private func close() {
         if displaced != nil {
+            // The last attempt of many: that the files are gone was told when it was noticed, and nothing was acknowledged since.
             if case .removed? = place?.fault(), let displaced { try? place?.restore(from: displaced.database) }
             letGo()
         }

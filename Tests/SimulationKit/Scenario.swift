@@ -107,6 +107,11 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.link, .missingResults])
             faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison, .collect])
             (agents, operations, records, batch) = (3, 60, 1, 50)
+        case .storedReadAsInput:
+            // Somebody changes again what an operation has made as deep as it may be, or would have made deeper.
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison])
+            (agents, operations, records, pullInterval) = (2, 60, 2, .seconds(20))
+            focus = Entities.works
         case .requeueAboveHighest:
             // A backup falls between what is urgent and the older work that comes after it.
             faults.insert(.hubRestore)

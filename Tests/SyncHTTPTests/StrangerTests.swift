@@ -172,10 +172,10 @@ struct StrangerTests {
     }
 
     @Test("A body is refused when it falls behind 256 bytes a second by a minute, and a fast beginning is no reserve", arguments: [
-        Pace(what: "a byte every 20 s", steps: Array(repeating: (20, 1), count: 10), endsAfter: 3),
+        Pace(what: "a byte every 20 s", steps: Array(repeating: (20, 1), count: 10), endsAfter: 4),
         Pace(what: "1,000 bytes a second for over an hour", steps: Array(repeating: (1, 1_000), count: 4_200)),
         Pace(what: "256 bytes a second", steps: Array(repeating: (1, 256), count: 4_200)),
-        Pace(what: "200 bytes a second", steps: Array(repeating: (10, 2_000), count: 100), endsAfter: 28),
+        Pace(what: "200 bytes a second", steps: Array(repeating: (10, 2_000), count: 100), endsAfter: 24),
         Pace(what: "a megabyte at once, then a byte a second", steps: [(1, 1 << 20)] + Array(repeating: (1, 1), count: 100), endsAfter: 62),
         Pace(what: "30 s of silence now and then", steps: Array(repeating: (30, 8_000), count: 100)),
     ])

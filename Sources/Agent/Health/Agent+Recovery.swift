@@ -1,10 +1,10 @@
 import LocalAPI
 import Logging
-import SyncCore
+package import SyncCore
 package import SyncStore
 
 /// What the store can do at the moment, and so what the local API can.
-enum ServiceMode: Hashable {
+package enum ServiceMode: Hashable {
     case serving
     /// The database is being put in order; nothing can be asked of it yet.
     case recovering
@@ -38,7 +38,7 @@ enum ServiceMode: Hashable {
     ///
     /// - Parameter held: How long the thread that writes has been at the same job; `nil` while it waits for one. Meanwhile nothing
     ///   can be enqueued.
-    func obstacle(held: Duration?) -> String? {
+    package func obstacle(held: Duration?) -> String? {
         switch self {
         case .serving: held.map { $0 > StoreJobTimes.bound } == true ? "busy" : nil
         case .recovering: "recovering"
@@ -170,8 +170,8 @@ extension Agent {
             (rules[name]?.kind ?? .event) != .event && (mapping.map { $0.entities[name]?.list != nil } ?? true)
         }
         func isRead(_ name: EntityName) -> Bool { found[name]?.lastFullAt != nil }
-        let done = names.reduce(0) { $0 + (found[$1]?.records ?? 0) }
-        let total = names.reduce(0) { $0 + max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0) }
+        let done = names.reduce(Int64(0)) { $0.saturatingAdd(found[$1]?.records ?? 0) }
+        let total = names.reduce(Int64(0)) { $0.saturatingAdd(max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0)) }
         let references = names.filter { rules[$0]?.kind == .reference }
         // An existing backend knows no filters.
         func hasItsSeed(_ name: EntityName) -> Bool {

@@ -153,7 +153,7 @@ extension Agent {
         sync.stalls = around.stalls
         if let clock = engine.clock.offset(at: now) {
             // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
-            let isSuspect = clock.offset > HybridClock.aheadMax || clock.offset < .zero - HybridClock.aheadMax
+            let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
         } else if isClockUnsynced {
             sync.clock = .init(offset: .zero, error: .zero, state: observed.attention["clock_suspect"] == nil ? "unsynced" : "suspect")

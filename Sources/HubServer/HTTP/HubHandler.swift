@@ -229,7 +229,7 @@ final class HubHandler: HTTPHandler {
                 let reader = try uploads.storage.read(digest)
                 guard reader.size == size else { throw BlobError(.notFound, doing: "read \(digest)", detail: "it has \(reader.size) bytes") }
                 log(response, to: request)
-                FileOutput(exchange, reader, readBytes: uploads.storage.traits.readBytes, holding: slot, on: loop).begin(response)
+                FileOutput(exchange, reader, uploads, holding: slot, on: loop).begin(response)
             } else {
                 guard try uploads.storage.size(of: digest) == size else { throw BlobError(.notFound, doing: "look at \(digest)", detail: "gone") }
                 send(response, to: request, exchange)

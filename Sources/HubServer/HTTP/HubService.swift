@@ -3,6 +3,7 @@ import NIOCore
 import NIOPosix
 package import SyncCore
 package import SyncHTTP
+import Synchronization
 
 /// A hub that can be reached: HTTP/1.1 over TCP or TLS around a ``Hub``.
 package final class HubService: Sendable {
@@ -121,6 +122,13 @@ package final class HubService: Sendable {
         configuration.refused = { [figures = worker.figures] problem, peer in
             figures.countRefusal(problem.code)
             log.debug("refused", metadata: ["status": "\(problem.status)", "detail": "\(problem.detail)", "peer": "\(peer)"])
+        }
+        let isDue = Mutex(RateBudget(size: 1, perSecond: 1.0 / 60, at: .now()))
+        configuration.closedForRoom = { peer in
+            guard isDue.withLock({ $0.spend(at: .now()) }) else { return }
+            log.warning(
+                "connections are closed to make room for others",
+                metadata: ["peer": "\(peer)", "hint": "agenthub_connections_closed_total counts them; told once a minute at most"])
         }
         if let tls {
             configuration.configureTLS = { try $0.pipeline.syncOperations.addHandler(tls.handler()) }

@@ -313,6 +313,7 @@ final class HubWorker: @unchecked Sendable {
 
     /// Slice by slice, so that nobody who asks meanwhile waits for all of it.
     private func shrink(slices: Int) {
+        // A failure is reported by the hub; there is a slice again tomorrow.
         guard slices > 0, let isDone = try? hub.shrink(), !isDone else { return }
         loop.execute { self.shrink(slices: slices - 1) }
     }

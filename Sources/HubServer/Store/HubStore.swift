@@ -41,11 +41,16 @@ final class HubStore {
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
-        try database.first(hubQuery) {
+        let hub = try database.first(hubQuery) {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
                 tokens: $0.int(8), opening: $0.optionalText(9) ?? "")
         }
+        // What no commits can have counted to has no successor either, and devices take no larger number for one.
+        if let hub, !(0...(1 << 53)).contains(hub.head) {
+            throw DatabaseError(.corrupt, doing: "read the newest commit number", detail: "it is \(hub.head); expected 0 to 2^53")
+        }
+        return hub
     }
 
     func create(_ hub: HubRow) throws(DatabaseError) {

@@ -65,6 +65,7 @@ extension AgentClient {
     ) throws(AgentError) -> Reply<Value> {
         let doing = doing(route)
         guard (200...299).contains(response.status) else { throw AgentError.refused(doing, problem(response)) }
+        // Whatever is wrong with the answer, it is one error.
         guard let json = try? JSONReader.read(response.body, limits: .answer), let value = read(json) else {
             throw AgentError.badAnswer(doing, "the answer is not what it must be")
         }

@@ -242,6 +242,7 @@ package struct AgentClient: Sendable {
 
     /// The problem in an answer that is not 2xx; one of our own when the body holds none.
     static func problem(status: Int, body: [UInt8]) -> Problem {
+        // A body that is no problem document, or none at all, leaves the status to go by.
         guard let json = try? JSONReader.read(body, limits: .answer), json.object?["type"] != nil else {
             return Problem("unknown", status: status, detail: "the agent answered with status \(status)")
         }

@@ -26,6 +26,7 @@ package enum AuditScreen {
 
     /// `{"scope":"all","reason":""}` as `scope: all`; what is empty says nothing.
     private static func words(_ detail: String) -> String? {
+        // What does not read as JSON is shown as it came.
         guard let object = (try? JSONReader.read(detail, limits: .answer))?.object else { return detail }
         let parts = object.members.compactMap { member -> String? in
             let text = member.value.text ?? member.value.json

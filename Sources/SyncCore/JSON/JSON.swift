@@ -285,21 +285,16 @@ extension JSONNumber {
 
 extension JSON: Hashable {
     package static func == (left: JSON, right: JSON) -> Bool {
-        switch (left, right) {
+        JSONWork.count(1)
+        return switch (left, right) {
         case (.null, .null): true
         case (.bool(let a), .bool(let b)): a == b
         case (.number(let a), .number(let b)): a == b
         case (.string(let a), .string(let b)): a == b
-        case (.array(let a), .array(let b)): isSame(a, b)
+        case (.array(let a), .array(let b)): a == b
         case (.object(let a), .object(let b)): a == b
         default: false
         }
-    }
-
-    private static func isSame(_ left: [JSON], _ right: [JSON]) -> Bool {
-        guard left.count == right.count else { return false }
-        JSONWork.count(left.count)
-        return left == right
     }
 
     package func hash(into hasher: inout Hasher) {
@@ -387,7 +382,6 @@ extension JSONObject: Hashable {
     package static func == (left: JSONObject, right: JSONObject) -> Bool {
         guard left.count == right.count else { return false }
         let (mine, theirs) = (left.members, right.members)
-        JSONWork.count(mine.count)
         for place in mine.indices {
             guard mine[place].name == theirs[place].name else { return equalInAnyOrder(mine[place...], theirs[place...]) }
             guard mine[place].value == theirs[place].value else { return false }

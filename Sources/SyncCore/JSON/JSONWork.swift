@@ -1,5 +1,5 @@
 /// Counts the members and elements that lookups, comparisons and folds visit, so that a test can hold cost to its input without
-/// a clock. Builds without the `ABLATIONS` condition count nothing.
+/// a clock: each member that a search passes, each comparison of two values, each element that an index is made of. Builds without the `ABLATIONS` condition count nothing.
 package enum JSONWork {
     #if ABLATIONS
         private final class Meter: @unchecked Sendable {

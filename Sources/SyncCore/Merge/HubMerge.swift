@@ -290,6 +290,13 @@ private struct Merge {
         accepted.lost.append(lost)
     }
 
+    /// What an operation of a create cannot do with the create's own values.
+    private var misfitOfCreate: Problem? {
+        if content.operations.isEmpty { return nil }
+        let written = Fold.apply(MutationContent(.create, data: content.data, unset: content.unset), to: nil) ?? [:]
+        return Fold.firstMisfit(of: content.operations, on: written).map { misfit(content.operations[$0.index], $0.found) }
+    }
+
     private func misfit(_ operation: FieldOperation, _ value: JSON?) -> Problem {
         let found = value?.kind ?? "nothing"
         let detail = "\(operation.field) holds \(found), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change"
@@ -329,6 +336,7 @@ private struct Merge {
             case .comesBack: break
             }
         }
+        if let misfit = misfitOfCreate { return .rejected(misfit) }
         return write(Fold.apply(content, to: nil) ?? [:], [:])
     }
 
@@ -351,6 +359,7 @@ private struct Merge {
             return .rejected(
                 Problem("validation", status: 422, detail: "\(entity) holds events: they are created, never changed or deleted"))
         }
+        if let misfit = misfitOfCreate { return .rejected(misfit) }
         let document = Fold.apply(content, to: nil) ?? [:]
         guard let record else { return write(document, [:]) }
         if record.data == document { return .accepted(accepted) }

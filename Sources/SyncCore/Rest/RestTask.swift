@@ -92,7 +92,7 @@ package struct RestAttempt: Hashable, Sendable {
 
     /// - Returns: `nil` when the text is not what ``stored`` makes.
     package init?(stored text: String) {
-        // What cannot be read is what `nil` tells.
+        // `try?`: what cannot be read is what `nil` tells; the caller treats the attempt as lost, and asks the backend.
         guard let object = (try? JSONReader.read(text, limits: .stored))?.object,
             let method = object["method"]?.text.flatMap({ HTTPRequest.Method(rawValue: $0) }), let target = object["target"]?.text
         else { return nil }
@@ -175,4 +175,6 @@ package struct RestResult: Hashable, Sendable {
 extension Problem {
     /// Why an outcome is not known and cannot be found out.
     package static let outcomeUnknown = "outcome-unknown"
+    /// An existing backend answered about another record than it was asked about.
+    package static let otherRecord = "other-record"
 }

@@ -160,6 +160,13 @@ enum ReplyReader {
         return text
     }
 
+    /// Missing is empty. Anything else that is no list is not: it would hide what was meant to be in it.
+    static func list(_ json: JSON?, _ pointer: String) throws(ReplyError) -> [JSON] {
+        guard let json, !json.isNull else { return [] }
+        guard let array = json.array else { throw ReplyError(pointer, "an array") }
+        return array
+    }
+
     static func texts(_ json: JSON?, _ pointer: String) throws(ReplyError) -> [String] {
         guard let json, !json.isNull else { return [] }
         guard let array = json.array else { throw ReplyError(pointer, "an array") }

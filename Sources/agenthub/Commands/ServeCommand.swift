@@ -130,6 +130,7 @@ struct ServeCommand: ParsableCommand {
             try? notifier?.send(.ready)
             log.notice("serving", metadata: ["address": "\(service.address)", "tls": "\(options.tls != nil)", "open": "\(open)"])
         }
+        // Nor is it one not to end.
         try? notifier?.send(.stopping)
         log.notice("stopped")
         signals?.close()
@@ -165,6 +166,7 @@ struct ServeCommand: ParsableCommand {
         settings.version = ProductVersion.text
         // With a server's database the disk here holds the files, without which a device's records still get through.
         if let data = folder.data, folder.database == nil {
+            // What cannot be measured is not shown, and does not make the hub unready: the next write tells what is wrong.
             settings.freeBytes = { (try? LinuxFileCalls().space(at: data, for: .measureSpace))?.freeBytes }
         }
         #if ABLATIONS
@@ -179,7 +181,11 @@ struct ServeCommand: ParsableCommand {
             settings.keepsTokens = true
             settings.tokensRead = { rows.replace($0) }
         }
-        let mark = folder.readMark()
+        let mark = folder.readMark { detail in
+            log.warning(
+                "the mark cannot be read",
+                metadata: ["error": "\(detail)", "hint": "if the database was restored from an older copy, start once with --new-epoch"])
+        }
         if place == nil, !newEpoch, let mark, mark.head > 0, folder.lacksDatabase {
             // An empty hub would take its devices for new ones, and nobody would notice what is gone.
             throw Failure(
