@@ -8,7 +8,8 @@
 //   POWERCUT_LOG     where to write everything down, outside of the folder
 //   POWERCUT_FAULT   CALL:NTH:ERRNO:once or CALL:NTH:ERRNO:sticky, such as sync:3:5:once; CALL is open, write, sync, rename,
 //                    remove, truncate or read. Calls are counted from 1 on. With ENOSPC, EDQUOT and EFBIG only calls count that
-//                    can need room.
+//                    can need room. sync:NTH:ERRNO:dropped fails once as well, and takes back what the file was given since
+//                    the last sync that succeeded: later syncs say nothing about it.
 //   POWERCUT_COUNT   a file that says at the end how many calls of each kind there were, by EIO and by ENOSPC
 //
 // A record of the log, in the byte order of the machine, is this header, then path, then data:
