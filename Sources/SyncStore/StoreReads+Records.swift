@@ -67,8 +67,10 @@ private struct RecordSelection {
         guard row.isKnown, query.includesDeleted || !row.isDeleted else { return }
         guard query.statuses.isEmpty || query.statuses.contains(row.status) else { return }
         let needsDocument = !order.isByID || query.filter != .all([])
-        let document = needsDocument ? row.document.flatMap { StoredJSON.read($0)?.object } ?? [:] : [:]
-        guard query.filter.matches(document) else { return }
+        let parsed = needsDocument ? row.parsedDocument : .none
+        let document = parsed.known ?? [:]
+        // A document that cannot be read is shown as what it is, whatever is asked for: leaving it out would say that there is none.
+        guard !parsed.isReadable || query.filter.matches(document) else { return }
         let position = order.position(of: row, document)
         if let after, !order.isBefore(after, position) { return }
         entries.append(Entry(position: position, rid: row.rid))
