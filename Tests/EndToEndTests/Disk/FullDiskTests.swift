@@ -102,6 +102,30 @@ extension EndToEnd {
                 #expect(try await stand.settle().outbox.count(.done) == last + 20)
                 #expect(try await stand.hubApplied() == last + 20)
                 #expect(ballast(stand), "it is kept again for the next time")
+                // What has passed is no news any more.
+                let after = try await stand.client.status().value
+                #expect(after.database.recovery == nil && !after.overall.reasons.contains("recovered"), "\(after.overall)")
+            }
+        }
+
+        @Test("A new state folder on a full disk: status names the disk, and all goes on when there is room")
+        func newFolder() async throws {
+            try await Stand.with(agent: false) { stand in
+                let disk = try SmallDisk("\(stand.folder)/agent", bytes: 16 << 20, inodes: 1_000)
+                defer { disk.remove() }
+                await stand.setStore(Self.settings)
+                await stand.setEnvironment(agent: ["AGENTD_STORE_RETRY_MS": "50"])
+                disk.fill()
+                try await stand.startAgent()
+                #expect(try await refusal(1, at: stand) == "disk-full")
+                let status = try await stand.client.status().value
+                #expect(status.database.state == .diskFull)
+                let alarm = try #require(status.alarms.first(where: { $0.code == "database_unreadable" }))
+                #expect(alarm.detail.contains("is full") && !alarm.detail.contains("no such table"), "\(alarm.detail)")
+                disk.empty()
+                try await untilTaken(1, at: stand)
+                let after = try await stand.settle()
+                #expect(after.alarms.isEmpty && after.database.recovery == nil && after.outbox.count(.done) == 1, "\(after.overall)")
             }
         }
 
