@@ -146,6 +146,18 @@ enum PostgresSchema {
             "INSERT INTO token_book(one, version) VALUES(1, 0)",
         ],
         ["ALTER TABLE device ADD COLUMN waiting BIGINT", "ALTER TABLE device ADD COLUMN waiting_at_ms BIGINT"],
+        [
+            """
+            CREATE TABLE lineage(
+              n BIGINT PRIMARY KEY CHECK (n > 0),
+              epoch TEXT NOT NULL,
+              tag TEXT NOT NULL,
+              head BIGINT NOT NULL CHECK (head >= 0),
+              at_ms BIGINT,
+              cause TEXT NOT NULL,
+              device TEXT)
+            """
+        ],
     ]
 
     /// Which version the tables have; `nil`: there are none.
@@ -194,7 +206,7 @@ enum PostgresSchema {
             let now = try database.number("SELECT version FROM hub_schema FOR UPDATE")
             guard now == present else { return try database.rollback() }
         }
-        for (index, statements) in steps.enumerated().dropFirst(Int(present)) {
+        for (index, statements) in steps.enumerated().dropFirst(Int(max(0, present))) {
             for statement in statements {
                 try database.execute(statement)
                 try database.settle()

@@ -70,6 +70,9 @@ extension Hub {
         }
         page.family("agenthub_database_up", .gauge, "1 when the database answers.", [([:], figures == nil ? 0 : 1)])
         page.family("agenthub_head", .gauge, "Newest commit number.", [([:], state.head)])
+        page.family(
+            "agenthub_damaged_records", .gauge, "Records whose row cannot be read, found since the start.", [([:], Int64(store.damaged.count))])
+        addHistory(to: &page)
         let counters = state.counters
         page.family(
             "agenthub_mutations_total", .counter, "Mutations by verdict, since the database was made.",
@@ -90,6 +93,20 @@ extension Hub {
         }
         addHousekeeping(to: &page)
         return page.text
+    }
+
+    private func addHistory(to page: inout MetricsPage) {
+        page.family(
+            "agenthub_histories_total", .counter, "New histories that have begun, by cause; of the newest 1,000 openings of the database.",
+            HubLineage.Cause.allCases.filter(\.beginsHistory).map { cause in
+                (["cause": cause.rawValue], Int64(lineage.entries.count { $0.cause == cause }))
+            })
+        page.family(
+            "agenthub_history_began_timestamp_seconds", .gauge, "When the present history began, Unix time; 0: unknown.",
+            [([:], lineage.began.map { $0.milliseconds / 1_000 } ?? 0)])
+        page.family(
+            "agenthub_unproved_claims_total", .counter,
+            "Pushes since the start that rest on a version which this history has not reached, without proof.", [([:], claims)])
     }
 
     private func add(_ figures: HubFigures, to page: inout MetricsPage) {

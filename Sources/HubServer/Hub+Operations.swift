@@ -11,12 +11,6 @@ extension Hub {
         do throws(DatabaseError) { return try store.lostValues(entity, id, limit: limit) } catch { throw HubError(error) }
     }
 
-    /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list
-    /// everything anew and offer again what this hub no longer knows.
-    package func startEpoch() throws(HubError) {
-        try transact { () throws(DatabaseError) in try renewEpoch() }
-    }
-
     /// The whole database as bytes.
     package func copy() throws(HubError) -> [UInt8] {
         do throws(DatabaseError) { return try copied().serialize() } catch { throw HubError(error) }
@@ -37,11 +31,14 @@ extension Hub {
     @discardableResult
     package func publish(_ name: RecordName, _ data: JSONObject?, at now: Timestamp) throws(HubError) -> Int64 {
         try transact { () throws(DatabaseError) in
+            try openIfNeeded(at: now)
             let commit = state.head + 1
             let node = DeviceID(trusted: "hub")
             let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
             let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
-            let old = try store.record(name)?.record
+            // Over a damaged record it is written anew: that is how one is repaired without a backup.
+            let old = try store.record(name)?.whole
+            if let data { try Hub.check(data, over: old?.data, of: name) }
             // Fields that stay as they were keep their stamps: only what changed can be contested.
             var stamps = (data == nil ? [:] : old?.stamps) ?? [:]
             for member in data?.members ?? [] where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
@@ -50,6 +47,18 @@ extension Hub {
             try store.put(name, record, data: data?.json, originKey: "", at: now)
             try advance(to: commit, adding: HubCounters())
             return commit
+        }
+    }
+
+    /// - Throws: When a device could not read the document, or not change it any more.
+    private static func check(_ data: JSONObject, over old: JSONObject?, of name: RecordName) throws(DatabaseError) {
+        let doing = "publish \(name)"
+        if let fault = DocumentLimits.fault(of: MutationContent(.create, data: data), in: data, over: old) {
+            throw DatabaseError(.other, doing: doing, detail: fault.detail)
+        }
+        let (bytes, limit) = (data.bytes.count, DocumentLimits.bytesMax(over: old?.bytes.count ?? 0))
+        guard bytes <= limit else {
+            throw DatabaseError(.other, doing: doing, detail: "the document has \(bytes) bytes, the limit is \(limit)")
         }
     }
 }

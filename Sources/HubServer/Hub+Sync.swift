@@ -5,7 +5,20 @@ extension Hub {
     func hello(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
         let hello = try reading { () throws(Problem) in try HelloMessages.readRequest(body) }
+        if let named = hello.device, named != caller.device {
+            throw HubRefusal(Problem("malformed", status: 400, detail: "/device_id: expected \(caller.device), whose credential was shown"))
+        }
+        if let named = hello.replica, let shown = caller.replica, named != shown {
+            throw HubRefusal(Problem("malformed", status: 400, detail: "/replica: expected \(shown), as Sync-Replica says"))
+        }
         let replica = hello.replica ?? caller.replica
+        if let replica, let problem = try querying({ () throws(DatabaseError) in
+            let row = try store.replica(caller.device, replica)
+            if let found = evidence(request, caller, row) { return witnessed(found) }
+            return try isReturn(caller.device, replica, at: now) ? Hub.regressed(maxSeq: row?.maxSeq ?? 0) : nil
+        }) {
+            return HubResponse(problem)
+        }
         let seen = try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: replica, at: now)
             try store.note(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config)
@@ -34,14 +47,20 @@ extension Hub {
         return try querying { () throws(DatabaseError) in
             let device = caller.device
             let before = try store.replica(device, replica)
+            if let found = evidence(request, caller, before) { return HubResponse(witnessed(found)) }
             if let before, try isRegressed(push, before, device) {
                 return HubResponse(Hub.regressed(maxSeq: before.maxSeq))
             }
+            if try isReturn(device, replica, at: now) { return HubResponse(Hub.regressed(maxSeq: before?.maxSeq ?? 0)) }
             try store.touch(device, replica: replica, at: now)
             if settings.ablations.contains(.keysForgotten) { try store.forgetKeys(device, upTo: push.ackedSeq) }
             var batch = PushBatch(
-                device: device, now: now, rules: settings.rules, ablations: settings.ablations, store: store, head: state.head)
+                device: device, now: now, rules: settings.rules, ablations: settings.ablations, store: store, head: state.head,
+                offering: offering(at: now))
             let results = try batch.decide(push.items)
+            if let version = batch.versionAhead, HubRequestHeaders(reading: request.headers).epoch == state.epoch {
+                noteClaim(device, version: version)
+            }
             try batch.write()
             try advance(to: batch.head, adding: batch.counters)
             if settings.uploads != nil { try look(at: batch.written, at: now) }
@@ -49,7 +68,9 @@ extension Hub {
                 device, replica, maxSeq: push.items.compactMap(\.seq).max() ?? 0, ackedSeq: push.ackedSeq,
                 config: push.config, adding: batch.counters)
             try noteWaiting(request, caller, settled: batch.counters.settled, at: now)
-            return HubResponse(json: PushMessages.response(head: state.head, results: results))
+            var response = HubResponse(json: PushMessages.response(head: state.head, results: results))
+            response.givesReceipt = true
+            return response
         }
     }
 
@@ -62,9 +83,15 @@ extension Hub {
     ) throws(DatabaseError) -> Bool {
         if let sent = push.maxSentSeq { return sent < replica.maxSeq }
         for item in push.items {
-            if let seq = item.seq, seq <= replica.ackedSeq, try store.key(device, item.key) == nil { return true }
+            if let seq = item.seq, seq > 0, seq <= replica.ackedSeq, try store.key(device, item.key) == nil { return true }
         }
         return false
+    }
+
+    /// Ends a request that carries evidence; its answer is given in the new history (``HubWitness``).
+    private func witnessed(_ evidence: HubEvidence) -> Problem {
+        witness.found = evidence
+        return Feed.resync("epoch-changed", "the hub's database was replaced by an older copy")
     }
 
     private static func regressed(maxSeq: Int64) -> Problem {
@@ -74,20 +101,28 @@ extension Hub {
             members: ["max_seq": .int(maxSeq)])
     }
 
-    func pull(_ request: HubRequest) throws(HubRefusal) -> HubResponse {
+    func pull(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let body = request.method == "GET" ? [] : try body(of: request)
         let pull = try reading { () throws(Problem) in
             request.method == "GET" ? try PullMessages.readQuery(request.query) : try PullMessages.readRequest(body)
         }
         return try querying { () throws(DatabaseError) in
-            HubResponse(json: PullMessages.response(try feed.answer(pull)))
+            let pages = try feed(for: caller).answer(pull)
+            var response = HubResponse(json: PullMessages.response(pages))
+            // Nothing new, nothing to prove: most pulls are so, and should stay small.
+            response.givesReceipt = !pages.pages.isEmpty
+            return response
         }
     }
 
     func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
-        return try querying { () throws(DatabaseError) in
-            HubResponse(json: SnapshotMessages.response(try feed.answer(wanted, for: caller.device)))
+        switch try querying({ () throws(DatabaseError) in try feed(for: caller).answer(wanted, for: caller.device) }) {
+        case .success(let page):
+            var response = HubResponse(json: SnapshotMessages.response(page))
+            response.givesReceipt = true
+            return response
+        case .failure(let problem): return HubResponse(problem)
         }
     }
 
@@ -102,7 +137,10 @@ extension Hub {
         }
     }
 
-    var feed: Feed {
-        Feed(store: store, rules: settings.rules, epoch: state.epoch, secret: state.secret, head: state.head)
+    func feed(for caller: HubGate.Caller) -> Feed {
+        Feed(
+            store: store, rules: settings.rules, epoch: state.epoch, secret: state.secret, head: state.head,
+            opening: state.opening, lineage: lineage, device: caller.device,
+            witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
     }
 }

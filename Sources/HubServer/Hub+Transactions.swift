@@ -5,6 +5,11 @@ extension Hub {
     /// Takes the commit numbers and verdicts of a push into account; they count once the transaction is through.
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
         try store.advance(to: head, adding: counted)
+        // A row that somebody has deleted while we run: what it said is known here.
+        if !store.database.isShared, try store.database.changes() == 0 {
+            try store.create(state)
+            try store.advance(to: head, adding: counted)
+        }
         state.head = head
         state.counters.add(counted)
     }
@@ -34,25 +39,35 @@ extension Hub {
             throw DatabaseError(store.database.isShared ? .lost : .io, doing: "use the database", detail: "it is not open")
         }
         try store.database.begin(purpose)
-        guard store.database.isShared else { return }
-        guard let row = try store.hub() else {
-            throw DatabaseError(.foreign, doing: "read the hub's row", detail: "somebody has emptied the database")
+        guard store.database.isShared || mustReload else {
+            // Goes back with a transaction that failed.
+            if lineage.tag != state.opening { lineage = try store.lineage() }
+            return
         }
+        guard let row = try store.hub() else {
+            // Somebody has deleted it. Made anew, above every commit number that is in use, it begins a new history.
+            try store.database.rollback()
+            take(try Hub.load(store, &random))
+            return try begin(purpose)
+        }
+        if lineage.tag != row.opening { lineage = try store.lineage() }
         // An older copy was put in the database's place while we ran, or a standby took over that had not got everything: what
         // was answered is gone, and its commit numbers would be given out twice. A new history tells the devices.
-        let wentBack = row.epoch == state.epoch && row.head < state.head
+        let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
+        let wentBack = row.epoch == state.epoch && !lineage.includes(known, head: row.head)
         if wentBack, purpose == .reading {
             try store.database.rollback()
             return try begin(.writing)
         }
         state = row
-        if wentBack { try renewEpoch() }
+        if wentBack { try renewEpoch(.witnessed) }
         if settings.keepsTokens { try readTokens() }
     }
 
-    func renewEpoch() throws(DatabaseError) {
-        state.epoch = Hub.makeEpoch(&random)
-        try store.setEpoch(state.epoch)
+    /// What was read of a database that was just opened, or mended.
+    func take(_ loaded: (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice])) {
+        (state, lineage) = (loaded.row, loaded.lineage)
+        for notice in loaded.notices { announce(notice) }
     }
 
     func commit() throws(DatabaseError) {
@@ -63,6 +78,10 @@ extension Hub {
         #endif
         try store.database.commit()
         settleShelf(committed: true)
+        mustReload = false
+        let told = notices
+        notices = []
+        for notice in told { announce(notice) }
     }
 
     /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
@@ -70,6 +89,7 @@ extension Hub {
     func abandon(_ error: DatabaseError) {
         report?(HubError(error))
         settleShelf(committed: false)
+        notices = []
         do throws(DatabaseError) {
             if !isDown, store.database.isInTransaction { try store.database.rollback() }
         } catch {
@@ -84,18 +104,21 @@ extension Hub {
         // to reach one that is not there holds everybody up who could have been told so.
         if case .shared = place, !reopening.isDue(at: now) { return }
         do throws(DatabaseError) {
-            let opened = HubStore(try place.database.open())
+            let fresh = HubStore(try place.database.open(), ablations: settings.ablations)
             // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind it
             // in the log. From the database file, written and synced anew, it cannot vanish.
-            if opened.database is SQLiteDatabase {
-                guard try opened.database.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
+            if fresh.database is SQLiteDatabase {
+                guard try fresh.database.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
                     throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
                 }
             }
-            let row = try Hub.loadOrMake(opened, &random)
-            store = opened
-            // What we remember of a shared database is compared when the next transaction begins.
-            if !opened.database.isShared { state = row }
+            let loaded = try Hub.load(fresh, &random)
+            store = fresh
+            // What we remember is compared when the next transaction begins: it may be another copy of the database by now.
+            for notice in loaded.notices { announce(notice) }
+            lineage = loaded.lineage
+            mustReload = true
+            opened = nil
             isDown = false
             reopening = Reopening()
         } catch {
@@ -106,26 +129,10 @@ extension Hub {
         }
     }
 
-    static func loadOrMake(
-        _ store: HubStore, _ random: inout SeededRandom
-    ) throws(DatabaseError) -> HubStore.HubRow {
-        if let row = try store.hub() { return row }
-        // Of several hubs that begin at once, one makes the row and all go by it.
-        var secret: [UInt8] = []
-        for _ in 0..<4 { withUnsafeBytes(of: random.next().bigEndian) { secret.append(contentsOf: $0) } }
-        let row = HubStore.HubRow(epoch: makeEpoch(&random), secret: secret, head: 0, counters: HubCounters(), tokens: 0)
-        try store.create(row)
-        return try store.hub() ?? row
-    }
-
     func drawUploadID() -> String {
         var bytes: [UInt8] = []
         for _ in 0..<2 { withUnsafeBytes(of: random.next().bigEndian) { bytes.append(contentsOf: $0) } }
         return hex(bytes)
-    }
-
-    private static func makeEpoch(_ random: inout SeededRandom) -> String {
-        hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
     }
 
     /// Writes the log of the database back into its file: less to do for the next start, and a copy of the one file is whole
@@ -139,7 +146,8 @@ extension Hub {
         let database = try copied()
         database.forgetStatements()
         try database.deserialize(copy)
-        state = try Hub.loadOrMake(store, &random)
+        take(try Hub.load(store, &random))
+        opened = nil
     }
 
     /// A server's database is copied by its own tools.

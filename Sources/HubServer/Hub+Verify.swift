@@ -2,10 +2,10 @@ import SyncCore
 
 // Which buckets of an entity a device has otherwise than the hub (PROTOCOL A8), and devices that are two.
 extension Hub {
-    func verify(_ request: HubRequest) throws(HubRefusal) -> HubResponse {
+    func verify(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
         let verify = try reading { () throws(Problem) in try VerifyMessages.readRequest(body) }
-        switch try querying({ () throws(DatabaseError) in try feed.answer(verify) }) {
+        switch try querying({ () throws(DatabaseError) in try feed(for: caller).answer(verify) }) {
         case .success(let verdict): return HubResponse(json: VerifyMessages.response(verdict))
         case .failure(let problem): return HubResponse(problem)
         }
@@ -31,7 +31,7 @@ extension Feed {
         case .success:
             var digest = EntityDigest()
             try store.versions(request.entity) { id, version in digest.add(id, version: version) }
-            let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
+            let start = Cursor(epoch: epoch, entity: request.entity, seq: head, opening: opening)
             return .success(
                 VerifyResponse(
                     differs: digest.differences(from: request.digest), startCursor: start.text(secret: secret), startVersion: head))

@@ -34,6 +34,9 @@ package final class Hub {
         package var compressor: (any Compressor)?
         /// Told to agents: how long to spread out after the hub was away. About fleet size / capacity.
         package var spread: Duration = .seconds(30)
+        /// How long after the beginning of a new history a change of a record that is not there waits for the device that made
+        /// the record. Then it counts as a change of what was deleted.
+        package var offerTime: Duration = .seconds(7 * 86_400)
         /// Told to agents. What this hub itself refuses is larger and fixed (``Limits``).
         package var limits = HelloResponse.Announced()
         package var ablations: Ablations = .none
@@ -58,11 +61,34 @@ package final class Hub {
     package var settings: Settings
     /// Told why a request was answered 503: the answer itself does not say.
     package var report: ((HubError) -> Void)?
+    /// Told what happens to the hub's history, once it is committed. What happened before this was set is kept for it.
+    package var tell: ((HubNotice) -> Void)? {
+        didSet {
+            let untold = untold
+            self.untold = []
+            if let tell { untold.forEach(tell) } else { self.untold = untold }
+        }
+    }
+    private var untold: [HubNotice] = []
     let place: Place
     var random: SeededRandom
     var store: HubStore
     /// What the database says, kept at hand. Goes back with a transaction that fails.
     var state: HubStore.HubRow
+    /// The openings of the database, as it says them.
+    var lineage: HubLineage
+    /// The opening that this process has added; `nil`: none yet.
+    var opened: String?
+    /// The connection is another one: what the database says is read anew.
+    var mustReload = false
+    let witness = HubWitness()
+    /// The time of the latest request.
+    var latest: Timestamp?
+    /// What the present transaction has to tell once it is through.
+    var notices: [HubNotice] = []
+    /// Claims without proof since the start, and who made them.
+    var claims: Int64 = 0
+    var claimants: Set<DeviceID> = []
     /// The database's book of tokens, where it keeps one.
     var shelf = TokenShelf()
     /// Tokens that were shown for the first time: noted after the transaction, which may be one that only reads.
@@ -89,14 +115,19 @@ package final class Hub {
         self.settings = settings
         self.random = random
         do throws(DatabaseError) {
-            store = HubStore(try place.database.open())
+            store = HubStore(try place.database.open(), ablations: settings.ablations)
             if settings.ablations.contains(.commitUnsynced), !store.database.isShared {
                 try store.database.execute("PRAGMA synchronous=NORMAL")
             }
-            state = try Hub.loadOrMake(store, &self.random)
+            let loaded = try Hub.load(store, &self.random)
+            (state, lineage, untold) = loaded
         } catch {
             throw HubError(error)
         }
+    }
+
+    func announce(_ notice: HubNotice) {
+        if let tell { tell(notice) } else { untold.append(notice) }
     }
 
     /// Names the history that cursors and versions belong to.
@@ -127,15 +158,25 @@ package final class Hub {
     private func handleAlike(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
         if requests.isEmpty { return [] }
         var responses: [HubResponse] = []
-        var tries = 0
+        var (tries, histories) = (0, 0)
+        latest = now
         while true {
             let before = state
             var isCommitting = false
             tries += 1
             do throws(DatabaseError) {
                 responses = try attempt(requests, &isCommitting, at: now)
-                break
+                guard let evidence = witness.take() else { break }
+                // Nothing of it was committed. In the new history it proves nothing any more, so this ends.
+                state = before
+                histories += 1
+                guard histories <= Hub.historiesMax else {
+                    throw DatabaseError(.contended, doing: "begin a new history", detail: "it has begun \(histories - 1) times at once")
+                }
+                try renew(upon: evidence, at: now)
+                continue
             } catch {
+                witness.found = nil
                 abandon(error)
                 state = before
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
@@ -143,6 +184,7 @@ package final class Hub {
                 break
             }
         }
+        for damage in store.takeDamage() { report?(damage) }
         noteShownTokens(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return responses
@@ -157,8 +199,16 @@ package final class Hub {
             for request in requests { responses.append(try answer(request, at: now)) }
             return responses
         }
-        try begin(requests.contains { $0.writes } ? .writing : .reading)
+        let writes = requests.contains { $0.writes }
+        try begin(writes ? .writing : .reading)
+        if writes { try openIfNeeded(at: now) }
         for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
+        if witness.found != nil {
+            try store.database.rollback()
+            settleShelf(committed: false)
+            notices = []
+            return []
+        }
         isCommitting = true
         try commit()
         return responses
@@ -178,6 +228,8 @@ package final class Hub {
     }
 
     static let triesMax = 5
+    /// New histories for the sake of one transaction; one is the rule.
+    private static let historiesMax = 3
 
     /// A failure of one request takes back its own writes only.
     private func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
@@ -237,12 +289,12 @@ package final class Hub {
     ) throws(HubRefusal) -> HubResponse {
         switch endpoint {
         case .hello: try hello(request, caller, at: now)
-        case .pull: try pull(request)
+        case .pull: try pull(request, caller)
         case .push: try push(request, caller, at: now)
         case .snapshot: try snapshot(request, caller)
         case .known: try known(request, caller)
         case .config: config(request)
-        case .verify: try verify(request)
+        case .verify: try verify(request, caller)
         case .diagnostics: try diagnostics(request, caller, at: now)
         case .token: try refreshToken(request, at: now)
         case .files, .file, .blob: try files(endpoint, request, caller, at: now)
@@ -286,7 +338,9 @@ package final class Hub {
             headers.tokenEndsAt = caller.token?.endsAt
             headers.tokenRefreshAt = caller.token?.refreshAt
             if let replica = caller.replica {
-                headers.deviceSeq = try store.replica(caller.device, replica)?.maxSeq ?? 0
+                let seq = try store.replica(caller.device, replica)?.maxSeq ?? 0
+                headers.deviceSeq = seq
+                if response.givesReceipt { headers.receipt = receipt(for: caller, seq: seq) }
                 headers.twins = try twins(of: caller.device, at: now)
             }
         }

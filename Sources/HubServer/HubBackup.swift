@@ -51,7 +51,7 @@ package enum HubBackup {
         let hub = try Hub(.file(copy), settings: Hub.Settings(), random: random)
         try hub.transact { () throws(DatabaseError) in
             try hub.store.database.run("DELETE FROM upload WHERE digest IS NULL")
-            try hub.renewEpoch()
+            try hub.renewEpoch(.requested)
         }
         hub.checkpoint()
         return hub.mark

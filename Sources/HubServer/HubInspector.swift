@@ -54,7 +54,7 @@ package struct HubInspector {
             let blobs = try database.number("SELECT count(*) FROM blob")
             let blobBytes = try database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
             return HubStats(
-                epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
+                lineage: try store.lineage(), epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
                 blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities)
         }
     }
@@ -105,6 +105,8 @@ package struct HubStats: Hashable, Sendable {
         package var newest: Int64
     }
 
+    /// Where the database comes from; with the beginning of the present history.
+    package var lineage: HubLineage
     package var epoch: String
     package var head: Int64
     package var counters: HubCounters
@@ -118,7 +120,7 @@ package struct HubStats: Hashable, Sendable {
 
     package var json: JSON {
         [
-            "epoch": .string(epoch), "head": .int(head), "mutations": counters.json, "keys": .int(keys), "blobs": .int(blobs),
+            "epoch": .string(epoch), "head": .int(head), "history": history, "mutations": counters.json, "keys": .int(keys), "blobs": .int(blobs),
             "blob_bytes": .int(blobBytes),
             "devices": .array(
                 devices.map { device in
@@ -135,6 +137,18 @@ package struct HubStats: Hashable, Sendable {
                         "tombstones": .int(entity.tombstones), "bytes": .int(entity.bytes), "newest": .int(entity.newest),
                     ]
                 }),
+        ]
+    }
+}
+
+extension HubStats {
+    private var history: JSON {
+        [
+            "began": lineage.began.map { .string($0.description) } ?? .null,
+            "cause": .string((lineage.restart?.cause ?? .created).rawValue),
+            "head": lineage.restart.map { .int($0.head) } ?? .null,
+            "device": lineage.restart?.device.map { .string($0.text) } ?? .null,
+            "restarts": .int(Int64(lineage.entries.count(where: \.cause.beginsHistory))),
         ]
     }
 }

@@ -93,6 +93,8 @@ package struct HubResponse: Sendable {
     package var body: [UInt8]
     /// What must happen to files first, on a thread that may wait; the answer is another one then.
     var work: FileWork?
+    /// It brings verdicts or records, so the device learns how far the hub is, signed (``Receipt``).
+    var givesReceipt = false
 
     package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         self.status = status

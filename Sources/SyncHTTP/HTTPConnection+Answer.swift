@@ -138,6 +138,7 @@ extension HTTPConnection {
     /// Tells everybody who waits for something of this exchange that nothing will come.
     func endExchange(bodyFailure failure: HTTPExchange.BodyFailure) {
         answer = .done
+        descriptors.endRequest()
         let reader = bodyReader
         let actions = closeActions
         bodyReader = nil

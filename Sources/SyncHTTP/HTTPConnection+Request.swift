@@ -89,7 +89,6 @@ extension HTTPConnection {
     private func beginRequest(_ head: HTTPRequestHead) {
         number += 1
         isHead = head.method == .HEAD
-        // One that came with an earlier request and was not asked for is nobody's.
         descriptors.beginRequest()
         let facts: RequestFacts
         do {
@@ -121,6 +120,7 @@ extension HTTPConnection {
     }
 
     private func carryOut(_ admission: HTTPAdmission, _ request: RequestHead, isKnown: Bool = false) {
+        if !admission.takesDescriptor { descriptors.endRequest() }
         switch admission {
         case .refuse(let problem):
             bodyUse = .discard(left: Self.discardLimit)
@@ -136,7 +136,7 @@ extension HTTPConnection {
             }
             if case .complete = input { return endCollecting() }
             sendContinueIfDue()
-        case .stream(let limit, let then):
+        case .stream(let limit, _, let then):
             if isKnown { mark(isKnown: true) }
             let limit = limit ?? .max
             bodyUse = .stream(limit: limit)

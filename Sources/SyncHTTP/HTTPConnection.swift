@@ -74,7 +74,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     // Everything from here on belongs to the loop.
     var peer: HTTPPeer
     private(set) var context: ChannelHandlerContext?
-    var input = Input.head
+    var input = Input.head { didSet { descriptors.isWanted = mayBeginHead } }
     var answer = Answer.none { didSet { publishExchange() } }
 
     // Bytes that have come and were not given to the decoder.
@@ -127,6 +127,13 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     /// What came with the bytes (``DescriptorPeek``).
     let descriptors = DescriptorBox()
+    /// What is read next may belong to a head.
+    private var mayBeginHead: Bool {
+        switch input {
+        case .head, .complete: true
+        case .body, .draining, .closed: false
+        }
+    }
 
     init(server: ServerContext, loop: any EventLoop, peer: HTTPPeer, refusal: HTTPProblem?) {
         self.server = server
@@ -261,6 +268,11 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// Whether bytes wait that came and were not looked at.
     var holdsBytes: Bool { held.readableBytes > 0 }
 
+    /// A part of a head has come.
+    private var isWithinHead: Bool {
+        if case .head = input { framing.overhead > 0 } else { false }
+    }
+
     /// Whether the next byte may be looked at.
     private var wantsBytes: Bool {
         switch input {
@@ -313,6 +325,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         if inputHasEnded, held.readableBytes == 0 { actOnEndOfInput() }
         noteWaiting()
         updateReadDeadline(isHolding: held.readableBytes > 0, wantsBytes: wantsBytes)
+        descriptors.settle(isWithinHead: holdsBytes || isWithinHead)
         if held.readableBytes == 0, readIsDue {
             readIsDue = false
             context?.read()

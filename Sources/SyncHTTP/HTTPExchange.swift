@@ -134,12 +134,13 @@ package final class HTTPExchange: Sendable {
 
     // MARK: A descriptor
 
-    /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`), once, and how it is closed, which is
-    /// the caller's business from then on. On the loop only.
-    package func takeDescriptor() -> (number: Int32, close: @Sendable (Int32) -> Void)? {
-        guard isOpen, let number = connection.descriptors.take() else { return nil }
-        return (number, { DescriptorBox.close($0) })
+    /// What the client attached to the head of this request (`SCM_RIGHTS`); `.none` at a second call and after the end of the
+    /// request. A descriptor is closed by whoever takes it, with ``closeDescriptor(_:)``. On the loop only.
+    package func takeDescriptor() -> AttachedDescriptor {
+        isOpen ? connection.descriptors.take() : .none
     }
+
+    package static let closeDescriptor: @Sendable (Int32) -> Void = { DescriptorBox.close($0) }
 
     private func complete() {
         precondition(!isCompleted.exchange(true, ordering: .relaxed), "an exchange was completed twice")

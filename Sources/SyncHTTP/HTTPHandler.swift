@@ -16,7 +16,10 @@ package enum HTTPAdmission {
     case collect(limit: Int, then: (HTTPExchange, [UInt8]) -> Void)
     /// Call `then` on the loop now; it reads the body through ``HTTPExchange/readBody(_:)`` at its own pace, and may
     /// answer while the body still arrives. `limit` is as above, `nil` means none.
-    case stream(limit: Int?, then: (HTTPExchange) -> Void)
+    ///
+    /// With `takesDescriptor`, what the client attached to the head stays open until the request is over or
+    /// ``HTTPExchange/takeDescriptor()`` takes it. All other admissions have it closed at once.
+    case stream(limit: Int?, takesDescriptor: Bool = false, then: (HTTPExchange) -> Void)
     /// Answer with this problem. A small rest of the request is read and thrown away to keep the connection; a large or
     /// unknown one, or one that waits for `100 Continue`, costs the client its connection.
     case refuse(HTTPProblem)
@@ -24,6 +27,16 @@ package enum HTTPAdmission {
     indirect case known(HTTPAdmission)
     /// Nothing is read until the decision comes, which may take a look at a database. It is made once.
     case later((HTTPDecision) -> Void)
+
+    /// Whether the descriptor that came with the head may still be wanted; while the decision is open, it may.
+    var takesDescriptor: Bool {
+        switch self {
+        case .stream(_, let takesDescriptor, _): takesDescriptor
+        case .known(let admission): admission.takesDescriptor
+        case .later: true
+        case .collect, .refuse: false
+        }
+    }
 
     /// Short for ``refuse(_:)``.
     package static func refuse(status: Int, code: String, detail: String) -> HTTPAdmission {

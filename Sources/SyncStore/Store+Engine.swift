@@ -14,8 +14,8 @@ extension Store {
         switch command {
         case .loadInFlight(let limits): return .batch(try loadInFlight(limits, at: now), retryAt: try retryAt(now))
         case .claim(let limits): return .batch(try claim(limits, at: now), retryAt: try retryAt(now))
-        case .applyResults(let results, let next):
-            let applied = try applyResults(results, next: next, at: now)
+        case .applyResults(let results, let next, let standing):
+            let applied = try applyResults(results, next: next, standing: standing, at: now)
             return .resultsApplied(applied.summary, next: applied.next)
         case .applyRest(let results, let next):
             let applied = try applyRest(results, next: next, at: now)
@@ -56,6 +56,7 @@ extension Store {
     func takeReplica(_ replica: ReplicaID) throws(StoreError) {
         try MetaTable(database).set("replica", replica.text)
         self.replica = replica
+        try stepOverIdentifiers()
         if options.ablations.contains(.sentPayloadRewritten) { return }
         let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY seq") {
             row throws(StoreError) in row.int(0)
@@ -114,11 +115,40 @@ extension Store {
     package func remember(_ memory: EngineMemory, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try MetaTable(database).set("engine", memory.stored)
+            try keep(memory.standing)
         }
     }
 
     package func memory() throws(StoreError) -> EngineMemory {
-        EngineMemory(stored: try MetaTable(database).text("engine"))
+        var memory = EngineMemory(stored: try MetaTable(database).text("engine"))
+        memory.standing = HubStanding(stored: try MetaTable(database).text("standing"))
+        return memory
+    }
+
+    /// Keeps what the hub may not fall behind. A row of its own, written with the verdicts: the rest of the memory is not.
+    func keep(_ standing: HubStanding?) throws(StoreError) {
+        let meta = MetaTable(database)
+        let text = standing?.stored ?? ""
+        if try meta.text("standing") ?? "" != text { try meta.set("standing", text) }
+    }
+}
+
+extension HubStanding {
+    fileprivate var stored: String {
+        var object: JSONObject = [
+            "epoch": .string(epoch), "replica": .string(replica.text), "head": .int(head), "seq": .int(seq),
+        ]
+        object["receipt"] = receipt.map { .string($0) }
+        return object.json
+    }
+
+    /// - Returns: `nil` when nothing is kept. A damaged text is none: the proof is lost with it, and no data.
+    fileprivate init?(stored text: String?) {
+        guard let object = text.flatMap({ StoredJSON.read($0)?.object }), let epoch = object["epoch"]?.text,
+            let replica = object["replica"]?.text, let head = object["head"]?.int, let seq = object["seq"]?.int
+        else { return nil }
+        self.init(
+            epoch: epoch, replica: ReplicaID(trusted: replica), head: head, seq: seq, receipt: object["receipt"]?.text)
     }
 }
 

@@ -16,6 +16,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             summary = PullSummary()
             try prepareForChange()
+            if let standing = page.standing { try keep(standing) }
             if page.isSeed { return try applySeed(page, &summary) }
             let eid = try names.entity(page.entity, in: database)
             // A page that comes late, of a listing that is over.

@@ -143,8 +143,10 @@ struct ResyncTests {
             return bench.push([], maxSent: 0, replica: replica).headers["Sync-Twins"]
         }
         for _ in 0..<3 { #expect(speak("r-1") == nil) }
-        // Restored: a new database, and one late request of the old one.
-        for replica in ["r-2", "r-2", "r-1", "r-2", "r-2"] { #expect(speak(ReplicaID(trusted: replica)) == nil) }
+        // Restored: a new database, and late requests of the old one, which are refused.
+        for replica in ["r-2", "r-2", "r-1", "r-1", "r-1", "r-2", "r-2"] { #expect(speak(ReplicaID(trusted: replica)) == nil) }
+        // From now on they are let through: two machines must not make new ids for ever.
+        for replica in ["r-1", "r-2"] { #expect(speak(ReplicaID(trusted: replica)) == nil) }
         _ = speak("r-1")
         #expect(speak("r-2") == "2")
         #expect(speak("r-1") == "2")

@@ -14,6 +14,8 @@ struct HubOracle {
     private(set) var applied: Set<MutationKey> = []
     /// Records that there are or were.
     private(set) var known: Set<RecordName> = []
+    /// Records that were deleted at some time.
+    private(set) var everDeleted: Set<RecordName> = []
     var fingerprints: [MutationKey: [UInt8]] = [:]
     /// The operations that took effect, in order.
     private var order: [Slot: [Int]] = [:]
@@ -79,6 +81,7 @@ struct HubOracle {
             mutation, version: version, from: agent.identity, members: members, existed: lists[mutation.record] != nil,
             inSightOf: sight)
         if mutation.content.action == .delete {
+            everDeleted.insert(mutation.record)
             gone[mutation.record, default: []].formUnion(lists[mutation.record] ?? [])
             lists[mutation.record] = nil
             return

@@ -18,9 +18,11 @@ package enum Fault: String, CaseIterable, Sendable {
     case clone
     /// A person repeats what the hub has refused.
     case repeated
+    /// An older copy of the hub's database is put in its place, and nobody says so.
+    case rollback
 
     /// Those that every history draws; the others came later, and are drawn at the end, so that a seed stays what it was.
-    static let first = allCases.filter { $0 != .failedSync && $0 != .repeated }
+    static let first = allCases.filter { ![.failedSync, .repeated, .rollback].contains($0) }
 }
 
 /// Everything that is decided before a history begins. Together with the seed it is the whole of it.
@@ -76,6 +78,7 @@ package struct Scenario: Sendable, Hashable {
         }
         if random.fraction() < 0.3 { faults.insert(.failedSync) }
         if random.fraction() < 0.3 { faults.insert(.repeated) }
+        if random.fraction() < 0.3 { faults.insert(.rollback) }
         if let toward { lead(to: toward) }
     }
 
@@ -104,11 +107,35 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.link, .missingResults])
             faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison, .collect])
             (agents, operations, records, batch) = (3, 60, 1, 50)
+        case .storedReadAsInput:
+            // Somebody changes again what an operation has made as deep as it may be, or would have made deeper.
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison])
+            (agents, operations, records, pullInterval) = (2, 60, 2, .seconds(20))
+            focus = Entities.works
         case .requeueAboveHighest:
             // A backup falls between what is urgent and the older work that comes after it.
             faults.insert(.hubRestore)
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect])
             (operations, records, batch) = (60, 8, 1)
+        case .markIgnored:
+            // Nothing but the mark tells that the hub's file is an older one.
+            faults.insert(.rollback)
+            faults.subtract([.portal, .auth, .restore, .clone, .poison, .hubRestore])
+            ablations.insert(.proofIgnored)
+        case .unofferedIsDeleted:
+            // Who changed a record is back before who made it, at a hub that was restored to before either.
+            faults.formUnion([.hubRestore, .link])
+            faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
+            (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
+        case .coalescedInDoubt:
+            // A device goes back to a copy with a change that it has sent since, and its app edits on without a link.
+            faults = [.restore, .link]
+            (agents, operations, records, batch, faultsFor) = (2, 60, 1, 50, .seconds(600))
+            focus = Entities.spots
+        case .returnIgnored:
+            // A device goes back to an old copy, and then to a still older one of its first database.
+            faults = [.restore, .lostAnswer, .link]
+            (agents, operations, records, batch, faultsFor) = (2, 60, 2, 50, .seconds(600))
         default: break
         }
     }

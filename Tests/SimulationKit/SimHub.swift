@@ -18,6 +18,15 @@ final class SimHub {
     private var head: Int64 = 0
     private var seenHead: Int64?
     let tokens: [String]
+    /// What stands beside the database; at most a second behind it, but never ahead.
+    var mark: HubMark?
+    private var markedAt: Timestamp?
+    /// The history that everybody who watches knows of.
+    var epochSeen = ""
+    /// When the present history began by a restore; `nil`: it is the first of its database.
+    var historyBegan: Instant?
+    private let writesMarkAtOnce: Bool
+    private var causes: [HubLineage.Cause] = []
 
     init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom) throws(HubError) {
         var book = TokenBook()
@@ -31,8 +40,23 @@ final class SimHub {
         settings = Hub.Settings(rules: Entities.rules(ofHub: true), tokens: book)
         settings.limits = HelloResponse.Announced(pushMutations: scenario.batch, pullRecords: scenario.page)
         settings.ablations = ablations
+        settings.offerTime = Simulation.offerTime
+        writesMarkAtOnce = scenario.toward == .markIgnored
         seeds = SeededRandom(seed: random.next())
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+        epochSeen = hub.epoch
+        listen()
+    }
+
+    private func listen() {
+        hub.tell = { [unowned self] notice in
+            if case .newHistory(let cause, _, _, _, _) = notice { causes.append(cause) }
+        }
+    }
+
+    func takeCauses() -> [HubLineage.Cause] {
+        defer { causes = [] }
+        return causes
     }
 
     func handle(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
@@ -42,21 +66,27 @@ final class SimHub {
         let response = hub.handle(
             HubRequest(request.method.rawValue, String(target), headers: request.headers, body: body), at: now)
         head = max(head, response.headers[HubHeader.head].flatMap { Int64($0) } ?? 0)
+        if writesMarkAtOnce || markedAt.map({ $0.advanced(by: .seconds(1)) <= now }) ?? true { (mark, markedAt) = (hub.mark, now) }
         return HTTPResponse(status: response.status, headers: response.headers, body: response.body)
     }
 
     var epoch: String { hub.epoch }
+    /// It is an older copy, and goes on in the history of the newer one: the epoch in which that is so.
+    var rolledBackIn: String?
+    var isUnnoticed: Bool { rolledBackIn == hub.epoch }
 
     /// The process dies and another one opens the same database.
     func restart() throws(HubError) {
         let copy = try hub.copy()
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
         try hub.restore(copy, startingEpoch: false)
+        listen()
     }
 
     /// Another database, with nothing in it.
     func replace() throws(HubError) {
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+        listen()
     }
 
     /// The observer begins anew.

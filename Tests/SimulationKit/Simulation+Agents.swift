@@ -218,6 +218,9 @@ extension Simulation {
             count("regressions")
             say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")
         case .epochChanged: count("epoch changes")
+        case .hubWentBack(let said, let now, let isHealing):
+            count(isHealing ? "healed alone" : "hubs caught behind their word")
+            say("agent \(agent.index): the hub was at \(said) and is at \(now)")
         case .historyAdopted(_, let requeued):
             count("histories adopted")
             if requeued > 0 { count("offered again") }
@@ -228,9 +231,14 @@ extension Simulation {
             count("restarted streams")
             say("agent \(agent.index) lists anew: \(entities.map(\.text))")
         case .massDelete: count("mass deletions")
+        case .streamHeld(let entity, let detail, _):
+            count("streams held")
+            say("agent \(agent.index) leaves \(entity) out: \(detail)")
+        case .streamResumed: count("streams resumed")
         case .breaker(_, let to):
             count("breaker \(to.rawValue)")
             say("agent \(agent.index) breaker \(to.rawValue)")
+        case .hubTime(let verdict): if verdict != .accepted { count("times of the hub doubted") }
         case .stalled(let detail):
             count("stalls")
             say("agent \(agent.index) stalled: \(detail)")
@@ -247,7 +255,7 @@ extension Simulation {
         switch command {
         case .loadInFlight: "loads what is in flight"
         case .claim: "claims"
-        case .applyResults(let results, _): "records \(results.count) results"
+        case .applyResults(let results, _, _): "records \(results.count) results"
         case .applyRest(let results, _): "records \(results.count) results of a backend"
         case .loadStreams: "loads its streams"
         case .applyPull(let response):

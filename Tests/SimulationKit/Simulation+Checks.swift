@@ -24,6 +24,7 @@ extension Simulation {
             let answer = try Broken.none { try PushMessages.readResponse(response.body) }
             for item in push.items { trace.addDetail(describe(item)) }
             try checkParents(push, answer, from: agents[flight.agent])
+            try checkDeleted(push, answer)
             try oracle.note(
                 push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,
                 mayDiffer: agents[flight.agent].wentBack)
@@ -68,7 +69,7 @@ extension Simulation {
     /// No child gets to the hub before its parent, if its agent was to create that one.
     private func checkParents(_ push: IncomingPush, _ answer: PushResponse, from agent: SimAgent) throws(Broken) {
         // A hub that goes back may have lost the parent of what was made under it.
-        guard !scenario.faults.contains(.hubRestore) else { return }
+        guard scenario.faults.isDisjoint(with: [.hubRestore, .rollback]) else { return }
         var created: Set<RecordName> = []
         for (item, result) in zip(push.items, answer.results) {
             guard case .accepted = result.verdict, case .success(let mutation) = item.content else { continue }
@@ -89,6 +90,18 @@ extension Simulation {
                     "\(operations[child].token) of \(mutation.record) is accepted, and \(name(of: earlier.key)), which creates \(parent), is \(earlier.state.name)")
             }
             count("children without parents")
+        }
+    }
+
+    /// What this history has not been offered yet is not deleted.
+    private func checkDeleted(_ push: IncomingPush, _ answer: PushResponse) throws(Broken) {
+        guard let began = hub.historyBegan, began.advanced(by: Self.offerTime) > now else { return }
+        for (item, result) in zip(push.items, answer.results) {
+            if case .retry(let problem?, _) = result.verdict, problem.code == "dependency-missing" { count("waits for what is missing") }
+            guard case .rejected(let problem, _) = result.verdict, problem.code == "deleted", let name = item.record,
+                !oracle.everDeleted.contains(name)
+            else { continue }
+            throw Broken("what was not offered yet is not deleted", "\(name), \(self.name(of: item.key))")
         }
     }
 
@@ -155,7 +168,7 @@ extension Simulation {
     /// A record without open mutations is what the hub had at that version, as far as somebody has seen that.
     private func checkBases(of agent: SimAgent, _ store: Store) throws(Broken) {
         // Versions of two histories do not compare.
-        guard agent.engine?.memory.epoch == hub.epoch else { return }
+        guard agent.engine?.memory.epoch == hub.epoch, !hub.isUnnoticed else { return }
         for entity in Entities.mirrored {
             var query = RecordQuery(entity)
             query.limit = 1_000

@@ -21,10 +21,10 @@ extension Simulation {
             }
         case 5: try decide(agent)
         case 6, 7: try appCancels(agent)
-        case 8: if has(.hubRestore) { try backUpHub() }
+        case 8: if has(.hubRestore) || has(.rollback) { try backUpHub() }
         default: break
         }
-        let possible = [Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone].filter { has($0) }
+        let possible = [Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback].filter { has($0) }
         guard !possible.isEmpty, chance(0.6) else { return }
         try strike(pick(possible), agent)
     }
@@ -76,6 +76,7 @@ extension Simulation {
         case .hubCrash: if hub.isUp { stopHub() }
         case .hubRestore: if chance(0.5) { try backUpHub() } else { try replaceHub() }
         case .clone: try clone(agent)
+        case .rollback: if hubImages.isEmpty { try backUpHub() } else { try rollBackHub() }
         default: return
         }
     }

@@ -10,13 +10,15 @@ extension Simulation {
         var oracle: HubOracle
         /// By operation.
         var applied: [Int]
+        /// What stood beside the database.
+        var mark: HubMark?
     }
 
     func backUpHub() throws(Broken) {
         guard hub.isUp else { return }
         if hubImages.count == 4 { hubImages.remove(at: Int.random(in: 0..<4, using: &random)) }
         let copy = try Broken.none { try hub.hub.copy() }
-        hubImages.append(HubImage(copy: copy, oracle: oracle, applied: operations.map(\.applied)))
+        hubImages.append(HubImage(copy: copy, oracle: oracle, applied: operations.map(\.applied), mark: hub.mark))
         say("the hub is backed up")
     }
 
@@ -27,8 +29,8 @@ extension Simulation {
         for index in operations.indices where operations[index].applied > 0 { operations[index].wasApplied = true }
         if let image {
             try Broken.none { try hub.restore(image.copy) }
-            oracle.goBack(to: image.oracle)
-            for index in operations.indices { operations[index].applied = index < image.applied.count ? image.applied[index] : 0 }
+            goBack(to: image)
+            (hub.mark, hub.historyBegan) = (hub.hub.mark, now)
             count("hub restores")
             say("the hub is restored from a backup, epoch \(hub.hub.epoch)")
         } else {
@@ -36,10 +38,50 @@ extension Simulation {
             oracle.goBack(to: HubOracle())
             for index in operations.indices { operations[index].applied = 0 }
             hubImages = []
+            (hub.mark, hub.historyBegan) = (hub.hub.mark, nil)
             count("hubs made anew")
             say("the hub is made anew, epoch \(hub.hub.epoch)")
         }
         if hub.isUp { stopHub() }
+    }
+
+    private func goBack(to image: HubImage) {
+        oracle.goBack(to: image.oracle)
+        for index in operations.indices { operations[index].applied = index < image.applied.count ? image.applied[index] : 0 }
+    }
+
+    /// Somebody puts an older copy in the place of the hub's database and says nothing: the file alone, beside which the mark of
+    /// the newer one stands, or the whole folder, or what a server's own tools restore.
+    func rollBackHub() throws(Broken) {
+        let image = pick(hubImages)
+        let keepsMark = ablations.contains(.markIgnored) || scenario.toward == .markIgnored || chance(0.4)
+        hub.generation += 1
+        for index in operations.indices where operations[index].applied > 0 { operations[index].wasApplied = true }
+        try Broken.none { try hub.restore(image.copy, startingEpoch: false) }
+        if !keepsMark { hub.mark = image.mark }
+        hub.rolledBackIn = hub.hub.epoch
+        goBack(to: image)
+        count(keepsMark ? "hub files replaced" : "hub folders replaced")
+        say("the hub's \(keepsMark ? "file" : "folder") is replaced by an older copy, epoch \(hub.hub.epoch), head \(hub.hub.head)")
+        if hub.isUp { stopHub() } else { try mindMark() }
+    }
+
+    /// What a hub does at its start.
+    func mindMark() throws(Broken) {
+        guard let mark = hub.mark, hub.hub.isOlder(than: mark) else { return }
+        try Broken.none { _ = try hub.hub.startEpoch(.mark, at: hubTime) }
+        count("older files noticed by the mark")
+        say("the mark tells that the hub is older than it was: epoch \(hub.hub.epoch)")
+    }
+
+    /// A new history may begin with any request.
+    func noteHistory() {
+        guard hub.epochSeen != hub.hub.epoch else { return }
+        hub.epochSeen = hub.hub.epoch
+        hub.historyBegan = now
+        hub.forgetObserved()
+        for cause in hub.takeCauses() { count("histories begun by \(cause.rawValue)") }
+        say("the hub begins a new history, epoch \(hub.hub.epoch), head \(hub.hub.head)")
     }
 
     /// A card is copied into a second device, and both go on under one name.
@@ -58,9 +100,9 @@ extension Simulation {
 }
 
 extension SimHub {
-    func restore(_ copy: [UInt8]) throws(HubError) {
+    func restore(_ copy: [UInt8], startingEpoch: Bool = true) throws(HubError) {
         try makeAnew()
-        try hub.restore(copy)
+        try hub.restore(copy, startingEpoch: startingEpoch)
         forgetObserved()
     }
 

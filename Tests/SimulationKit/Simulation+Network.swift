@@ -60,7 +60,7 @@ extension Simulation {
         var headers: HTTPHeaders = [
             "Authorization": "Bearer \(token)", "Content-Type": "application/json", "Accept": "application/json",
         ]
-        HubRequestHeaders(device: agent.device, replica: agent.engine?.replica, session: call.session, epoch: call.epoch).write(to: &headers)
+        HubRequestHeaders(device: agent.device, replica: agent.engine?.replica, session: call.session, epoch: call.epoch, receipt: call.receipt).write(to: &headers)
         if call.method == .get { return HTTPRequest(.get, Self.hubURL + call.target, headers: headers) }
         return HTTPRequest(.post, Self.hubURL + call.target, headers: headers, body: .bytes(call.body))
     }
@@ -84,6 +84,7 @@ extension Simulation {
             response = other
         } else {
             response = hub.handle(flight.request, at: hubTime)
+            noteHistory()
             try note(response, to: flight)
             response = damaged(response, to: flight)
         }
@@ -184,6 +185,8 @@ extension Simulation {
         guard !hub.isUp else { return }
         try Broken.none { try hub.restart() }
         hub.isUp = true
+        try mindMark()
+        noteHistory()
         say("the hub is back")
     }
 }

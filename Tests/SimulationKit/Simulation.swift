@@ -13,6 +13,8 @@ package final class Simulation {
     /// Wall time of the world's beginning: 2026-11-20T21:00:00Z.
     static let epochMilliseconds: Int64 = 1_795_208_400_000
     static let hubURL = "https://hub.example"
+    /// How long changes of records that a new history does not know wait for who made them.
+    static let offerTime: Duration = .seconds(300)
 
     enum Event {
         /// An engine's wake-up. Meant for one process, as the following two are.

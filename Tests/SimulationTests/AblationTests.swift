@@ -12,7 +12,10 @@ struct AblationTests {
     private static let elsewhere: Set<Ablation> = [.commitUnsynced]
 
     /// Their moments come seldom, so the histories are led to them (``Scenario/toward``).
-    private static let rare: [Ablation] = [.cursorAtEnd, .sentCoalesced, .conflictLosesBase, .mergeForgotten, .requeueAboveHighest]
+    private static let rare: [Ablation] = [
+        .cursorAtEnd, .sentCoalesced, .conflictLosesBase, .mergeForgotten, .requeueAboveHighest, .markIgnored, .unofferedIsDeleted, .returnIgnored,
+        .coalescedInDoubt, .storedReadAsInput,
+    ]
 
     @Test("Histories that are led to the moments of a rule end well with it", arguments: rare)
     func holds(_ rule: Ablation) {

@@ -133,7 +133,7 @@ package final class EventStreams: @unchecked Sendable {
         guard let position else { return EventStream.start(at: page.newest) }
         var bytes: [UInt8] = []
         // What lies between was thrown away, or can no longer be told: the reader must look at the records again.
-        if position + 1 < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }
+        if position.saturatingAdd(1) < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }
         for event in page.events {
             let (type, json) = event.text
             bytes += EventStream.event(id: event.id, type: type, data: json)

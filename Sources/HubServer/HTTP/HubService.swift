@@ -103,6 +103,7 @@ package final class HubService: Sendable {
         let tls = try options.tls.map { (files) throws(HubError) in try files.context() }
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
+        hub.tell = { $0.write(to: log) }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         // The others write files: the database must not wait for them.
         let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0

@@ -22,6 +22,10 @@ final class HubWorker: @unchecked Sendable {
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
     private let storageFailure = Exchanged<BlobError?>(nil)
+    /// The mark that was handed over last, and when the next one is planned.
+    private var marked: HubMark?
+    private var marking: Scheduled<Void>?
+    private let marks = MarkWriter()
     private let watching = Mutex<RepeatedTask?>(nil)
 
     private let inbox = Mutex(Inbox())
@@ -50,6 +54,7 @@ final class HubWorker: @unchecked Sendable {
     /// With ``Hub/shrinkPages``: 400 MB a day at most.
     private static let shrinkSlicesMax = 100
     private static let watchPeriod = TimeAmount.seconds(30)
+    private static let markPeriod = TimeAmount.seconds(1)
     /// Quiet time after which the log of the database is written back.
     private static let quietTime = TimeAmount.seconds(10)
 
@@ -226,6 +231,7 @@ final class HubWorker: @unchecked Sendable {
             self.turn()
             self.housekeeping?.cancel()
             self.tidying?.cancel()
+            self.marking?.cancel()
             self.watching.withLock { $0?.cancel() }
             self.tidy()
         }
@@ -255,7 +261,29 @@ final class HubWorker: @unchecked Sendable {
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
         admission.withLock { $0.served(writes.count + reads.count, in: elapsed) }
         hub.transactionTimes.add(elapsed)
+        markIfDue()
         if !writes.isEmpty { tidyLater() }
+    }
+
+    // MARK: The mark
+
+    /// Has the mark written when the database has come ``HubMark/commitsMax`` commits further, or at the end of a second in
+    /// which it did. Not on this loop: a mark is written and synced, and requests should not wait for that.
+    private func markIfDue() {
+        guard hub.epoch != marked?.epoch || hub.head != marked?.head else { return }
+        if hub.epoch != marked?.epoch || hub.head >= (marked?.head ?? 0) + HubMark.commitsMax { return writeMark(hub.mark) }
+        guard marking == nil else { return }
+        marking = loop.scheduleTask(in: HubWorker.markPeriod) {
+            self.marking = nil
+            self.writeMark(self.hub.mark)
+        }
+    }
+
+    private func writeMark(_ mark: HubMark) {
+        marked = mark
+        marking?.cancel()
+        marking = nil
+        if marks.offer(mark) { files.next().execute { self.marks.write(self.environment.remember) } }
     }
 
     private func serve(_ jobs: [Job]) {
@@ -271,7 +299,10 @@ final class HubWorker: @unchecked Sendable {
 
     private func tidy() {
         hub.checkpoint()
-        environment.remember(hub.mark)
+        marked = hub.mark
+        _ = marks.offer(hub.mark)
+        // Here and now: the loops of the files may be about to end.
+        marks.write(environment.remember)
     }
 
     private func housekeep() {

@@ -95,6 +95,7 @@ enum SQLiteSchema {
         diagnostics,
         files,
         waiting,
+        lineage,
     ]
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.
@@ -106,7 +107,7 @@ enum SQLiteSchema {
         guard name == applicationID || (name == 0 && isEmpty) else {
             throw DatabaseError(.foreign, doing: "open the database", detail: "it belongs to another program (application_id \(name))")
         }
-        guard present <= version else {
+        guard (0...version).contains(present) else {
             throw DatabaseError(
                 .foreign, doing: "open the database", detail: "it has schema \(present), this program knows up to \(version)")
         }

@@ -6,8 +6,9 @@ package enum StoreCommand: Sendable {
     /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
     case claim(BatchLimits)
     /// Records the hub's verdicts. Invariant: state, base, view, counters and journal change together. With `next`, the
-    /// following batch is claimed in the same transaction, which saves an fsync.
-    case applyResults([PushResult], next: BatchLimits?)
+    /// following batch is claimed in the same transaction, which saves an fsync. With `standing`, what the hub signed about
+    /// this answer is kept in it, too: verdicts on flash never lack the proof of them.
+    case applyResults([PushResult], next: BatchLimits?, standing: HubStanding? = nil)
     /// Records what became of mutations at an existing backend. Invariant: as with ``applyResults(_:next:)``, and ids, versions
     /// and attempts change with the state.
     case applyRest([RestResult], next: BatchLimits?)
@@ -246,6 +247,8 @@ package struct EngineMemory: Hashable, Sendable {
     package var pulledAt: Timestamp?
     package var lastError: String?
     package var lastErrorAt: Timestamp?
+    /// What the hub may not fall behind in the present history; `nil` before its first answer to a push.
+    package var standing: HubStanding?
     /// The hub's new history that this database is being moved to, and how far that has come.
     package var healing: Healing?
 

@@ -12,19 +12,88 @@ extension SyncEngine {
     mutating func epochChanged(to epoch: String, at moment: Moment, _ effects: inout [SyncEffect]) {
         let known = memory.epoch ?? ""
         if memory.healing?.epoch != epoch {
-            effects.append(.report(.epochChanged(from: known, to: epoch)))
+            if epoch != known { effects.append(.report(.epochChanged(from: known, to: epoch))) }
             memory.healing = EngineMemory.Healing(epoch: epoch)
         }
-        // Once more in one cycle: two hubs take turns at one address, and neither can be trusted with anything.
+        // Once more in one cycle: two operators began a new history one after the other, which ends soon; or two hubs take
+        // turns at one address, and neither can be trusted with anything.
         guard let cycle, !cycle.isHealing, cycle.healed < 2 else {
             let names = "(epoch \(Printable.text(known, max: 16)), now \(Printable.text(epoch, max: 16)))"
             return endInFailure(
-                "the hub has another history with every answer \(names)", kind: .gone, retry: .seconds(900), at: moment, &effects)
+                "the hub has another history with every answer \(names)", kind: .gone, retry: waitForOneHistory(), at: moment, &effects)
         }
         self.cycle?.isHealing = true
         self.cycle?.healed += 1
         (knownHead, seenHead) = (nil, nil)
         loadSettled(at: moment, &effects)
+    }
+
+    /// 1 failure: 10 s to 15 s … 7 and more: 12 min to 15 min.
+    private mutating func waitForOneHistory() -> Duration {
+        let whole = min(.seconds(900), .seconds(15) * (1 << min(memory.failures, 6)))
+        return random.duration(from: whole * 2 / 3, to: whole)
+    }
+
+    // MARK: A hub that went back without a word
+
+    /// What a hello and a push show of this history.
+    var receipt: String? {
+        guard let standing = memory.standing, standing.epoch == memory.epoch else { return nil }
+        return standing.receipt
+    }
+
+    /// Whether an answer shows that the hub is behind what it said before in the same history: an older copy of its database
+    /// was put in place. Its own receipt tells it so; this is for a hub that reads none.
+    ///
+    /// Our calls follow each other, and an answer leaves after its commit, so no order of replicas of one database explains it.
+    func hasForgotten(_ facts: HubHeaders) -> Bool {
+        guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false else { return false }
+        if ablations.contains(.proofIgnored) { return false }
+        if let head = facts.head, head < seenHead ?? 0 { return true }
+        guard let standing = memory.standing, standing.epoch == epoch else { return false }
+        if let head = facts.head, head < standing.head { return true }
+        guard let seq = facts.deviceSeq, standing.replica == replica else { return false }
+        return seq < standing.seq
+    }
+
+    /// The hub is asked once more, with its receipt. If it goes on as before, this database heals alone: it offers again what
+    /// is not known there, and lists everything afresh.
+    mutating func hubForgot(_ facts: HubHeaders, _ step: Step, at moment: Moment, _ effects: inout [SyncEffect]) {
+        let said = max(memory.standing.flatMap { $0.epoch == memory.epoch ? $0.head : nil } ?? 0, seenHeadBefore ?? 0)
+        if cycle?.hasShownReceipt != true {
+            cycle?.hasShownReceipt = true
+            seenHead = seenHeadBefore
+            effects.append(.report(.hubWentBack(said: said, now: facts.head ?? 0, isHealing: false)))
+            return greet(at: moment, &effects)
+        }
+        let waits = forgottenAt.map { $0.duration(to: moment.instant) < Self.selfHealingInterval } ?? false
+        guard let cycle, cycle.healed == 0, !waits, let epoch = memory.epoch else {
+            seenHead = seenHeadBefore
+            return endInFailure(
+                "the hub is behind what it said before (commit \(said), now \(facts.head ?? 0))", kind: .gone,
+                retry: waitForOneHistory(), at: moment, &effects)
+        }
+        forgottenAt = moment.instant
+        effects.append(.report(.hubWentBack(said: said, now: facts.head ?? 0, isHealing: true)))
+        epochChanged(to: epoch, at: moment, &effects)
+    }
+
+    /// A hub that says one thing and then another may make us list everything afresh this often, and no more.
+    static let selfHealingInterval: Duration = .seconds(600)
+
+    /// What the latest answer says of the hub, to be kept with what it brought; `nil` when that is known.
+    mutating func stand(at head: Int64) -> HubStanding? {
+        guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else { return nil }
+        var standing = HubStanding(
+            epoch: epoch, replica: replica, head: max(head, facts.head ?? 0), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
+        if let old = memory.standing, old.epoch == epoch {
+            standing.head = max(standing.head, old.head)
+            if old.replica == replica { standing.seq = max(standing.seq, old.seq) }
+            if standing.receipt == nil { standing.receipt = old.receipt }
+        }
+        guard standing != memory.standing else { return nil }
+        memory.standing = standing
+        return standing
     }
 
     private mutating func loadSettled(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -82,6 +151,7 @@ extension SyncEngine {
         effects.append(.report(.historyAdopted(epoch: healing.epoch, requeued: healing.requeued)))
         memory.epoch = healing.epoch
         memory.healing = nil
+        memory.standing = nil
         cycle?.isHealing = false
         greetedAt = nil
         advance(to: .adoptingHistory)

@@ -73,9 +73,17 @@ package struct SyncEngine: Sendable {
     /// Records and deletions that we ask for in one page.
     var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
+    /// The kernel says that the wall clock is synchronised; may change at any time.
+    package var wallIsSynchronised = false
+    /// What became of the time in the hub's latest answer.
+    package internal(set) var hubTime = ClockOffset.Verdict.accepted
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
+    /// What ``seenHead`` was before the latest answer.
+    var seenHeadBefore: Int64?
+    /// When this database healed alone from a hub that had gone back.
+    var forgottenAt: Instant?
     var headSeenAt: Instant?
     /// When a pull that asked for the entity was last read to its end. The hub leaves out what has no news, so no page tells.
     var pulledAt: [EntityName: Timestamp] = [:]
@@ -87,6 +95,7 @@ package struct SyncEngine: Sendable {
     /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
     package internal(set) var twins: Int64 = 1
     var house = House()
+    var readings = ReadingMemory()
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
@@ -130,6 +139,14 @@ package struct SyncEngine: Sendable {
         var asked: Set<EntityName> = []
         /// Answers whose cursor stood still although more was to come.
         var stuckPages = 0
+        /// Streams that failed in this cycle: none of them is asked for twice.
+        var failedStreams: Set<EntityName> = []
+        /// Failed reads in a row.
+        var badReads = 0
+        /// Records and deletions of all pages.
+        var received = 0
+        /// It has pushed first, and reads when nothing is left to push.
+        var owesPull = false
         /// Entities whose conflicts call for one more pull in this cycle; never a third round.
         var conflicted: Set<EntityName> = []
         var hasPulledForConflicts = false
@@ -148,6 +165,10 @@ package struct SyncEngine: Sendable {
         /// This database is being moved to a new history of the hub.
         var isHealing = false
         var healed = 0
+        /// The hub was behind what it had said, and was greeted with its receipt.
+        var hasShownReceipt = false
+        /// The headers of the latest good answer.
+        var facts = HubHeaders()
     }
 
     package struct Failure: Hashable, Sendable {
@@ -271,7 +292,7 @@ package struct SyncEngine: Sendable {
     package var housekeepingAt: Instant? { house.dueAt }
 
     /// Whether the last pull went to the end of every stream and nothing is known to be newer.
-    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead }
+    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead && readings.held.isEmpty }
 
     /// The mirror shows the entity as the hub had it then, or newer. `nil`: no pull of this or an earlier run tells.
     package func pulledAt(_ entity: EntityName) -> Timestamp? {
@@ -290,6 +311,7 @@ package struct SyncEngine: Sendable {
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
         conditions = start.conditions
+        clock = ClockOffset(prior: start.anchor)
         for priority in start.waiting {
             timer.wish(.enqueued(priority), now: moment.instant)
             watchdog.enqueued(priority, at: moment.instant)
@@ -369,6 +391,7 @@ package struct SyncEngine: Sendable {
     /// then, the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
         if memory.healing != remembered.healing { return true }
+        if (memory.standing == nil) != (remembered.standing == nil) { return true }
         if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
         if memory.pause != remembered.pause || memory.isBreakerOpen != remembered.isBreakerOpen { return true }
         if (memory.failures == 0) != (remembered.failures == 0) { return true }

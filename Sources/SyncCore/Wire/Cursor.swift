@@ -1,7 +1,28 @@
+/// One point of a hub's history: a commit number, and the opening of the database in which it was the newest.
+///
+/// The commit number alone does not tell an older copy of a database from the database: both give out the same numbers. A
+/// hub therefore names each opening of its database (``HubLineage`` in `HubServer`), and a point that the hub has signed and
+/// does not find among its own shows that its database is an older copy.
+package struct HubPosition: Hashable, Sendable {
+    package var epoch: String
+    /// Name of the opening, 8 hexadecimal digits; empty in a cursor of version 1, and of a hub that has written nothing yet.
+    package var opening: String
+    package var head: Int64
+
+    package init(epoch: String, opening: String, head: Int64) {
+        self.epoch = epoch
+        self.opening = opening
+        self.head = head
+    }
+}
+
 /// How far a device has come in the feed of one entity, as the hub reads it. Devices only carry it back.
 ///
-/// Text `1/epoch/entity/seq/live/sub` (no part can hold a slash), then 8 bytes of HMAC-SHA-256 over it, all as base64url.
-/// The code guards against mistakes, not against an enemy: whoever could forge a cursor can read the same records anyway.
+/// Text `2/epoch/entity/seq/live/sub/opening` (no part can hold a slash), then 16 bytes of HMAC-SHA-256 over it, all as
+/// base64url. Version 1 had no `opening` and 8 bytes; it is still read.
+///
+/// The code is more than a guard against mistakes: a cursor beyond the hub's head proves that the database went back, and
+/// makes the hub begin a new history for all devices. Only what this hub has signed may do that.
 package struct Cursor: Hashable, Sendable {
     package var epoch: String
     package var entity: EntityName
@@ -11,21 +32,27 @@ package struct Cursor: Hashable, Sendable {
     package var live: Int64 = 0
     /// Set when a page had to end inside commit `seq`: the ids up to this one were handed out.
     package var sub: RecordID?
+    /// The opening of the hub's database that made this; empty in version 1.
+    package var opening = ""
 
-    package init(epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil) {
+    package init(epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil, opening: String = "") {
         self.epoch = epoch
         self.entity = entity
         self.seq = seq
         self.live = live
         self.sub = sub
+        self.opening = opening
     }
 
     /// Below this commit, no deletion that was forgotten since can matter.
     package var seen: Int64 { max(seq - (sub == nil ? 0 : 1), live) }
 
+    /// The newest commit that the hub must have had when it made this.
+    package var position: HubPosition { HubPosition(epoch: epoch, opening: opening, head: max(seq, live)) }
+
     package func text(secret: [UInt8]) -> String {
-        let plain = Array("1/\(epoch)/\(entity)/\(seq)/\(live)/\(sub?.text ?? "")".utf8)
-        return Base64URL.encode(plain + Cursor.code(plain, secret))
+        let plain = Array("2/\(epoch)/\(entity)/\(seq)/\(live)/\(sub?.text ?? "")/\(opening)".utf8)
+        return Base64URL.encode(plain + HubSignature.of(plain, secret))
     }
 
     /// Why a cursor cannot be used.
@@ -37,22 +64,34 @@ package struct Cursor: Hashable, Sendable {
     }
 
     package static func read(_ text: String, secret: [UInt8], epoch: String) throws(Refusal) -> Cursor {
-        guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > 8 else {
+        guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > 2 else {
             throw .unreadable
         }
-        let plain = Array(bytes.dropLast(8))
+        let codeBytes = bytes[0] == UInt8(ascii: "1") ? 8 : HubSignature.bytes
+        let partCount = bytes[0] == UInt8(ascii: "1") ? 6 : 7
+        guard bytes.count > codeBytes, bytes[0] == UInt8(ascii: "1") || bytes[0] == UInt8(ascii: "2") else { throw .unreadable }
+        let plain = Array(bytes.dropLast(codeBytes))
         let parts = String(decoding: plain, as: UTF8.self).split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count == 6, parts[0] == "1", let entity = EntityName(String(parts[2])), let seq = Int64(parts[3]),
-            let live = Int64(parts[4]), seq >= 0, live >= 0
+        guard parts.count == partCount, parts[0].utf8.count == 1, let entity = EntityName(String(parts[2])),
+            let seq = Int64(parts[3]), let live = Int64(parts[4]), seq >= 0, live >= 0
         else { throw .unreadable }
         // Before the code is checked: a hub that was made anew has another secret, and its devices should hear why.
         guard parts[1] == epoch else { throw .otherEpoch }
-        guard constantTimeEqual(Cursor.code(plain, secret), Array(bytes.suffix(8))) else { throw .unreadable }
-        return Cursor(epoch: epoch, entity: entity, seq: seq, live: live, sub: RecordID(String(parts[5])))
+        guard constantTimeEqual(Array(HubSignature.of(plain, secret).prefix(codeBytes)), Array(bytes.suffix(codeBytes))) else {
+            throw .unreadable
+        }
+        return Cursor(
+            epoch: epoch, entity: entity, seq: seq, live: live, sub: RecordID(String(parts[5])),
+            opening: partCount == 7 ? String(parts[6]) : "")
     }
+}
 
-    private static func code(_ plain: [UInt8], _ secret: [UInt8]) -> [UInt8] {
-        Array(SHA256.authenticate(plain, key: secret).prefix(8))
+/// The code under what a hub gives to its devices to show again.
+package enum HubSignature {
+    package static let bytes = 16
+
+    package static func of(_ plain: [UInt8], _ secret: [UInt8]) -> [UInt8] {
+        Array(SHA256.authenticate(plain, key: secret).prefix(bytes))
     }
 }
 

@@ -28,6 +28,9 @@ package enum HelloMessages {
         if let replica = RequestReader.present(object["replica"]) {
             hello.replica = try RequestReader.name(replica, "/replica", as: ReplicaID.self, malformed)
         }
+        if let device = RequestReader.present(object["device_id"]) {
+            hello.device = try RequestReader.name(device, "/device_id", as: DeviceID.self, malformed)
+        }
         let range = RequestReader.sequence
         hello.maxSentSeq = try RequestReader.number(object["max_sent_seq"], "/max_sent_seq", in: range, malformed)
         hello.highestAckedSeq = try RequestReader.number(object["highest_acked_seq"], "/highest_acked_seq", in: range, malformed)
@@ -105,6 +108,8 @@ package struct HelloRequest: Hashable, Sendable {
     package var agent: String?
     package var platform: String?
     package var replica: ReplicaID?
+    /// Who it thinks it is: our agents leave that to the header.
+    package var device: DeviceID?
     package var maxSentSeq: Int64?
     package var highestAckedSeq: Int64?
     package var config: Int64?

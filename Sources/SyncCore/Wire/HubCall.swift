@@ -12,6 +12,8 @@ package struct HubCall: Hashable, Sendable {
     package var query: String?
     /// Of a push: the hub's history that it is meant for. Another one refuses it, so that what it has forgotten comes first.
     package var epoch: String?
+    /// Of a hello and a push: the newest ``Receipt`` of the hub, by which it finds out when its database went back.
+    package var receipt: String?
     /// What is asked of an existing backend instead; there is no body then.
     package var rest: RestQuestion?
 

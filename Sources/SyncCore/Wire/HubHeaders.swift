@@ -13,6 +13,7 @@ package enum HubHeader {
     package static let epoch = "Sync-Epoch"
     package static let head = "Sync-Head"
     package static let deviceSeq = "Sync-Device-Seq"
+    package static let receipt = "Sync-Receipt"
     package static let probe = "Sync-Probe"
     package static let twins = "Sync-Twins"
     package static let tokenEnds = "Sync-Token-Ends"
@@ -38,11 +39,14 @@ package struct HubRequestHeaders: Hashable, Sendable {
     package var epoch: String?
     /// Mutations that wait on the device for this hub, those of this request included: for the operator of the hub alone.
     package var waiting: Int64?
+    /// The newest ``Receipt`` that this hub gave, as it was given.
+    package var receipt: String?
 
     package init(
         version: String? = String(HubHeader.currentVersion), device: DeviceID? = nil, replica: ReplicaID? = nil,
-        session: String? = nil, config: Int64? = nil, epoch: String? = nil, waiting: Int64? = nil
+        session: String? = nil, config: Int64? = nil, epoch: String? = nil, waiting: Int64? = nil, receipt: String? = nil
     ) {
+        self.receipt = receipt
         self.waiting = waiting
         self.epoch = epoch
         self.version = version
@@ -60,11 +64,13 @@ package struct HubRequestHeaders: Hashable, Sendable {
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
         epoch = headers[HubHeader.epoch].flatMap { Identifier<Never>($0)?.text }
         waiting = headers[HubHeader.waiting].flatMap { HubHeaders.number($0) }
+        receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
     }
 
     package func write(to headers: inout HTTPHeaders) {
         headers[HubHeader.epoch] = epoch
         headers[HubHeader.waiting] = waiting.map { String($0) }
+        headers[HubHeader.receipt] = receipt
         headers[HubHeader.version] = version
         headers[HubHeader.device] = device?.text
         headers[HubHeader.replica] = replica?.text
@@ -86,6 +92,8 @@ package struct HubHeaders: Hashable, Sendable {
     package var head: Int64?
     /// The highest `seq` that the hub has seen from this replica.
     package var deviceSeq: Int64?
+    /// With verdicts and records: what the device shows again (``Receipt``).
+    package var receipt: String?
     package var config: Int64?
     /// Databases that speak in turns under the name of this device, when they are more than one: a cloned device.
     package var twins: Int64?
@@ -122,6 +130,7 @@ package struct HubHeaders: Hashable, Sendable {
         head = headers[HubHeader.head].flatMap { HubHeaders.number($0) }
         deviceSeq = headers[HubHeader.deviceSeq].flatMap { HubHeaders.number($0) }
         config = headers[HubHeader.config].flatMap { HubHeaders.number($0) }
+        receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
         tokenEndsAt = headers[HubHeader.tokenEnds].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         tokenRefreshAt = headers[HubHeader.tokenRefresh].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         twins = headers[HubHeader.twins].flatMap { HubHeaders.number($0) }
@@ -143,6 +152,7 @@ package struct HubHeaders: Hashable, Sendable {
         headers[HubHeader.epoch] = epoch
         headers[HubHeader.head] = head.map { String($0) }
         headers[HubHeader.deviceSeq] = deviceSeq.map { String($0) }
+        headers[HubHeader.receipt] = receipt
         headers[HubHeader.config] = config.map { String($0) }
         headers[HubHeader.tokenEnds] = tokenEndsAt.map { String($0.milliseconds) }
         headers[HubHeader.tokenRefresh] = tokenRefreshAt.map { String($0.milliseconds) }

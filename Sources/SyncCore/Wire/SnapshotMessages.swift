@@ -112,6 +112,8 @@ package struct SnapshotPage: Hashable, Sendable {
     package var total: Int64?
     /// It is what a new device needs first, not a part of the listing. Not in the answer; who asked knows.
     package var isSeed = false
+    /// What came beside the answer: kept with its records. Not in the body.
+    package var standing: HubStanding?
 
     package init(
         entity: EntityName, startCursor: String, startVersion: Int64, records: [StreamPage.Record], after: RecordID?,

@@ -216,17 +216,26 @@ struct ServeCommand: ParsableCommand {
         } else {
             log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
         }
-        if let mark, mark.epoch != hub.epoch {
+        if let mark, mark.epoch != hub.epoch, !hub.isOlder(than: mark) {
             log.warning(
                 "this is another database than the one that was here before",
                 metadata: ["epoch": "\(hub.epoch)", "before": "\(mark.epoch)", "head": "\(hub.head)", "mark": "\(mark.head)"])
         }
-        if newEpoch || mark.map({ hub.isOlder(than: $0) }) == true {
-            let before = hub.epoch
-            try hub.startEpoch()
-            log.warning(
-                "a new history begins: the database is older than it was",
-                metadata: ["epoch": "\(hub.epoch)", "before": "\(before)", "head": "\(hub.head)", "mark": "\(mark?.head ?? 0)"])
+        if mark.map({ hub.isOlder(than: $0) }) == true {
+            try hub.startEpoch(.mark, at: SystemClocks().now().wall)
+        } else if newEpoch {
+            // Replicas that are started one after the other with this option go by the first one's history.
+            let hasBegun = try hub.startEpoch(.requested, at: SystemClocks().now().wall, joining: place == nil ? nil : .seconds(600))
+            if !hasBegun {
+                log.notice(
+                    "no second new history: another replica began one within the last 10 minutes", metadata: ["epoch": "\(hub.epoch)"])
+            }
+        }
+        // Before anything is served: the next older copy is compared with what is here now.
+        do throws(LinuxError) {
+            try folder.write(hub.mark)
+        } catch {
+            log.warning("the mark was not written", metadata: ["error": "\(error)"])
         }
         log.info("opened", metadata: ["database": "\(place?.description ?? folder.file)", "epoch": "\(hub.epoch)", "head": "\(hub.head)"])
         return hub

@@ -25,6 +25,7 @@ struct StatsCommand: ParsableCommand {
         let counters = stats.counters
         var lines = [
             "head \(stats.head), epoch \(stats.epoch)",
+            history(stats.lineage),
             "mutations  \(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, "
                 + "\(counters.rejected) rejected, \(counters.retried) told to retry; \(stats.keys) keys remembered",
             "devices    \(stats.devices.count)",
@@ -42,6 +43,13 @@ struct StatsCommand: ParsableCommand {
         }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
         return lines.joined(separator: "\n")
+    }
+
+    private static func history(_ lineage: HubLineage) -> String {
+        let since = lineage.began.map { " since \($0)" } ?? ""
+        guard let restart = lineage.restart else { return "history    the first one of this database\(since)" }
+        let device = restart.device.map { ", shown by \($0)" } ?? ""
+        return "history    a new one\(since), from commit \(restart.head): \(restart.cause.sentence)\(device)"
     }
 
     private static func padded(_ text: String, _ width: Int) -> String {

@@ -74,6 +74,20 @@ actor ReplicaYard {
         replicas[index] = nil
     }
 
+    // MARK: Old copies
+
+    /// What an operator's tools keep of the database, now.
+    nonisolated func dump() throws -> String {
+        try PostgresServer.shared.get().backUp(schema: PostgresServer.schema(of: database))
+    }
+
+    /// Puts a copy back while no replica runs. Nobody says so to the replicas that start then.
+    func putBack(_ dump: String) async throws {
+        for index in 0..<2 { await kill(index) }
+        try PostgresServer.shared.get().restore(dump, schema: PostgresServer.schema(of: database))
+        for index in 0..<2 { try await start(index) }
+    }
+
     private func startBalancer() throws {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("deploy/balancer/haproxy.cfg").path

@@ -1,11 +1,12 @@
 import HubServer
+import NumbersKit
 import SyncCore
 import SyncLinux
 import SyncYAML
 
 /// Asks a fresh hub what a case says, and compares.
 struct CorpusReplay {
-    private let bench: HubBench
+    let bench: HubBench
     private var blanks = Blanks()
 
     init(_ hub: JSONObject) throws {
@@ -57,6 +58,37 @@ struct CorpusReplay {
         return (answer, differences + compare(example.response, answer))
     }
 
+    /// Asks the same with one number after the other replaced: in the body, in the headers and in the query.
+    func sendHostile(_ request: CorpusCase.Request, _ body: (String, HubResponse) -> Void) {
+        if let json = request.body.map({ blanks.filled($0) }) {
+            for variant in HostileNumbers.variants(of: json) {
+                var changed = request
+                changed.body = variant.json
+                body("\(variant.place) = \(variant.value)", send(changed))
+            }
+        }
+        for member in request.headers.members {
+            for value in HostileNumbers.texts(like: blanks.filled(member.value.text ?? "")) {
+                var changed = request
+                changed.headers[member.name.text] = .string(value)
+                body("\(member.name.text): \(value)", send(changed))
+            }
+        }
+        let parts = request.target.split(separator: "?", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else { return }
+        let parameters = parts[1].split(separator: "&").map(String.init)
+        for (index, parameter) in parameters.enumerated() {
+            guard let equals = parameter.firstIndex(of: "="), Int64(parameter[parameter.index(after: equals)...]) != nil else { continue }
+            for value in HostileNumbers.numbers {
+                var others = parameters
+                others[index] = parameter[...equals] + value
+                var changed = request
+                changed.target = parts[0] + "?" + others.joined(separator: "&")
+                body("?\(others[index])", send(changed))
+            }
+        }
+    }
+
     private func send(_ request: CorpusCase.Request) -> HubResponse {
         var headers: HTTPHeaders = [:]
         for member in request.headers.members { headers.append(member.name.text, blanks.filled(member.value.text ?? "")) }
@@ -97,7 +129,8 @@ struct CorpusReplay {
 /// The named blanks of a case, which stand for what no two hubs say alike.
 ///
 /// `{epoch}`, `{time}`, `{time-ms}`, `{cursor:…}`, `{token:…}`, `{config}` stand for one value throughout a case: an answer fills a blank
-/// in, later requests and answers repeat it. `{text}` is a sentence for people, different each time. `{filler:N}` is N times
+/// in, later requests and answers repeat it. `{text}` is a sentence for people, different each time; so is `{receipt}`, while
+/// `{receipt:…}` is one that is shown again. `{filler:N}` is N times
 /// the letter x.
 struct Blanks {
     private var values: [String: String] = [:]
@@ -163,17 +196,18 @@ struct Blanks {
             case "time-ms": Int64(value) != nil
             case "cursor": (1...Limits.cursorBytes).contains(value.utf8.count)
             case "text": !value.isEmpty
+            case "receipt": Receipt.isCarried(value)
             case "config": Int64(value) != nil
             default: false
             }
         guard isGood else { return blank }
-        if blank != "{text}" { values[blank] = value }
+        if blank != "{text}", blank != "{receipt}" { values[blank] = value }
         return nil
     }
 
     private static func kind(_ text: String) -> Substring? {
         guard text.hasPrefix("{"), text.hasSuffix("}") else { return nil }
         let kind = text.dropFirst().dropLast().prefix { $0 != ":" }
-        return ["epoch", "time", "time-ms", "cursor", "text", "config"].contains(kind) ? kind : nil
+        return ["epoch", "time", "time-ms", "cursor", "text", "config", "receipt"].contains(kind) ? kind : nil
     }
 }

@@ -1,3 +1,4 @@
+import RepetitionOracle
 import SyncCore
 import Testing
 
@@ -14,12 +15,16 @@ struct EngineRig {
     /// What the latest event brought.
     private(set) var effects: [SyncEffect] = []
     private(set) var underWay: Job?
+    /// Answers are handed over as they are, also one that is behind an earlier one.
+    var hubGoesBack = false
     private var job: SyncEffect?
     private(set) var reports: [SyncReport] = []
     /// The wake-up that is planned.
     private(set) var wakeAt: Instant?
     /// The probe that nobody has answered yet.
     private(set) var probe: UInt64?
+    /// What the hub of the test would see.
+    private(set) var oracle = RepetitionOracle()
 
     static let hub = "7f3a"
     static let replica = ReplicaID(trusted: "replica-1")
@@ -55,12 +60,21 @@ struct EngineRig {
             case .send(let call):
                 #expect(underWay == nil, "a call while \(String(describing: underWay)) is under way", sourceLocation: place)
                 (underWay, job) = (.call(call.id), effect)
+                watch(call, place)
             case .probe(let id): probe = id
             case .wake(let at): wakeAt = at
             case .report(let report): reports.append(report)
             }
         }
         return effects
+    }
+
+    private mutating func watch(_ call: HubCall, _ place: SourceLocation) {
+        let before = oracle.complaints.count
+        oracle.saw("\(call.target) \(call.rest.map { "\($0)" } ?? "")", body: call.body, atSeconds: instant.nanoseconds / 1_000_000_000)
+        if oracle.complaints.count > before {
+            Issue.record("the engine repeats itself: \(oracle.complaints.last ?? "")", sourceLocation: place)
+        }
     }
 
     /// What is under way will never be answered.
@@ -119,7 +133,19 @@ struct EngineRig {
         }
         let sent = instant
         advance(after)
-        handle(.answered(id, .success(response), sent: sent), place)
+        handle(.answered(id, .success(hubGoesBack ? response : risen(response)), sent: sent), place)
+    }
+
+    /// Within one history a hub's head only rises, whatever number a test did not care about.
+    private func risen(_ response: HTTPResponse) -> HTTPResponse {
+        let facts = HubHeaders(reading: response.headers, now: wall)
+        let known = max(engine.seenHead ?? 0, engine.memory.standing?.head ?? 0)
+        guard let head = facts.head, head < known, facts.epoch == engine.memory.epoch else { return response }
+        var response = response
+        response.headers[HubHeader.head] = String(known)
+        let body = String(decoding: response.body, as: UTF8.self)
+        response.body = Array(body.split(separator: #""head":\#(head)"#, omittingEmptySubsequences: false).joined(separator: #""head":\#(known)"#).utf8)
+        return response
     }
 
     mutating func fail(
@@ -208,6 +234,18 @@ struct EngineRig {
         if asked == "housekeep" { stored(.housekept(more: false), place) }
         if asked == "remember" { stored(.done, place) }
         #expect(engine.cycle == nil, "the cycle goes on: \(String(describing: engine.cycle?.step))", sourceLocation: place)
+    }
+
+    /// From a read that brought nothing that can be used to the end of the cycle: nothing of it is stored, and the push comes.
+    mutating func goOnWithoutIt(_ place: SourceLocation = #_sourceLocation) {
+        if case .applyPull(let response)? = command {
+            #expect(response.pages.isEmpty, "a page is applied", sourceLocation: place)
+            stored(.pullApplied(PullSummary()), place)
+        }
+        if asked == "loadStreams" { stored(.streams([]), place) }
+        #expect(asked == "claim", "the push does not come", sourceLocation: place)
+        stored(.batch(nil, retryAt: nil), place)
+        keepHouse(place)
     }
 
     /// One whole cycle from its beginning, without work on either side.

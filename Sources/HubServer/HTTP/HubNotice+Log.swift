@@ -1,0 +1,39 @@
+import Logging
+import SyncCore
+
+extension HubNotice {
+    /// One line, for whoever operates the hub.
+    func write(to log: Logger) {
+        switch self {
+        case .newHistory(let cause, let from, let to, let head, let device):
+            var metadata: Logger.Metadata = [
+                "cause": "\(cause.rawValue)", "before": "\(from)", "epoch": "\(to)", "head": "\(head)",
+            ]
+            if let device { metadata["device"] = "\(device)" }
+            log.warning("a new history begins: \(cause.sentence); devices offer again what is missing", metadata: metadata)
+        case .unproved(let device, let version, let head):
+            log.warning(
+                "a device has seen a version that this history has not reached, and shows no proof; nothing follows for others",
+                metadata: ["device": "\(device)", "version": "\(version)", "head": "\(head)"])
+        case .returned(let device, let replica):
+            log.warning(
+                "a database of a device came back after a newer one: it was restored from an old copy, and gets a new id",
+                metadata: ["device": "\(device)", "replica": "\(replica)"])
+        }
+    }
+}
+
+extension HubLineage.Cause {
+    /// For people: why it came to that.
+    package var sentence: String {
+        switch self {
+        case .created: "the database was made"
+        case .opened: "the database was opened"
+        case .requested: "an operator asked for it"
+        case .mark: "the database is older than the mark beside it"
+        case .cursor, .receipt: "a device proved that the database was replaced by an older copy"
+        case .witnessed: "the database was replaced by an older copy while the hub ran"
+        case .repaired: "the hub's own row was missing, or behind its records"
+        }
+    }
+}

@@ -1,0 +1,214 @@
+package import SyncCore
+
+// How the hub finds out that its database is an older copy, and what it does then (PROTOCOL A6): one new history, begun under
+// the lock of the database, for which devices offer again what it does not know.
+//
+// Only what this hub has signed moves the history of all devices: a cursor or a receipt that its line of openings does not
+// include. What a device merely says about itself heals that device alone and is told.
+extension Hub {
+    /// Begins a new history within the present transaction, which must be one that writes. Commit numbers never go back in it.
+    func renewEpoch(_ cause: HubLineage.Cause, by device: DeviceID? = nil, at now: Timestamp? = nil) throws(DatabaseError) {
+        let before = state.epoch
+        state.epoch = Hub.makeEpoch(&random)
+        state.head = max(state.head, try store.newestCommit())
+        try store.setEpoch(state.epoch, head: state.head)
+        try addOpening(cause, by: device, at: now ?? latest)
+        notices.append(.newHistory(cause, from: before, to: state.epoch, head: state.head, device: device))
+    }
+
+    /// Names this process's opening before it writes anything else. Part of its first transaction that writes.
+    func openIfNeeded(at now: Timestamp) throws(DatabaseError) {
+        latest = now
+        if let opened, lineage.entries.contains(where: { $0.tag == opened }) { return }
+        try addOpening(lineage.entries.isEmpty ? .created : .opened, at: now)
+    }
+
+    private func addOpening(_ cause: HubLineage.Cause, by device: DeviceID? = nil, at now: Timestamp?) throws(DatabaseError) {
+        let entry = HubLineage.Entry(
+            n: (lineage.entries.last?.n ?? 0) + 1, epoch: state.epoch, tag: Hub.makeTag(&random), head: state.head,
+            at: now, cause: cause, device: device)
+        try store.add(entry)
+        lineage.entries.append(entry)
+        if lineage.entries.count > HubLineage.entriesMax { lineage.entries.removeFirst() }
+        state.opening = entry.tag
+        opened = entry.tag
+    }
+
+    /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list
+    /// everything anew and offer again what this hub no longer knows.
+    ///
+    /// - Parameter joining: Of several hubs that are asked for it, those that come this soon after the first one take its
+    ///   history for theirs: devices should not go through it twice.
+    /// - Returns: `false` when it has joined.
+    @discardableResult
+    package func startEpoch(
+        _ cause: HubLineage.Cause = .requested, at now: Timestamp? = nil, joining: Duration? = nil
+    ) throws(HubError) -> Bool {
+        try transact { () throws(DatabaseError) in
+            if let now, let joining, let last = lineage.restart, last.cause == .requested, last.epoch == state.epoch,
+                let at = last.at, at.advanced(by: joining) > now, now.advanced(by: joining) > at
+            {
+                return false
+            }
+            try renewEpoch(cause, at: now)
+            return true
+        }
+    }
+
+    // MARK: Evidence
+
+    /// What a request's receipt proves, if anything.
+    ///
+    /// - Parameter row: What is known of the caller's database.
+    func evidence(
+        _ request: HubRequest, _ caller: HubGate.Caller, _ row: HubStore.ReplicaRow?
+    ) -> HubEvidence? {
+        if settings.ablations.contains(.proofIgnored) { return nil }
+        guard let text = HubRequestHeaders(reading: request.headers).receipt,
+            let receipt = Receipt.read(text, secret: state.secret), receipt.position.epoch == state.epoch
+        else { return nil }
+        let isAboutCaller = receipt.device == caller.device && receipt.replica == caller.replica
+        guard !lineage.includes(receipt.position, head: state.head) || isAboutCaller && row?.maxSeq ?? 0 < receipt.seq else { return nil }
+        return HubEvidence(
+            cause: .receipt, position: receipt.position, device: receipt.device, replica: receipt.replica, seq: receipt.seq)
+    }
+
+    /// Begins a new history if what was shown still proves that this one has lost something: another hub on the same
+    /// database may have begun it already.
+    func renew(upon evidence: HubEvidence, at now: Timestamp) throws(DatabaseError) {
+        try begin(.writing)
+        if try proves(evidence) { try renewEpoch(evidence.cause, by: evidence.device, at: now) }
+        try commit()
+    }
+
+    private func proves(_ evidence: HubEvidence) throws(DatabaseError) -> Bool {
+        guard evidence.position.epoch == state.epoch else { return false }
+        if !lineage.includes(evidence.position, head: state.head) { return true }
+        guard let replica = evidence.replica else { return false }
+        return try store.replica(evidence.device, replica)?.maxSeq ?? 0 < evidence.seq
+    }
+
+    /// What a device shows with its next requests, as the answer's transaction leaves it.
+    func receipt(for caller: HubGate.Caller, seq: Int64) -> String? {
+        caller.replica.map {
+            Receipt(
+                position: HubPosition(epoch: state.epoch, opening: state.opening, head: state.head), device: caller.device,
+                replica: $0, seq: seq
+            ).text(secret: state.secret)
+        }
+    }
+
+    /// A device rests a change on a version that this history has not reached, and shows nothing that is signed. The change
+    /// is taken as one of another history; that of others is not moved by a claim.
+    ///
+    /// `acked_seq` above what is known claims nothing: a device counts in it what it took back unsent.
+    func noteClaim(_ device: DeviceID, version: Int64) {
+        claims += 1
+        // Once for a device: an operator learns no more from the next one.
+        guard claimants.count < Hub.claimantsMax, claimants.insert(device).inserted else { return }
+        notices.append(.unproved(device, version: version, head: state.head))
+    }
+
+    private static let claimantsMax = 1_000
+
+    // MARK: Databases of devices that come back
+
+    /// Whether a database of a device speaks again after another one has, so that it was restored from an old copy. It gets a
+    /// new id then, and settles what it sent.
+    ///
+    /// Two machines under one name do the same in turns, and must not make new ids for ever: after ``returnsMax`` within
+    /// ``returnWindow`` they are let through and told as a clone (``twins(of:at:)``).
+    func isReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Bool {
+        if settings.ablations.contains(.returnIgnored) { return false }
+        guard let current = try store.currentReplica(device), current != replica, try store.replica(device, replica) != nil,
+            try store.returns(of: device, since: now.advanced(by: .zero - Hub.returnWindow)) < Hub.returnsMax
+        else { return false }
+        try store.noteReturn(device, replica, at: now)
+        notices.append(.returned(device, replica))
+        return true
+    }
+
+    static let returnWindow: Duration = .seconds(30 * 86_400)
+    static let returnsMax: Int64 = 3
+
+    // MARK: What has not been offered yet
+
+    /// Which mutations of records without a trace wait for the device that made the record.
+    enum Offering {
+        /// The history is old enough: what is not here was deleted.
+        case over
+        /// The first history of this database: those that rest on another one.
+        case ofForeign
+        /// A new history has begun a while ago: all.
+        case ofAll
+    }
+
+    func offering(at now: Timestamp) -> Offering {
+        if settings.ablations.contains(.unofferedIsDeleted) { return .over }
+        guard let began = lineage.began, began.advanced(by: settings.offerTime) > now else { return .over }
+        return lineage.restart == nil ? .ofForeign : .ofAll
+    }
+
+    // MARK: Repairs
+
+    /// Reads the row of the hub, and the line of openings. A row that is missing, or behind its own records, was changed by
+    /// hand: the hub begins a new history above every commit number that is in use.
+    static func load(
+        _ store: HubStore, _ random: inout SeededRandom
+    ) throws(DatabaseError) -> (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice]) {
+        if let row = try store.hub(), try store.newestCommit() <= row.head { return (row, try store.lineage(), []) }
+        try store.database.begin(.writing)
+        do throws(DatabaseError) {
+            let newest = try store.newestCommit()
+            var notices: [HubNotice] = []
+            // Of several hubs that begin at once, one makes the row and all go by it.
+            let present = try store.hub()
+            if present == nil || present.map({ newest > $0.head }) == true {
+                var row = present ?? HubStore.HubRow(
+                    epoch: "", secret: makeSecret(&random), head: 0, counters: HubCounters(), tokens: 0, opening: "")
+                let before = row.epoch
+                row.epoch = makeEpoch(&random)
+                row.head = max(newest, try present == nil ? store.newestVerdict() : 0)
+                if present == nil { try store.create(row) } else { try store.setEpoch(row.epoch, head: row.head) }
+                let last = try store.lineage().entries.last
+                if present != nil || row.head > 0 || last != nil {
+                    try store.add(
+                        HubLineage.Entry(
+                            n: (last?.n ?? 0) + 1, epoch: row.epoch, tag: makeTag(&random), head: row.head, at: nil,
+                            cause: .repaired))
+                    notices.append(.newHistory(.repaired, from: before, to: row.epoch, head: row.head, device: nil))
+                }
+            }
+            guard let row = try store.hub() else {
+                throw DatabaseError(.foreign, doing: "read the hub's row", detail: "it is not there, and cannot be made")
+            }
+            let lineage = try store.lineage()
+            try store.database.commit()
+            return (row, lineage, notices)
+        } catch {
+            try? store.database.rollback()  // The failure itself is thrown; a connection that cannot roll back is given up.
+            throw error
+        }
+    }
+
+    static func makeSecret(_ random: inout SeededRandom) -> [UInt8] {
+        var secret: [UInt8] = []
+        for _ in 0..<4 { withUnsafeBytes(of: random.next().bigEndian) { secret.append(contentsOf: $0) } }
+        return secret
+    }
+
+    private static func makeTag(_ random: inout SeededRandom) -> String {
+        hex(withUnsafeBytes(of: UInt32(truncatingIfNeeded: random.next()).bigEndian) { Array($0) })
+    }
+
+    static func makeEpoch(_ random: inout SeededRandom) -> String {
+        hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
+    }
+}
+
+extension HubStore {
+    /// The newest commit number that was ever answered. Reads all keys: only for a hub that has lost its own row.
+    func newestVerdict() throws(DatabaseError) -> Int64 {
+        try database.number("SELECT coalesce(max(version), 0) FROM mutation_key")
+    }
+}

@@ -1,0 +1,174 @@
+package import SyncCore
+
+/// Where a hub's database comes from: each opening of it and each beginning of a new history, with the commit at which it
+/// stood then.
+///
+/// An older copy of a database gives out the commit numbers of the original a second time, and looks the same from outside. So
+/// each process that writes to the database first adds an opening with a name drawn by chance, and everything that the hub signs
+/// names the opening and the commit (``HubPosition``). A point that is not on this line was signed by a database that has been
+/// further than this one, or on another branch, even when the commit numbers have caught up since.
+package struct HubLineage: Sendable, Hashable {
+    /// Why an entry was added.
+    package enum Cause: String, Sendable, CaseIterable {
+        /// The database was made.
+        case created
+        /// A process began to write to it. The history goes on.
+        case opened
+        // All others begin a new history.
+        /// An operator asked for it: `--new-epoch`, or a restore.
+        case requested
+        /// The mark beside the database was of a newer state.
+        case mark
+        /// A device showed a cursor, or a receipt, that this database does not know and that was signed with its secret.
+        case cursor, receipt
+        /// This process had seen a newer state of the database before.
+        case witnessed
+        /// The row of the hub was missing, or its commit number lower than that of a record.
+        case repaired
+
+        package var beginsHistory: Bool { self != .created && self != .opened }
+    }
+
+    package struct Entry: Sendable, Hashable {
+        package var n: Int64
+        package var epoch: String
+        /// Name of the opening: 8 hexadecimal digits.
+        package var tag: String
+        /// The newest commit when this was added.
+        package var head: Int64
+        /// Unknown when no request had told the time yet.
+        package var at: Timestamp?
+        package var cause: Cause
+        /// Whose proof it was.
+        package var device: DeviceID?
+    }
+
+    /// The newest ones, oldest first; at most ``entriesMax``.
+    package var entries: [Entry] = []
+
+    static let entriesMax: Int64 = 1_000
+
+    init(_ entries: [Entry] = []) {
+        self.entries = entries
+    }
+
+    /// The present opening; empty before the first one.
+    var tag: String { entries.last?.tag ?? "" }
+
+    /// Whether this database can have been at that point.
+    ///
+    /// - Parameter head: The newest commit now.
+    func includes(_ position: HubPosition, head: Int64) -> Bool {
+        guard position.head <= head else { return false }
+        guard !position.opening.isEmpty else { return true }
+        guard let index = entries.firstIndex(where: { $0.tag == position.opening && $0.epoch == position.epoch }) else {
+            // Of openings that were dropped because there are too many, nothing is known.
+            return entries.first.map { $0.n > 1 && position.head <= $0.head } ?? false
+        }
+        return position.head <= (index + 1 < entries.count ? entries[index + 1].head : head)
+    }
+
+    /// When the present history began; `nil` when the time is not known.
+    package var began: Timestamp? {
+        entries.last.flatMap { last in entries.first { $0.epoch == last.epoch && $0.at != nil }?.at }
+    }
+
+    /// The entry that began the present history; `nil` for the first history of a database.
+    package var restart: Entry? {
+        entries.last.flatMap { last in entries.last { $0.epoch == last.epoch && $0.cause.beginsHistory } }
+    }
+}
+
+/// What a device showed, signed by this hub: a point that its database does not know.
+struct HubEvidence {
+    var cause: HubLineage.Cause
+    var position: HubPosition
+    var device: DeviceID
+    /// Of a receipt: the database that it is about, and what the hub had seen of it.
+    var replica: ReplicaID?
+    var seq: Int64 = 0
+}
+
+/// Collects evidence while requests are answered. The answers are given up then, and given anew in the new history.
+final class HubWitness {
+    var found: HubEvidence?
+
+    func take() -> HubEvidence? {
+        defer { found = nil }
+        return found
+    }
+}
+
+/// News about the hub's own history, for the log.
+package enum HubNotice: Sendable, Hashable {
+    case newHistory(HubLineage.Cause, from: String, to: String, head: Int64, device: DeviceID?)
+    /// A device has seen a version (`base_version`) that this history has not reached, and has nothing signed to show for it.
+    case unproved(DeviceID, version: Int64, head: Int64)
+    /// A database of a device came back after another one of the same device had spoken: it was restored from an old copy.
+    case returned(DeviceID, ReplicaID)
+}
+
+extension HubStore {
+    func lineage() throws(DatabaseError) -> HubLineage {
+        HubLineage(
+            try database.all("SELECT n, epoch, tag, head, at_ms, cause, device FROM lineage ORDER BY n") { row in
+                HubLineage.Entry(
+                    n: row.int(0), epoch: row.text(1), tag: row.text(2), head: row.int(3),
+                    at: row.optionalInt(4).map { Timestamp(milliseconds: $0) },
+                    cause: HubLineage.Cause(rawValue: row.text(5)) ?? .opened,
+                    device: row.optionalText(6).map { DeviceID(trusted: $0) })
+            })
+    }
+
+    func add(_ entry: HubLineage.Entry) throws(DatabaseError) {
+        try database.run(
+            "INSERT INTO lineage(n, epoch, tag, head, at_ms, cause, device) VALUES(?, ?, ?, ?, ?, ?, ?)", .int(entry.n),
+            .text(entry.epoch), .text(entry.tag), .int(entry.head), DatabaseValue(entry.at?.milliseconds),
+            .text(entry.cause.rawValue), DatabaseValue(entry.device?.text))
+        try database.run("DELETE FROM lineage WHERE n <= ?", .int(entry.n - HubLineage.entriesMax))
+    }
+
+    /// The newest commit number that any record or forgotten deletion has. One step into the index for each entity.
+    func newestCommit() throws(DatabaseError) -> Int64 {
+        let records = try database.number(
+            """
+            WITH RECURSIVE e(entity) AS (
+              SELECT min(entity) FROM record
+              UNION ALL SELECT (SELECT min(r.entity) FROM record r WHERE r.entity > e.entity) FROM e WHERE e.entity IS NOT NULL)
+            SELECT coalesce(max((SELECT max(r.version) FROM record r WHERE r.entity = e.entity)), 0) FROM e
+            WHERE e.entity IS NOT NULL
+            """)
+        let forgotten = try database.number("SELECT coalesce(max(version), 0) FROM horizon")
+        let opened = try database.number("SELECT coalesce(max(head), 0) FROM lineage")
+        return max(records, forgotten, opened)
+    }
+
+    /// Counts a return of an old database of a device that was not let in.
+    func noteReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) {
+        try database.run(
+            "UPDATE replica SET returns = returns + 1, last_seen_ms = ?3 WHERE device = ?1 AND id = ?2", .text(device.text),
+            .text(replica.text), .int(now.milliseconds))
+    }
+
+    func returns(of device: DeviceID, since: Timestamp) throws(DatabaseError) -> Int64 {
+        try database.first(
+            "SELECT coalesce(sum(returns), 0) FROM replica WHERE device = ? AND last_seen_ms >= ?", .text(device.text),
+            .int(since.milliseconds)
+        ) { $0.int(0) } ?? 0
+    }
+}
+
+extension SQLiteSchema {
+    /// Openings and histories (``HubLineage``).
+    static let lineage = """
+        CREATE TABLE lineage(
+          n INTEGER PRIMARY KEY CHECK(n > 0),
+          epoch TEXT NOT NULL,
+          tag TEXT NOT NULL,
+          head INTEGER NOT NULL CHECK(head >= 0),
+          at_ms INTEGER,
+          cause TEXT NOT NULL,
+          device TEXT
+        ) STRICT;
+        """
+}

@@ -1,0 +1,74 @@
+/// What a hub signs with an answer that brings verdicts or records: up to where it knew this database of this device, and how
+/// far it was itself (`Sync-Receipt`). The agent keeps it on flash together with them and shows it when it greets and
+/// pushes, so that a hub whose database was replaced by an older copy finds out before it accepts anything.
+///
+/// Text `r1/epoch/opening/head/device/replica/seq`, then 16 bytes of HMAC-SHA-256 over it, all as base64url. The first part
+/// keeps it apart from a ``Cursor``, which is signed with the same secret. Agents carry it back and read nothing in it.
+package struct Receipt: Hashable, Sendable {
+    /// Where the hub stood when it answered.
+    package var position: HubPosition
+    package var device: DeviceID
+    package var replica: ReplicaID
+    /// The highest `seq` of that database that the hub had seen.
+    package var seq: Int64
+
+    package init(position: HubPosition, device: DeviceID, replica: ReplicaID, seq: Int64) {
+        self.position = position
+        self.device = device
+        self.replica = replica
+        self.seq = seq
+    }
+
+    package func text(secret: [UInt8]) -> String {
+        let plain = Array("r1/\(position.epoch)/\(position.opening)/\(position.head)/\(device)/\(replica)/\(seq)".utf8)
+        return Base64URL.encode(plain + HubSignature.of(plain, secret))
+    }
+
+    /// - Returns: `nil` for what this secret has not signed, and for what is no receipt.
+    package static func read(_ text: String, secret: [UInt8]) -> Receipt? {
+        guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > HubSignature.bytes else {
+            return nil
+        }
+        let plain = Array(bytes.dropLast(HubSignature.bytes))
+        guard constantTimeEqual(HubSignature.of(plain, secret), Array(bytes.suffix(HubSignature.bytes))) else { return nil }
+        let parts = String(decoding: plain, as: UTF8.self).split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 7, parts[0] == "r1", let head = Int64(parts[3]), let device = DeviceID(String(parts[4])),
+            let replica = ReplicaID(String(parts[5])), let seq = Int64(parts[6])
+        else { return nil }
+        return Receipt(
+            position: HubPosition(epoch: String(parts[1]), opening: String(parts[2]), head: head), device: device,
+            replica: replica, seq: seq)
+    }
+
+    /// What may stand in the header: base64url, at most ``Limits/cursorBytes``. Anything else counts as no receipt.
+    package static func isCarried(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= Limits.cursorBytes
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+}
+
+/// How far a hub was when it last answered this database: what it may not fall behind within one history.
+package struct HubStanding: Hashable, Sendable {
+    package var epoch: String
+    package var replica: ReplicaID
+    package var head: Int64
+    /// The highest `seq` of this database that the hub said it had seen.
+    package var seq: Int64
+    /// What the hub signed about it; `nil` from a hub that signs nothing.
+    package var receipt: String?
+
+    package init(epoch: String, replica: ReplicaID, head: Int64, seq: Int64, receipt: String? = nil) {
+        self.epoch = epoch
+        self.replica = replica
+        self.head = head
+        self.seq = seq
+        self.receipt = receipt
+    }
+}

@@ -1,0 +1,120 @@
+import SyncCore
+import Testing
+
+private typealias Rig = EngineRig
+
+/// A hub that went back within one history, as the engine finds it out (PROTOCOL A6).
+@Suite("Engine: a hub behind its word")
+struct EngineHistoryTests {
+    private static func memory(head: Int64 = 20, seq: Int64 = 5) -> EngineMemory {
+        var memory = EngineMemory(epoch: Rig.hub)
+        memory.standing = HubStanding(
+            epoch: Rig.hub, replica: Rig.replica, head: head, seq: seq, receipt: "abc")
+        return memory
+    }
+
+    /// Started, with its first greeting under way.
+    private static func greeting(_ memory: EngineMemory) -> EngineRig {
+        var rig = Rig()
+        rig.hubGoesBack = true
+        rig.start(memory: memory, maxSentSeq: 900)
+        rig.wake()
+        return rig
+    }
+
+    @Test("Greetings and pushes show the newest receipt of this history, and of no other")
+    func shown() {
+        #expect(Self.greeting(Self.memory()).call?.receipt == "abc")
+        var other = Self.memory()
+        other.epoch = "b000"
+        #expect(Self.greeting(other).call?.receipt == nil)
+    }
+
+    @Test("What the hub signs is kept with the verdicts that it came with, and is never behind what was known")
+    func kept() throws {
+        var rig = Rig.pushing(Rig.batch(1...2))
+        var response = Rig.push(Rig.accepted(Rig.batch(1...2)), head: 12, deviceSeq: 2)
+        response.headers[HubHeader.receipt] = "xyz"
+        rig.answer(response)
+        guard case .applyResults(_, _, let standing?)? = rig.command else {
+            Issue.record("the verdicts were to be recorded with a receipt")
+            return
+        }
+        #expect(standing.head == 12 && standing.seq == 2 && standing.receipt == "xyz" && standing.epoch == Rig.hub)
+        #expect(rig.engine.memory.standing == standing)
+    }
+
+    @Test("A head below one that was seen is not believed: the hub is greeted with its receipt, and one that begins a new history is healed")
+    func tellsHub() {
+        var rig = Rig.settled()
+        rig.hubGoesBack = true
+        rig.handle(.requested(SyncRequest()))
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        rig.answer(Rig.pull(head: 9))
+        #expect(rig.asked == "hello", "nothing of the answer was used")
+        #expect(rig.reports.contains(.hubWentBack(said: 10, now: 9, isHealing: false)))
+        rig.answer(Rig.hello(head: 9, epoch: "b000"))
+        #expect(rig.asked == "loadSettled")
+        #expect(rig.reports.contains(.epochChanged(from: Rig.hub, to: "b000")))
+    }
+
+    @Test("A hub that reads no receipts: this device alone asks what is known, forgets its versions and lists afresh, and then believes the hub")
+    func healsAlone() {
+        var rig = Self.greeting(Self.memory())
+        rig.answer(Rig.hello(deviceSeq: 4, head: 20))
+        #expect(rig.asked == "hello", "a seq below the one that was acknowledged is asked about once more")
+        rig.answer(Rig.hello(deviceSeq: 4, head: 20))
+        #expect(rig.asked == "loadSettled")
+        let key = Rig.mutation(5).key
+        rig.stored(.settled([key], upTo: 5))
+        rig.answer(Rig.ok(KnownMessages.response(unknown: [key]), deviceSeq: 4, head: 20))
+        rig.stored(.requeued(1))
+        rig.stored(.settled([], upTo: 5))
+        #expect(rig.asked == "forgetHistory")
+        rig.stored(.historyForgotten(more: false))
+        #expect(rig.remembered?.standing == nil && rig.remembered?.epoch == Rig.hub)
+        rig.stored(.done)
+        #expect(rig.asked == "loadInFlight")
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        rig.answer(Rig.pull(head: 20, deviceSeq: 4))
+        #expect(rig.asked == "applyPull", "the hub is believed again")
+    }
+
+    @Test("A hub that says one thing and then another makes no device list everything again and again")
+    func bounded() {
+        var rig = Self.greeting(Self.memory())
+        rig.answer(Rig.hello(head: 19))
+        rig.answer(Rig.hello(head: 19))
+        #expect(rig.asked == "loadSettled")
+        rig.stored(.failed("disk full"))
+        rig.keepHouse()
+        rig.begin()
+        rig.answer(Rig.hello(head: 19))
+        rig.answer(Rig.hello(head: 19))
+        rig.keepHouse()
+        #expect(rig.outcome?.errorKind == .gone, "within 10 minutes it is an error, and not another round")
+        rig.pass(.seconds(900))
+        if rig.asked == nil { rig.begin() }
+        if rig.asked == "hello" { rig.answer(Rig.hello(head: 19)) }
+        #expect(rig.asked == "hello")
+        rig.answer(Rig.hello(head: 19))
+        #expect(rig.asked == "loadSettled")
+    }
+
+    @Test("Two new histories within one cycle are gone through soon: the next attempt comes within 15 seconds")
+    func twoHistories() {
+        var rig = Self.greeting(Self.memory())
+        rig.answer(Rig.hello(epoch: "b000"))
+        rig.stored(.settled([Rig.mutation(1).key], upTo: 5))
+        rig.answer(Rig.ok(KnownMessages.response(unknown: []), epoch: "c000"))
+        rig.keepHouse()
+        #expect(rig.outcome?.errorKind == .gone)
+        #expect(rig.untilWake.map { $0 <= .seconds(15) } == true)
+        rig.begin()
+        rig.answer(Rig.hello(epoch: "c000"))
+        #expect(rig.asked == "loadSettled")
+    }
+}
