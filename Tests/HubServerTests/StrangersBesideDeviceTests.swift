@@ -93,6 +93,15 @@ struct StrangersBesideDeviceTests {
         }
     }
 
+    @Test("Control: where no room is made, the same silence refuses the device, which is what the check would see")
+    func control() async throws {
+        try await ServiceTests.running(limits: { ($0.connections, $0.strangers) = (Self.connections, 0) }) { running in
+            var running = running
+            running.isFresh = true
+            #expect(try await running.send(.get, "/v1/sync/pull?entity=audits").status == 503)
+        }
+    }
+
     @Test("Strangers never get to the thread of the database: what they ask costs it no transaction")
     func noTransaction() async throws {
         var book = TokenBook()
