@@ -87,8 +87,8 @@ struct Feed {
         if hasMore {
             // Somebody else's page filled the answer: this stream waits where it was.
             end = cursor
-            end.opening = opening
             if count > 0 {
+                end.opening = opening
                 end.seq = rows[count - 1].version
                 end.sub = rows[count].version == end.seq ? rows[count - 1].id : nil
                 if end.seq >= end.live { end.live = 0 }

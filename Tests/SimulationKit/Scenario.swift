@@ -100,12 +100,12 @@ package struct Scenario: Sendable, Hashable {
         case .conflictLosesBase:
             // Two devices change what they both have seen, and nothing takes that away again.
             faults.insert(.link)
-            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison, .collect, .repeated])
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .rollback, .clone, .poison, .collect, .repeated])
             (agents, operations, records, pullInterval) = (3, 60, 1, .seconds(20))
         case .mergeForgotten:
             // A device writes twice what others add to, and sends both in one go after a time without a link.
             faults.formUnion([.link, .missingResults])
-            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison, .collect])
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .rollback, .clone, .poison, .collect])
             (agents, operations, records, batch) = (3, 60, 1, 50)
         case .storedReadAsInput:
             // Somebody changes again what an operation has made as deep as it may be, or would have made deeper.

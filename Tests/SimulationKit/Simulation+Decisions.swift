@@ -116,7 +116,7 @@ extension Simulation {
                 // Who makes a record anew after deleting it has seen what the hub still holds.
                 if side.base == side.remote.value { isBlind = true }
                 // What was seen in a history that has ended is in no history any more.
-                if scenario.faults.contains(.hubRestore) { isBlind = true }
+                if !scenario.faults.isDisjoint(with: [.hubRestore, .rollback]) { isBlind = true }
                 // When a record was deleted that a listing does not name any more, nobody can tell.
                 let before = side.remote.isDeleted ? conflict.remoteVersion + 1 : conflict.remoteVersion
                 guard isBlind || known.contains(where: { $0.value == side.base && $0.version < before }) else {

@@ -78,10 +78,12 @@ extension Simulation {
     func noteHistory() {
         guard hub.epochSeen != hub.hub.epoch else { return }
         hub.epochSeen = hub.hub.epoch
-        hub.historyBegan = now
         hub.forgetObserved()
-        for cause in hub.takeCauses() { count("histories begun by \(cause.rawValue)") }
-        say("the hub begins a new history, epoch \(hub.hub.epoch), head \(hub.hub.head)")
+        let causes = hub.takeCauses()
+        for cause in causes { count("histories begun by \(cause.rawValue)") }
+        // An older copy may be of an earlier history, which is not a new one.
+        hub.historyBegan = causes.isEmpty ? nil : now
+        say("the hub \(causes.isEmpty ? "is back in" : "begins") another history, epoch \(hub.hub.epoch), head \(hub.hub.head)")
     }
 
     /// A card is copied into a second device, and both go on under one name.
