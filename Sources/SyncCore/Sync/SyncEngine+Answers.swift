@@ -71,7 +71,8 @@ extension SyncEngine {
         case .pulling(let asked, _):
             let response = try PullMessages.readStreams(body)
             if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
-            var (usable, gone) = try sortOut(response, against: asked, at: moment, &effects)
+            let (readable, gone) = try sortOut(response, against: asked, at: moment, &effects)
+            var usable = readable
             endTrial(&effects)
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
             if !usable.pages.isEmpty { cycle?.badReads = 0 }

@@ -147,6 +147,6 @@ struct EngineForeignAnswerTests {
         }
         #expect(rig.outcome?.error?.contains("another history with every answer") == true)
         let wait = rig.engine.retryAt.map { rig.wall.duration(to: $0) } ?? .zero
-        #expect(wait <= .seconds(10), "\(wait)")
+        #expect(wait <= .seconds(15), "\(wait)")
     }
 }

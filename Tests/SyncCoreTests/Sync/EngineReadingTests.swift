@@ -48,7 +48,7 @@ struct EngineReadingTests {
 
     private static let list: @Sendable (inout EngineWorld) -> Void = { $0.listings = [EngineWorld.poisoned, EngineWorld.entities[0]] }
     private static let compare: @Sendable (inout EngineWorld) -> Void = { $0.comparisons = Set(EngineWorld.entities) }
-    private static let deep = #"{"head":1,"streams":["# + String(repeating: "[", count: 60) + String(repeating: "]", count: 60) + "]}"
+    private static let deep = #"{"head":1,"streams":["# + String(repeating: "[", count: 5_000) + String(repeating: "]", count: 5_000) + "]}"
 
     static let poisons: [Poison] = [
         record("an id of 65 characters", "/records/0/id", ["id": .string(String(repeating: "x", count: 65)), "version": 1, "data": [:]]),
@@ -90,7 +90,7 @@ struct EngineReadingTests {
             return .answer(EngineRig.pull(honest.pages.filter { $0.entity != EngineWorld.poisoned }, errors: [error], head: honest.head))
         },
         whole("410 for the whole pull", "expired", requestsMax: 80) { .answer(EngineRig.problem(410, "cursor-expired")) },
-        whole("a record of sixty levels", "JSON") { .answer(EngineRig.ok(Array(deep.utf8))) },
+        whole("a record of five thousand levels", "JSON") { .answer(EngineRig.ok(Array(deep.utf8))) },
         whole("JSON that was cut", "JSON") { .answer(EngineRig.ok(Array(#"{"head":1,"streams":[{"ent"#.utf8))) },
         whole("no head", "/head") { .answer(EngineRig.ok(Array(#"{"streams":[]}"#.utf8))) },
         whole("a page of an entity that was not asked for", "asked for") {
