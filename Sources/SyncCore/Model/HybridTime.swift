@@ -79,10 +79,12 @@ package struct HybridClock: Hashable, Sendable {
 
     /// The next stamp by a time that is trusted: later than the last one, unless that was made by a wrong clock.
     ///
-    /// - Parameter now: Wall time; a time outside ``Timestamp/plausible`` is clamped to its end.
+    /// - Parameter now: Wall time. One outside ``Timestamp/plausible`` is no proof that the last stamp is wrong, and it never takes
+    ///   the clock beyond the end of that range.
     package mutating func tick(now: Timestamp) -> HybridTime {
         let wall = Self.milliseconds(now)
-        if wall > last.milliseconds || last.milliseconds > Self.milliseconds(now.advanced(by: Self.aheadMax)) {
+        let isWrong = now.isPlausible && Self.isAhead(last, of: now)
+        if wall > last.milliseconds || isWrong {
             last = HybridTime(milliseconds: wall, counter: 0, node: last.node)
             return last
         }
