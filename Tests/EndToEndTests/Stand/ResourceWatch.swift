@@ -12,6 +12,8 @@ struct ResourceWatch: Sendable {
     struct Allowance: Sendable {
         /// Descriptors by kind; a path counts for all that begin with it.
         var descriptors: [(prefix: String, more: Int)]
+        /// Threads that may begin after the program said that it listens.
+        var threads: Set<String> = ["signals"]
         /// Memory that a program keeps for its next work, and what the allocator cannot give back between live blocks, bytes.
         var memory = 64 << 20
 
@@ -20,7 +22,9 @@ struct ResourceWatch: Sendable {
             Allowance(descriptors: [
                 // Connections to the hub that wait for the next request: four (`CurlTransport`), and as many that are being
                 // closed. Nothing of this kind is a client's.
-                ("tcp socket", 8),
+                ("tcp socket", 8), ("socket", 8),
+                // The first file that goes to the hub makes one, which stays.
+                ("anon_inode:[eventfd]", 2),
                 // The reader opens the database when it is first asked, and opens it anew after trouble.
                 ("\(state)/agent.db", 6),
                 // Two files at once are on their way to the hub.
@@ -32,7 +36,7 @@ struct ResourceWatch: Sendable {
         static func hub(data: String) -> Allowance {
             Allowance(descriptors: [
                 // Devices keep theirs open for 75 s after their last request.
-                ("tcp socket", 16), ("\(data)/hub.db", 8),
+                ("tcp socket", 16), ("socket", 16), ("\(data)/hub.db", 8),
             ])
         }
     }
@@ -86,7 +90,7 @@ struct ResourceWatch: Sendable {
             if more > 0 { left.append("\(more) of \(kind) beyond what may be open") }
         }
         for (thread, count) in ProcessResources.leftOver(now.threads, since: baseline.threads).sorted(by: { $0.key < $1.key }) {
-            left.append("\(count) threads \(thread)")
+            if count > 1 || !allowance.threads.contains(thread) { left.append("\(count) threads \(thread)") }
         }
         if now.children > 0 { left.append("\(now.children) child processes") }
         let grown = now.anonymousBytes - baseline.anonymousBytes
