@@ -22,8 +22,13 @@ extension Store {
             try expireIfFull(for: requester, adding: mutations.count)
             let answer: [Enqueued]
             if mutations.count == 1 {
-                try checkTags(of: mutations[0])
-                answer = [try accept(mutations[0], by: requester, appKey: appKey)]
+                do throws(StoreError) {
+                    try checkTags(of: mutations[0])
+                    answer = [try accept(mutations[0], by: requester, appKey: appKey)]
+                } catch {
+                    // A list of one is a list all the same: its pointers lead into it.
+                    throw isAtomic ? error.inList(at: 0) : error
+                }
             } else {
                 answer = try acceptList(mutations, isAtomic: isAtomic, by: requester, appKey)
             }
