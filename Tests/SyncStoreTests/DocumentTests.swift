@@ -87,7 +87,7 @@ struct DocumentTests {
         let view = try #require(try agent.view("a").map { try JSONReader.read($0, limits: .stored).object } ?? nil)
         #expect(view == ["deep": Self.nested(33), long: 2, "n": 2])
         var deeper = TestAgent.mutation(.update, "a")
-        deeper.operations = [FieldOperation("deep", .append, [Self.nested(32)])]
+        deeper.operations = [FieldOperation("deep", .append, [Self.nested(33)])]
         #expect(agent.refusal(deeper)?.code == "validation")
     }
 
