@@ -66,13 +66,27 @@ package struct ProcessResources: Sendable {
             ("unix", "unix", 6), ("tcp", "tcp", 9), ("tcp6", "tcp", 9), ("udp", "udp", 9), ("udp6", "udp", 9), ("netlink", "netlink", 9),
         ] {
             // A kernel without IPv6 has not all of them.
-            guard let table = try? String(contentsOfFile: "/proc/\(process)/net/\(file)", encoding: .utf8) else { continue }
+            guard let table = text(of: "/proc/\(process)/net/\(file)") else { continue }
             for line in table.split(separator: "\n").dropFirst() {
                 let words = line.split(separator: " ", omittingEmptySubsequences: true)
                 if words.count > column { kinds[String(words[column])] = kind }
             }
         }
         return kinds
+    }
+
+    /// The whole of a file that the kernel makes while it is read, a page at a time; `nil` when it cannot be opened.
+    private static func text(of path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var all: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = read(descriptor, &piece, piece.count)
+            guard count > 0 else { return String(decoding: all, as: UTF8.self) }
+            all += piece.prefix(count)
+        }
     }
 
     /// What there is more of than before, by kind.
