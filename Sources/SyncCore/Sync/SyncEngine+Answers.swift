@@ -23,14 +23,14 @@ extension SyncEngine {
             switch HubReply.read(response, now: moment.wall) {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
-                let hasForgotten = hasForgotten(facts)
+                let hasForgotten = hasForgotten(facts, at: moment)
                 note(facts, sent: sent, at: moment, &effects)
                 noteRate(facts, at: moment)
                 noteTwins(facts, &effects)
                 hubIs(.online, cause: "the hub answered", &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
-                if hasForgotten { return hubForgot(facts, step, at: moment, &effects) }
+                if hasForgotten, hubForgot(facts, at: moment, &effects) { return }
                 // It is the hub that we knew after all; what was asked of the other one meanwhile says nothing about it.
                 if facts.epoch != nil, facts.epoch == memory.epoch, memory.healing?.epoch != memory.epoch { memory.healing = nil }
                 cycle?.wasAnswered = true
@@ -80,7 +80,9 @@ extension SyncEngine {
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }
             advance(to: .applyingPull(next(usable), restart: gone))
-            usable.standing = stand(at: response.head)
+            let standing = stand(at: response.head)
+            // Nothing new is nothing to write.
+            if !usable.pages.isEmpty { usable.standing = standing }
             effects.append(.store(.applyPull(usable)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)

@@ -401,7 +401,6 @@ extension SyncEngine {
     mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let time = facts.time { judge(time, sent: sent, at: moment, &effects) }
         if let head = facts.head {
-            seenHeadBefore = seenHead
             seenHead = head
             headSeenAt = moment.instant
         }

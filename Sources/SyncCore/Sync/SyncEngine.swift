@@ -80,10 +80,10 @@ package struct SyncEngine: Sendable {
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
-    /// What ``seenHead`` was before the latest answer.
-    var seenHeadBefore: Int64?
     /// When this database healed alone from a hub that had gone back.
     var forgottenAt: Instant?
+    /// The hub went back again too soon after that: this database heals once more when the time has come.
+    var owesHealing = false
     var headSeenAt: Instant?
     /// When a pull that asked for the entity was last read to its end. The hub leaves out what has no news, so no page tells.
     var pulledAt: [EntityName: Timestamp] = [:]
