@@ -77,6 +77,7 @@ final class ConnectionRegistry: Sendable {
         let group = PeerGroup(peer)
         let (connection, victims): (HTTPConnection?, [HTTPConnection]) = state.withLock { state in
             guard !state.isStopping else { return (nil, []) }
+            state.counts.accepted += 1
             var victims: [HTTPConnection] = []
             let isRemote = if case .remote = peer { true } else { false }
             let refusal = isRemote ? makeRoom(in: group, &state, &victims) : excess(of: group, state)
@@ -256,6 +257,8 @@ package struct HTTPServerCounts: Sendable, Hashable {
     package var known = 0
     /// Open, of others.
     package var strangers = 0
+    /// Since the start: all that the kernel handed over, whatever became of them.
+    package var accepted: Int64 = 0
     /// Since the start: closed to make room for another connection, while a stranger's.
     package var closedStrangers: Int64 = 0
     /// The same, while idle between two requests of a known caller.

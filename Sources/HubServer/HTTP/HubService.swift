@@ -201,6 +201,7 @@ package final class HubService: Sendable {
 
     /// Open connections, idle ones included.
     package var connectionCount: Int { server.connectionCount }
+    package var connectionCounts: HTTPServerCounts { server.counts }
 
     /// Takes no new connection, lets running requests end for at most `grace`, and closes the database's file in good order.
     package func stop(within grace: Duration) async {
