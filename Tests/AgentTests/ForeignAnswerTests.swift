@@ -88,11 +88,9 @@ struct ForeignAnswerTests {
         try stand.hub.publish("audits", "good", ["n": 1])
         try stand.hub.publish("audits", "bad", ["n": 2])
         try stand.hub.publish("sites", "s-1", ["n": 3])
-        stand.hub.weather = .changes { path, response in
-            guard path.hasPrefix("/v1/sync/") else { return response }
-            var response = response
+        stand.hub.weather = .changes { request, response in
+            guard request.url.contains("/v1/sync/") else { return }
             response.body = Array(String(decoding: response.body, as: UTF8.self).replacing("\"id\":\"bad\"", with: "\"id\":\"../../bad\"").utf8)
-            return response
         }
         let key = try await stand.enqueue(#"{"entity":"audits","record_id":"ours","action":"create","data":{"a":1}}"#)
         _ = try await stand.sync()
@@ -118,8 +116,9 @@ struct ForeignAnswerTests {
     @Test("A proxy's 413 rejects nothing: the change stays in the mirror and goes when the proxy is gone")
     func proxyTooLarge() async throws {
         let stand = try await AgentStand.start()
-        stand.hub.weather = .changes { path, response in
-            path == "/v1/sync/push" ? HTTPResponse(status: 413, headers: ["Content-Type": "text/html"], body: Array("<html>".utf8)) : response
+        stand.hub.weather = .changes { request, response in
+            guard request.url.hasSuffix("/v1/sync/push") else { return }
+            response = HTTPResponse(status: 413, headers: ["Content-Type": "text/html"], body: Array("<html>".utf8))
         }
         let key = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"a":1}}"#)
         for _ in 0..<3 { _ = try await stand.sync() }
