@@ -225,12 +225,11 @@ struct PushBatch {
                 working.replace(record, text: text, key: key)
                 head = commit
             }
-            let before = records[mutation.record]?.record
             records[mutation.record] = working
             for value in accepted.lost { losses.append((mutation.record, value)) }
             var isKnown = try isComputable(accepted, mutation, working, rules)
             if !isKnown, accepted.isPlain, shown.contains(mutation.record) {
-                isKnown = Fold.apply(mutation.content, to: before?.data) == working.record?.data
+                isKnown = Fold.apply(mutation.content, to: before) == working.record?.data
             }
             let record = isKnown ? nil : working.record?.hubRecord()
             if record != nil { shown.insert(mutation.record) }

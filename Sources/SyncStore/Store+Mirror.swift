@@ -111,6 +111,14 @@ extension Store {
     func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
         let troubled = Self.troubled.reduce(0) { $0 + ledger.count($1) }
         if troubled > 0 {
+            let own = try database.all(
+                "SELECT state FROM mutation WHERE rid = ? AND state < 6 ORDER BY seq LIMIT ?", .int(rid), .int(Self.ownRows)
+            ) { row throws(StoreError) in row.int(0) }
+            let seen = own.filter { (2...5).contains($0) }.min()
+            // These are all of them, or enough to know.
+            if seen == 2 { return .conflict }
+            if seen != nil, own.count < Self.ownRows || ledger.count(.conflicted) == 0 { return .error }
+            if own.count < Self.ownRows { return own.isEmpty ? .synced : .pending }
             let first =
                 troubled <= Int64(Self.sliceRows)
                 ? try database.number("SELECT min(state) FROM mutation WHERE state BETWEEN 2 AND 5 AND +rid = ?", .int(rid))
@@ -131,6 +139,9 @@ extension Store {
         return try database.number(
             "SELECT state FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 3 AND 5 ORDER BY seq LIMIT 1", .int(rid))
     }
+
+    /// Rows of a record that are looked at before anything else. Most records have fewer.
+    private static let ownRows = 16
 
     private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]
 }

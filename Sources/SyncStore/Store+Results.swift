@@ -149,8 +149,9 @@ extension Store {
         let unmet = pass.unmet.removeValue(forKey: rid)
         // A base of an older history is nothing to compute from.
         let content = touched.row.baseVersion < 0 ? nil : try content(row.seq)
-        let base = touched.row.base.flatMap { StoredJSON.read($0)?.object }
-        guard let content, content.action == .create || base != nil, (base == nil) == (touched.row.base == nil) else {
+        let parsed = touched.row.parsedBase
+        let base = parsed.known
+        guard let content, parsed.isReadable, content.action == .create || base != nil else {
             return try takeRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
         }
         if unmet == nil, Fold.apply(content, to: base) == record.data {

@@ -213,6 +213,7 @@ extension Store {
     /// The keys that a mutation depends on, as the hub knows them: what was answered for by a newer mutation has that one's.
     func presentDependencies(_ text: String) throws(StoreError) -> [String] {
         var keys: [String] = []
+        // Only rows whose checksum is right come here, and the text is a list of keys that this program has written.
         for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
             var present = key
             var next = UUIDv7.carried(in: key)

@@ -89,7 +89,7 @@ struct ShownRecordTests {
         let bench = try HubBench()
         let text = JSON.string(String(repeating: "x", count: 100_000))
         let creates = (Int64(1)...120).map { Sent("c-\($0)", seq: $0, .create, id: "r-\($0)", data: ["text": text]) }
-        for start in stride(from: 0, to: 120, by: 20) { _ = try bench.verdicts(Array(creates[start..<(start + 20)])) }
+        for start in stride(from: 0, to: 120, by: 10) { _ = try bench.verdicts(Array(creates[start..<(start + 10)])) }
         for number in Int64(1)...120 {
             _ = try bench.verdict(Sent("o-\(number)", seq: number, .update, id: "r-\(number)", data: ["other": 1], base: number), device: .two)
         }
