@@ -174,7 +174,7 @@ struct TransportTLSTests {
         try await withTemporaryDirectory { directory in
             let ca = try CertificateAuthority(in: directory, name: "ca")
             // It reads and says nothing, so that the first window, 64 KiB, is the last one.
-            let server = try TLSServer(try ca.issue("server", "DNS:localhost"), ["-alpn", "h2"])
+            let server = try TLSServer(try ca.issue("server", "DNS:localhost"), ["-alpn", "h2"], isSilent: true)
             defer { server.stop() }
             let transport = try CurlTransport()
             defer { transport.close() }

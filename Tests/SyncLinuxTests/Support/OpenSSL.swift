@@ -99,8 +99,15 @@ final class TLSServer: @unchecked Sendable {
     private let lock = NSLock()
     private var talk = ""
 
-    /// - Parameter directory: Where it runs; with `-WWW` the files that it serves.
-    init(_ certificate: CertificateAuthority.Certificate, _ arguments: [String] = [], in directory: String? = nil) throws {
+    private let isSilent: Bool
+
+    /// - Parameters:
+    ///   - directory: Where it runs; with `-WWW` the files that it serves.
+    ///   - isSilent: It reads and answers nothing.
+    init(
+        _ certificate: CertificateAuthority.Certificate, _ arguments: [String] = [], in directory: String? = nil, isSilent: Bool = false
+    ) throws {
+        self.isSilent = isSilent
         process.executableURL = URL(fileURLWithPath: OpenSSL.path ?? "")
         if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
         process.arguments =
@@ -138,6 +145,7 @@ final class TLSServer: @unchecked Sendable {
         var unanswered = ""
         while let text = Self.read(reader) {
             lock.withLock { talk += text }
+            if isSilent { continue }
             unanswered += text
             while let end = unanswered.range(of: "\r\n\r\n") {
                 unanswered = String(unanswered[end.upperBound...])
