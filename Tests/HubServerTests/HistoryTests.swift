@@ -220,6 +220,12 @@ struct HistoryTests {
         #expect(bench.push([], maxSent: 0, replica: "r-1").status == 200, "two machines must not make new ids for ever")
     }
 
+    @Test("The hub of which the rule was taken away lets such a database in")
+    func returnsUnnoticed() throws {
+        let bench = try HubBench(ablations: Ablations([.returnIgnored]))
+        for replica in ["r-1", "r-2", "r-1"] as [ReplicaID] { #expect(bench.push([], maxSent: 0, replica: replica).status == 200) }
+    }
+
     @Test("A push whose only mutation has seq 0 is refused for that, and not as a database that went back")
     func seqZero() throws {
         let bench = try HubBench()

@@ -29,7 +29,7 @@ extension SyncEngine {
                 hubIs(.online, cause: "the hub answered", &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
-                if hasForgotten { return hubForgot(facts, step, at: moment, &effects) }
+                if hasForgotten, hubForgot(facts, at: moment, &effects) { return }
                 // It is the hub that we knew after all; what was asked of the other one meanwhile says nothing about it.
                 if facts.epoch != nil, facts.epoch == memory.epoch, memory.healing?.epoch != memory.epoch { memory.healing = nil }
                 cycle?.wasAnswered = true
@@ -78,7 +78,9 @@ extension SyncEngine {
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }
             advance(to: .applyingPull(next(response), restart: gone))
-            response.standing = stand(at: response.head)
+            let standing = stand(at: response.head)
+            // Nothing new is nothing to write.
+            if !response.pages.isEmpty { response.standing = standing }
             effects.append(.store(.applyPull(response)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)

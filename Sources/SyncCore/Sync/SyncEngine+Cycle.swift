@@ -389,7 +389,6 @@ extension SyncEngine {
     mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment) {
         if let time = facts.time { clock.add(hubTime: time, sent: sent, received: moment.instant) }
         if let head = facts.head {
-            seenHeadBefore = seenHead
             seenHead = head
             headSeenAt = moment.instant
         }

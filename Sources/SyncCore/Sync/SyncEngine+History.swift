@@ -47,35 +47,36 @@ extension SyncEngine {
     ///
     /// Our calls follow each other, and an answer leaves after its commit, so no order of replicas of one database explains it.
     func hasForgotten(_ facts: HubHeaders) -> Bool {
-        guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false else { return false }
-        if ablations.contains(.proofIgnored) { return false }
-        if let head = facts.head, head < seenHead ?? 0 { return true }
-        guard let standing = memory.standing, standing.epoch == epoch else { return false }
+        guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false,
+            let standing = memory.standing, standing.epoch == epoch, !ablations.contains(.proofIgnored)
+        else { return false }
         if let head = facts.head, head < standing.head { return true }
         guard let seq = facts.deviceSeq, standing.replica == replica else { return false }
         return seq < standing.seq
     }
 
     /// The hub is asked once more, with its receipt. If it goes on as before, this database heals alone: it offers again what
-    /// is not known there, and lists everything afresh.
-    mutating func hubForgot(_ facts: HubHeaders, _ step: Step, at moment: Moment, _ effects: inout [SyncEffect]) {
-        let said = max(memory.standing.flatMap { $0.epoch == memory.epoch ? $0.head : nil } ?? 0, seenHeadBefore ?? 0)
-        if cycle?.hasShownReceipt != true {
-            cycle?.hasShownReceipt = true
-            seenHead = seenHeadBefore
-            effects.append(.report(.hubWentBack(said: said, now: facts.head ?? 0, isHealing: false)))
-            return greet(at: moment, &effects)
-        }
+    /// is not known there, and lists everything afresh. A hub that says one thing and then another is believed in between.
+    ///
+    /// - Returns: `false` when it is believed, and its answer counts.
+    mutating func hubForgot(_ facts: HubHeaders, at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
+        guard let epoch = memory.epoch, let said = memory.standing?.head else { return false }
+        let asksAgain = cycle?.hasShownReceipt != true
         let waits = forgottenAt.map { $0.duration(to: moment.instant) < Self.selfHealingInterval } ?? false
-        guard let cycle, cycle.healed == 0, !waits, let epoch = memory.epoch else {
-            seenHead = seenHeadBefore
-            return endInFailure(
-                "the hub is behind what it said before (commit \(said), now \(facts.head ?? 0))", kind: .gone,
-                retry: waitForOneHistory(), at: moment, &effects)
+        let heals = !asksAgain && !waits && cycle?.healed == 0
+        effects.append(.report(.hubWentBack(said: said, now: facts.head ?? 0, isHealing: heals)))
+        if asksAgain {
+            cycle?.hasShownReceipt = true
+            greet(at: moment, &effects)
+            return true
+        }
+        guard heals else {
+            memory.standing = nil
+            return false
         }
         forgottenAt = moment.instant
-        effects.append(.report(.hubWentBack(said: said, now: facts.head ?? 0, isHealing: true)))
         epochChanged(to: epoch, at: moment, &effects)
+        return true
     }
 
     /// A hub that says one thing and then another may make us list everything afresh this often, and no more.
@@ -85,7 +86,8 @@ extension SyncEngine {
     mutating func stand(at head: Int64) -> HubStanding? {
         guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else { return nil }
         var standing = HubStanding(
-            epoch: epoch, replica: replica, head: max(head, facts.head ?? 0), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
+            // Of two numbers that should be one, the smaller: a wrong one must not make the hub look old for ever.
+            epoch: epoch, replica: replica, head: min(head, facts.head ?? head), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
         if let old = memory.standing, old.epoch == epoch {
             standing.head = max(standing.head, old.head)
             if old.replica == replica { standing.seq = max(standing.seq, old.seq) }

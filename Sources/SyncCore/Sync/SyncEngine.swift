@@ -76,8 +76,6 @@ package struct SyncEngine: Sendable {
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
-    /// What ``seenHead`` was before the latest answer.
-    var seenHeadBefore: Int64?
     /// When this database healed alone from a hub that had gone back.
     var forgottenAt: Instant?
     var headSeenAt: Instant?

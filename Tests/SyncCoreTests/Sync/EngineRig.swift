@@ -127,7 +127,7 @@ struct EngineRig {
     /// Within one history a hub's head only rises, whatever number a test did not care about.
     private func risen(_ response: HTTPResponse) -> HTTPResponse {
         let facts = HubHeaders(reading: response.headers, now: wall)
-        let known = max(engine.seenHead ?? 0, engine.memory.standing?.head ?? 0)
+        let known = engine.memory.standing?.head ?? 0
         guard let head = facts.head, head < known, facts.epoch == engine.memory.epoch else { return response }
         var response = response
         response.headers[HubHeader.head] = String(known)
