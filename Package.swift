@@ -106,14 +106,20 @@ let package = Package(
         // What must hold for each reader of bytes from outside; run by FuzzTests with the corpus, and by `fuzz` with libFuzzer.
         .target(
             name: "FuzzKit",
-            dependencies: ["Agent", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioEmbedded],
+            dependencies: [
+                "Agent", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux", nio, nioEmbedded,
+            ],
             path: "Tests/FuzzKit", swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
             name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
+        // Numbers from outside that break arithmetic, put into every message.
+        .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
-        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore"], swiftSettings: strict),
+        // Complains when a fake server of the tests is asked the same without end.
+        .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
+        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
@@ -126,22 +132,23 @@ let package = Package(
         .testTarget(
             name: "SyncLinuxTests", dependencies: ["SyncLinux", "SyncHTTP", "SyncCore", "linkspy"], swiftSettings: strict),
         .testTarget(
-            name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", nio, nioPosix, nioHTTP1],
+            name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", "ProcessStand", nio, nioPosix, nioHTTP1],
             swiftSettings: strict),
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
             name: "HubServerTests",
             dependencies: [
-                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncYAML",
-                "SyncCore", "CSQLite", nio, nioPosix, nioSSL,
+                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncStore",
+                "SyncYAML", "SyncCore", "NumbersKit", "CSQLite", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(
             name: "AgentTests",
             dependencies: [
-                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", nio, nioPosix, logging,
+                "Agent", "HubServer", "LocalAPI", "SyncHTTP", "SyncLinux", "SyncStore", "SyncYAML", "SyncCore", "CSyncLinux",
+                "NumbersKit", "ProcessStand", "RepetitionOracle", nio, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
@@ -156,7 +163,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "SyncCore", "SyncStore", "SyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit", "standin",
+                "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit",
+                "RepetitionOracle", "standin",
             ],
             exclude: ["Stand/backend.py"],
             swiftSettings: strict),

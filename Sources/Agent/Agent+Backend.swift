@@ -1,3 +1,4 @@
+import LocalAPI
 import SyncCore
 import SyncStore
 
@@ -19,7 +20,7 @@ extension Agent {
             store.run { store, now throws(StoreError) in
                 try store.keepAttempt(attempt, of: key, at: now)
             } completion: { result in
-                // What could not be written down must not leave.
+                // `try?`: what could not be written down must not leave, whatever the reason; the store tells it in status.
                 continuation.resume(returning: (try? result.get()) ?? false)
             }
         }
@@ -43,6 +44,24 @@ extension Agent {
             feed(.contacted(.answered))
         }
         if reply.wasAnswered, reply.refusal == nil { noteReached(way) }
+        if case .pulled(let response) = reply.content { noteTimes(of: response.pages) }
         handle(.backendAnswered(request.id, reply, sent: sent))
+    }
+
+    /// Records that are stamped in the future: told while the lists show them.
+    private func noteTimes(of pages: [StreamPage]) {
+        let code = StatusDocument.Alarm.backendClock
+        let ahead = pages.compactMap { page in page.ahead.map { (page.entity, Printable.text($0, max: 40)) } }
+        guard let (entity, time) = ahead.first else {
+            let isTold = observed.attention[code] != nil
+            // A page without a future time says nothing about the other pages of its list.
+            if isTold, pages.contains(where: { !$0.hasMore }) { observed.attention[code] = nil }
+            return
+        }
+        guard observed.attention[code] == nil else { return }
+        raise(
+            code,
+            "the backend lists a record of \(entity) that was changed at \(time), which is in the future: lists go on from the "
+                + "backend's time of now instead; correct the record, or the clock that stamped it")
     }
 }

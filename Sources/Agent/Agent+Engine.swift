@@ -16,7 +16,8 @@ extension Agent {
             let facts = try store.reads.facts(at: now)
             let start = EngineStart(
                 memory: try store.memory(), replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
-                waiting: facts.waitingPriorities, conditions: told, expiry: try store.nextExpiry(at: now))
+                waiting: facts.waitingPriorities, conditions: told, expiry: try store.nextExpiry(at: now),
+                anchor: store.anchor)
             return Remembered(
                 start: start, book: try store.budgetBook(), unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
                 oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration())
@@ -145,6 +146,7 @@ extension Agent {
         noteHub(result)
         noteWay(way, result)
         noteOffer(result)
+        engine.wallIsSynchronised = environment.wallIsSynchronised()
         handle(.answered(request.id, result, sent: sent))
     }
 

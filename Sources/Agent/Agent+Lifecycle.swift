@@ -9,7 +9,7 @@ package import SyncStore
 extension Agent {
     /// Opens the door of the local API. The network is no part of this: apps are served before any of it is there.
     package nonisolated func listen(
-        on endpoint: HTTPEndpoint, group: any EventLoopGroup, limits: HTTPServerLimits = HTTPServerLimits()
+        on endpoint: HTTPEndpoint, group: any EventLoopGroup, limits: HTTPServerLimits = .localAPI
     ) async throws(HTTPServerError) -> HTTPServer {
         var configuration = HTTPServerConfiguration(endpoint: endpoint, problemBody: HTTPProblem.localBody)
         configuration.limits = limits
@@ -28,17 +28,20 @@ extension Agent {
     package func note(_ incident: StoreWriter.Incident) {
         switch incident {
         case .commitFailed(let error, let survived, let relaxedLost):
-            observed.recovery = "a commit failed (\(error)); the database was opened again"
+            noteRecovery(
+                error.code == .diskFull ? "the disk was full (\(error))" : "a commit failed (\(error)); the database was opened again",
+                after: error)
             log.error(
                 "a commit failed",
                 metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .readFailed(let error, let relaxedLost):
-            observed.recovery = "the disk could not be read (\(error)); the database was opened again"
+            noteRecovery("the disk could not be read (\(error)); the database was opened again", after: error)
             log.error("the disk could not be read", metadata: ["error": "\(error)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .unusable(let error):
             observed.storeIsReadOnly = true
+            observed.storeFault = error
             // Of files that are away, the connection is all that is left to read.
             if error.code != .removed { reader.openAgain(keepingConnection: false) }
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
@@ -58,7 +61,8 @@ extension Agent {
             observed.storeIsReadOnly = false
             observed.attention[StatusDocument.Alarm.databaseRemoved] = nil
             reader.openAgain()
-            observed.recovery = "the database could not be used for a while"
+            if let fault = observed.storeFault { noteRecovery("the database could not be used for a while (\(fault))", after: fault) }
+            observed.storeFault = nil
             log.notice("the database can be used again")
             guard case .unusable = mode else { return }
             endRecovery()
@@ -66,8 +70,13 @@ extension Agent {
             start()
         case .fatal(let error):
             observed.storeIsReadOnly = true
+            observed.storeFault = error
             log.critical("the database contradicts itself; the next start makes another one of it", metadata: ["error": "\(error)"])
         }
+    }
+
+    private func noteRecovery(_ text: String, after error: StoreError) {
+        observed.recovery = Recovery(text, error.code == .diskFull ? .fullDisk : .disk, at: environment.time.now().instant)
     }
 
     /// What was found when the store was opened, for status and the log.
@@ -102,6 +111,7 @@ extension Agent {
         saveUsage()
         stopEngine()
         stopWatching()
+        stopWatchingSocket()
     }
 }
 

@@ -54,14 +54,31 @@ extension Agent {
                 // The command comes first: a narrow screen may cut the rest.
                 "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "
                     + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
+        case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
+        case .streamResumed(let entity):
+            log.notice("read again", metadata: ["entity": "\(entity)"])
+            if engine.heldStreams.isEmpty { observed.attention[Self.heldCode] = nil }
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
             around.stalls += 1
             raise("stalled", "nothing was synced although it should have been (\(detail)); this is the agent's own fault")
+        case .hubTime(let verdict): noteHubTime(verdict)
         case .setAside(let key, let detail):
             log.warning("a mutation fails alone and is tried later", metadata: ["mutation": "\(key)", "error": "\(detail)"])
         }
+    }
+
+    private static let heldCode = "stream_unreadable"
+
+    /// An entity is left out of the pulls. The alarm names all that are, each with its reason.
+    private func noteHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
+        log.warning("an entity is not read, and is asked for again later", metadata: ["entity": "\(entity)", "error": "\(detail)"])
+        guard isAlarm || observed.attention[Self.heldCode] != nil else { return }
+        raise(
+            Self.heldCode,
+            "the server's answers about some entities cannot be used; everything else goes on, and they are asked for again "
+                + "(at once: agentctl sync). \(engine.heldStreams.sentence)")
     }
 
     private func noteEnd(_ outcome: CycleOutcome) {

@@ -50,6 +50,9 @@ package actor Agent {
     /// Files on their way.
     var blobs: BlobDesk
 
+    /// Looks after the file of the socket.
+    var socketCare = SocketCare()
+
     // Observers.
     var gate: AccessGate
     var cycleWaiters: [CycleWaiter] = []

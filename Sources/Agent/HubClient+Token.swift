@@ -37,12 +37,18 @@ extension HubClient {
         request.interface = uplink?.boundInterface
         let result = await transport.answer(to: request)
         guard case .success(let response) = result, response.status == 200 else { return result }
+        guard response.isHubs(at: time.now().wall) else {
+            return .failure(
+                TransportError(
+                    .malformed, doing: "refresh the token", detail: "answer 200 without Sync-Version: it is not the hub's",
+                    traffic: response.traffic))
+        }
         return keep(response, from: provisioned) ?? result
     }
 
     /// - Returns: Why it was not kept; then what was shown so far stays good, because the hub has not seen the new one.
     private func keep(_ response: HTTPResponse, from provisioned: String) -> Result<HTTPResponse, TransportError>? {
-        guard HubHeaders(reading: response.headers, now: time.now().wall).version != nil else { return .success(response) }
+        guard response.isHubs(at: time.now().wall) else { return .success(response) }
         do {
             let grant = try DeviceMessages.readGrant(response.body)
             try keepToken(KeptToken(grant, from: provisioned))

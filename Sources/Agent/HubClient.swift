@@ -91,6 +91,7 @@ package final class HubClient: Sendable {
 
     /// Whether the token is another one than in the latest request. A certificate that was replaced is not noticed.
     package func hasNewToken() -> Bool {
+        // `try?`: a file that cannot be read is no new token; the request that needs it reports why.
         guard let token = try? shownToken() else { return false }
         return state.withLock { $0.shown != SHA256.hash(Array(token.utf8)) }
     }
@@ -120,7 +121,11 @@ package final class HubClient: Sendable {
     /// A token that the hub does not know may have another one behind it: a hub that was restored knows the older, and where an
     /// operator put a wrong one in place, the last that worked is still here.
     private func noteVerdict(_ result: Result<HTTPResponse, TransportError>) {
-        guard case .success(let response) = result, let provisioned = try? token() else { return }
+        // Whatever answers in the hub's place knows nothing about tokens: neither that one is refused nor that one is good.
+        guard case .success(let response) = result, response.isHubs(at: time.now().wall),
+            // `try?`: a token file that cannot be read now was read for the request; the next request reports it.
+            let provisioned = try? token()
+        else { return }
         let kept = keeper.read()
         if response.status == 401 {
             guard let kept, kept.token != provisioned else { return }
@@ -138,7 +143,7 @@ package final class HubClient: Sendable {
             state.accepted = digest
             return true
         }
-        // A copy that is not kept is a copy less; the token itself is where the operator put it.
+        // `try?`: a copy that is not kept is a copy less; the token itself is where the operator put it.
         if isNews { try? keeper.keep(KeptToken(provisioned)) }
     }
 
@@ -146,6 +151,7 @@ package final class HubClient: Sendable {
     ///   first.
     package func send(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         var traffic = Traffic()
+        // `try?`: a file that cannot be read ends the request itself, in `carry`, with its reason.
         if let token = try? shownToken(), DeviceMessages.isEnrolment(token) {
             do {
                 var request = try plainRequest(replica: replica)
@@ -338,6 +344,13 @@ package final class HubClient: Sendable {
             call.method, settings.baseURL + call.target, headers: headers,
             body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
+    }
+}
+
+extension HTTPResponse {
+    /// Whether the answer says by `Sync-Version` that it is the hub's own. Every other answer decides nothing.
+    func isHubs(at now: Timestamp) -> Bool {
+        HubHeaders(reading: headers, now: now).version != nil
     }
 }
 

@@ -189,7 +189,7 @@ package final class RestClient: Sendable {
         guard let entity = settings.mapping.entities[stream.entity], let list = entity.list else {
             return (failed("rest.entities.\(stream.entity) has no list"), notes)
         }
-        guard let request = RestListing.request(list, cursor) else {
+        guard let request = RestListing.request(list, cursor, now: time.now().wall) else {
             return (failed("the place of the next page is not one of this server: \(cursor.next ?? "")", status: 410), notes)
         }
         let result = await carry(request, settings, over: uplink)

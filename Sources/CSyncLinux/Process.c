@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -46,12 +47,16 @@ int csl_signal_pipe(int ends[2]) {
 
 // Written before a handler is installed, and read in it: by another thread, too, while the next signal gets the same handler.
 static atomic_int signal_descriptor = -1;
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may not take a lock");
+// Bit n: signal n came and was not handed on yet.
+static atomic_ullong pending_signals = 0;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "a signal handler may not take a lock");
 
 static void note_signal(int number) {
     int before = errno;
     unsigned char byte = (unsigned char)number;
-    // A full pipe means that thousands of signals wait already; one more tells nothing new.
+    // Before the byte: whoever reads that finds the bit.
+    atomic_fetch_or(&pending_signals, 1ULL << (number & 63));
+    // The byte only wakes the reader. A full pipe will do that as well, so no kind of signal is lost behind many of another.
     ssize_t ignored = write(atomic_load(&signal_descriptor), &byte, 1);
     (void)ignored;
     errno = before;
@@ -69,6 +74,10 @@ static int install(int number, void (*handler)(int)) {
 int csl_catch_signal(int number, int descriptor) {
     atomic_store(&signal_descriptor, descriptor);
     return install(number, note_signal);
+}
+
+uint64_t csl_take_signals(void) {
+    return atomic_exchange(&pending_signals, 0);
 }
 
 int csl_release_signal(int number) {

@@ -30,6 +30,12 @@ final class PostgresConnection {
     private enum Awaited {
         case preparation(String)
         case statement(String)
+
+        var sql: String {
+            switch self {
+            case .preparation(let sql), .statement(let sql): sql
+            }
+        }
     }
 
     init(_ url: String, _ patience: PostgresPlace.Patience, doing: String) throws(DatabaseError) {
@@ -56,14 +62,21 @@ final class PostgresConnection {
         try set("statement_timeout", patience.statementMilliseconds)
         try set("lock_timeout", patience.lockMilliseconds)
         try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
+        // Whatever the server, the database or the role says: no other form is read (``PostgresText/blob(_:)``).
+        try set("bytea_output", "hex")
         guard PQenterPipelineMode(opened) == 1 else { throw broken(doing) }
     }
 
     deinit { PQfinish(connection) }
 
-    /// Engines that lack one of these wait a little longer; that is no reason not to work.
     private func set(_ name: String, _ milliseconds: Int) throws(DatabaseError) {
-        let result = PQexec(connection, "SET \(name) = \(milliseconds)")
+        try set(name, String(milliseconds))
+    }
+
+    /// Engines that lack one of these wait a little longer, or write bytes in another form, which fails where it is read; that
+    /// is no reason not to work.
+    private func set(_ name: String, _ value: String) throws(DatabaseError) {
+        let result = PQexec(connection, "SET \(name) = '\(value)'")
         PQclear(result)
         guard PQstatus(connection) == CONNECTION_OK else { throw broken("set \(name)") }
     }
@@ -128,7 +141,11 @@ final class PostgresConnection {
                 lastCount = Int(String(cString: PQcmdTuples(result))) ?? 0
                 guard index >= firstRead, !isEnough, failure == nil else { break }
                 for row in 0..<PQntuples(result) where !isEnough {
-                    isEnough = !body(index - firstRead, PostgresRow(result: result, row: row))
+                    let fault = PostgresRow.Fault()
+                    isEnough = !body(index - firstRead, PostgresRow(result: result, row: row, fault: fault))
+                    guard let detail = fault.detail else { continue }
+                    failure = DatabaseError(.other, doing: "read a row of: \(waiting[index].sql.prefix(60))", detail: detail)
+                    isEnough = true
                 }
             case PGRES_PIPELINE_ABORTED: forget(waiting, index)
             default:
@@ -189,14 +206,30 @@ final class PostgresConnection {
 struct PostgresRow: DatabaseRow {
     fileprivate let result: OpaquePointer
     fileprivate let row: Int32
+    fileprivate let fault: Fault
+
+    /// The first value that is not as it was written. What was read in its place is not used: the statement fails.
+    fileprivate final class Fault {
+        var detail: String?
+    }
 
     func isNull(_ column: Int32) -> Bool { PQgetisnull(result, row, column) == 1 }
 
-    func int(_ column: Int32) -> Int64 { isNull(column) ? 0 : PostgresText.int(bytes(column)) }
+    func int(_ column: Int32) -> Int64 {
+        isNull(column) ? 0 : PostgresText.int(bytes(column)) ?? misread(column, "a whole number", instead: 0)
+    }
 
     func text(_ column: Int32) -> String { PostgresText.text(bytes(column)) }
 
-    func blob(_ column: Int32) -> [UInt8] { PostgresText.blob(bytes(column)) }
+    func blob(_ column: Int32) -> [UInt8] {
+        isNull(column) ? [] : PostgresText.blob(bytes(column)) ?? misread(column, "bytes as \\x and hexadecimal digits (bytea_output = hex)", instead: [])
+    }
+
+    private func misread<Value>(_ column: Int32, _ expected: String, instead: Value) -> Value {
+        let name = PQfname(result, column).map { String(cString: $0) } ?? "\(column)"
+        if fault.detail == nil { fault.detail = "column \(name): expected \(expected), and the server sent \(bytes(column).count) bytes of something else" }
+        return instead
+    }
 
     private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column)))

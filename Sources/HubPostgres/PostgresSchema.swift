@@ -206,7 +206,7 @@ enum PostgresSchema {
             let now = try database.number("SELECT version FROM hub_schema FOR UPDATE")
             guard now == present else { return try database.rollback() }
         }
-        for (index, statements) in steps.enumerated().dropFirst(Int(present)) {
+        for (index, statements) in steps.enumerated().dropFirst(Int(max(0, present))) {
             for statement in statements {
                 try database.execute(statement)
                 try database.settle()

@@ -72,8 +72,9 @@ enum PostgresText {
 
     private static let digits = Array("0123456789abcdef".utf8)
 
-    static func int(_ bytes: UnsafeRawBufferPointer) -> Int64 {
-        Int64(String(decoding: bytes, as: UTF8.self)) ?? 0
+    /// - Returns: `nil` for anything but a whole number of 64 bits.
+    static func int(_ bytes: UnsafeRawBufferPointer) -> Int64? {
+        Int64(String(decoding: bytes, as: UTF8.self))
     }
 
     static func text(_ bytes: UnsafeRawBufferPointer) -> String {
@@ -93,8 +94,24 @@ enum PostgresText {
         return String(decoding: plain, as: UTF8.self)
     }
 
-    static func blob(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
-        func value(_ digit: UInt8) -> UInt8 { digit < 58 ? digit - 48 : (digit | 32) - 87 }
-        return stride(from: 2, to: bytes.count - 1, by: 2).map { value(bytes[$0]) << 4 | value(bytes[$0 + 1]) }
+    /// - Returns: `nil` for anything but the hexadecimal form of bytea: `\x`, then two digits for each byte.
+    static func blob(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard bytes.count >= 2, bytes.count.isMultiple(of: 2), bytes[0] == UInt8(ascii: "\\"), bytes[1] == UInt8(ascii: "x") else { return nil }
+        var blob: [UInt8] = []
+        blob.reserveCapacity(bytes.count / 2 - 1)
+        for place in stride(from: 2, to: bytes.count, by: 2) {
+            guard let high = value(bytes[place]), let low = value(bytes[place + 1]) else { return nil }
+            blob.append(high << 4 | low)
+        }
+        return blob
+    }
+
+    private static func value(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - 48
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - 87
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - 55
+        default: nil
+        }
     }
 }

@@ -24,7 +24,10 @@ struct Feed {
             switch try position(stream) {
             case .failure(let problem): response.errors.append(StreamError(entity: stream.entity, problem: problem))
             case .success(let cursor):
-                if let page = try page(cursor, isFirst: stream.cursor == nil, &room) { response.pages.append(page) }
+                switch try page(cursor, isFirst: stream.cursor == nil, &room) {
+                case .success(let page): if let page { response.pages.append(page) }
+                case .failure(let problem): response.errors.append(StreamError(entity: stream.entity, problem: problem))
+                }
             }
         }
         return response
@@ -67,35 +70,48 @@ struct Feed {
     }
 
     /// - Returns: `nil` when there is nothing new, and the device has a cursor already.
-    private func page(_ cursor: Cursor, isFirst: Bool, _ room: inout Room) throws(DatabaseError) -> StreamPage? {
+    private func page(_ cursor: Cursor, isFirst: Bool, _ room: inout Room) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head, opening: opening)
         // The feed of an event entity is empty: events only travel from device to hub.
         let rows = rules[cursor.entity]?.kind == .event ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
         guard !rows.isEmpty else {
-            guard isFirst else { return nil }
-            return StreamPage(entity: cursor.entity, cursor: end.text(secret: secret), hasMore: false, records: [], deletions: [])
+            guard isFirst else { return .success(nil) }
+            return .success(
+                StreamPage(entity: cursor.entity, cursor: end.text(secret: secret), hasMore: false, records: [], deletions: []))
         }
-        let count = take(rows, &room)
+        // The stream stops before a damaged record: a cursor behind it would make every device believe that it has it.
+        let isWhole = rows.prefix { $0.isWhole }
+        if isWhole.isEmpty { return .failure(Feed.damaged(RecordName(cursor.entity, rows[0].id))) }
+        let count = take(isWhole, &room)
         let hasMore = count < rows.count
         if hasMore {
             // Somebody else's page filled the answer: this stream waits where it was.
             end = cursor
             if count > 0 {
                 end.opening = opening
-                end.seq = rows[count - 1].record.version
-                end.sub = rows[count].record.version == end.seq ? rows[count - 1].id : nil
+                end.seq = rows[count - 1].version
+                end.sub = rows[count].version == end.seq ? rows[count - 1].id : nil
                 if end.seq >= end.live { end.live = 0 }
             }
         }
         let records = rows.prefix(count).compactMap { record($0, of: cursor.entity) }
-        let deletions = rows.prefix(count).filter(\.record.isDeleted).map {
-            StreamPage.Deletion(
-                id: $0.id, version: $0.record.version, hlc: $0.record.stamp.hlc.description,
-                originDevice: $0.record.stamp.writer.text, originAuthor: $0.record.stamp.author)
+        let deletions = rows.prefix(count).compactMap { row -> StreamPage.Deletion? in
+            guard let record = row.whole, record.isDeleted else { return nil }
+            return StreamPage.Deletion(
+                id: row.id, version: row.version, hlc: record.stamp.hlc.description, originDevice: record.stamp.writer.text,
+                originAuthor: record.stamp.author)
         }
-        return StreamPage(
-            entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
-            total: isFirst && hasMore ? try store.count(cursor.entity) : nil)
+        return .success(
+            StreamPage(
+                entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
+                total: isFirst && hasMore ? try store.count(cursor.entity) : nil))
+    }
+
+    /// Nothing can be told of a record whose row is damaged, not even that it is not there.
+    static func damaged(_ name: RecordName) -> Problem {
+        Problem(
+            "record-damaged", status: 503, detail: "the hub's copy of \(name) cannot be read; an operator has to restore it",
+            retryAfter: 300)
     }
 
     private func rows(after cursor: Cursor, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
@@ -106,14 +122,14 @@ struct Feed {
 
     /// How many of the rows belong on the page. It ends where a commit ends, up to twice as far as asked; a commit larger
     /// than that is split.
-    private func take(_ rows: [HubStore.RecordRow], _ room: inout Room) -> Int {
+    private func take(_ rows: ArraySlice<HubStore.RecordRow>, _ room: inout Room) -> Int {
         let (records, bytes) = (room.records, room.bytes)
         guard records > 0, bytes > 0 else { return 0 }
         var size = 0
         var count = 0
         while count < rows.count {
             let isFull = count >= records || size >= bytes
-            let isInsideCommit = count > 0 && rows[count].record.version == rows[count - 1].record.version
+            let isInsideCommit = count > 0 && rows[count].version == rows[count - 1].version
             if isFull, !isInsideCommit || count >= 2 * records || size >= 2 * bytes { break }
             size += rows[count].size + Feed.overhead
             count += 1
@@ -129,7 +145,8 @@ struct Feed {
     // MARK: Listings
 
     /// - Parameter device: Who asks: a seed filter may name it.
-    func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> SnapshotPage {
+    /// - Returns: A problem when a record of the page is damaged: without it, the device would take the record for deleted.
+    func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
         let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
         let isEvent = rules[request.entity]?.kind == .event
         let found = isEvent ? Listed() : try listing(request, for: device)
@@ -140,20 +157,31 @@ struct Feed {
             return size - row.size - Feed.overhead < Limits.pullBytes
         }
         let rows = Array(fitting.prefix(request.limit))
+        if let row = rows.first(where: { !$0.isWhole }) { return .failure(Feed.damaged(RecordName(request.entity, row.id))) }
         let isCut = found.rows.count > rows.count
-        return SnapshotPage(
+        return .success(SnapshotPage(
             entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
             records: rows.compactMap { record($0, of: request.entity) },
             after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
-            total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil)
+            total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil))
     }
 
     private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {
         let rules = rules[entity] ?? EntityRules()
-        return row.record.hubRecord(naming: { rules.strategy(of: $0) == .manual }).map {
+        guard let record = row.whole else { return nil }
+        return record.hubRecord(naming: { rules.strategy(of: $0) == .manual }).map {
             StreamPage.Record(
-                id: row.id, record: $0, originDevice: row.record.stamp.writer.text, originKey: row.originKey,
-                originAuthor: row.record.stamp.author)
+                id: row.id, record: $0, originDevice: record.stamp.writer.text, originKey: row.originKey,
+                originAuthor: record.stamp.author)
         }
     }
+}
+
+extension HubStore.RecordRow {
+    /// `nil` when the row is damaged.
+    var whole: VersionedRecord? {
+        if case .success(let record) = content { record } else { nil }
+    }
+
+    var isWhole: Bool { whole != nil }
 }

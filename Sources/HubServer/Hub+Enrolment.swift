@@ -7,15 +7,27 @@ extension Hub {
 
     /// A one-time token against a device's own. It may be asked again until that one is shown for the first time.
     func enroll(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
-        try HubGate.checkVersion(request.headers)
-        let body = try body(of: request)
-        let token = try reading { () throws(Problem) in try DeviceMessages.readEnrolment(body) }
-        guard let entry = settings.tokens?.find(token), entry.use == .enrolment else {
-            throw HubGate.unauthenticated("the enrolment token is not known here")
-        }
-        if entry.revokedAt != nil { throw HubGate.blocked }
-        guard !entry.isOver(at: now) else { throw HubGate.unauthenticated("the enrolment token was used, or has ended") }
+        let token = try Hub.enrolmentToken(request)
+        let entry = try HubGate(tokens: settings.tokens, now: now).enrolling(token)
         return try issue(for: entry, status: 201, at: now)
+    }
+
+    /// Largest body of an enrolment, bytes. A token has 47 of them; the rest is room for members that this version does not know.
+    static let enrolmentBytes = 4 << 10
+
+    /// The one-time token of a request that anybody may send. So it must cost next to nothing: it is small and never compressed.
+    static func enrolmentToken(_ request: HubRequest) throws(HubRefusal) -> String {
+        try HubGate.checkVersion(request.headers)
+        guard asciiCaseEqual(request.headers["Content-Encoding"] ?? "identity", "identity") else {
+            var response = HubResponse(
+                Problem("encoding-unsupported", status: 415, detail: "an enrolment is not compressed: expected Content-Encoding identity"))
+            response.headers["Accept-Encoding"] = "identity"
+            throw HubRefusal(response)
+        }
+        guard request.body.count <= enrolmentBytes else {
+            throw HubRefusal(Problem("too-large", status: 413, detail: "an enrolment may have at most \(enrolmentBytes) bytes"))
+        }
+        do throws(Problem) { return try DeviceMessages.readEnrolment(request.body) } catch { throw HubRefusal(error) }
     }
 
     /// The next token for a device that shows a good one.

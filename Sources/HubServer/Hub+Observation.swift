@@ -7,12 +7,8 @@ extension Hub {
 
     func open(_ endpoint: Endpoint, _ request: HubRequest, at now: Timestamp) -> HubResponse {
         switch endpoint {
-        case .probe:
-            // The echo proves that nobody answers in our place; an absurd nonce gets none.
-            let nonce = request.query["n"].flatMap { Identifier<Never>($0) }
-            return HubResponse(status: 204, headers: nonce.map { [HubHeader.probe: $0.text] } ?? [:])
-        // Alive, and no more: whoever restarts what is not healthy mends no disk and no database server by it.
-        case .healthz: return HubResponse(text: "ok\n")
+        case .probe: return Hub.probed(request)
+        case .healthz: return Hub.alive
         case .readyz:
             let reasons = notReady
             guard reasons.isEmpty else { return HubResponse(text: reasons.joined(separator: "\n") + "\n", status: 503) }
@@ -27,6 +23,15 @@ extension Hub {
             return HubResponse(Hub.notFound)
         }
     }
+
+    /// The echo proves that no other program answers in the hub's place; an absurd nonce gets none.
+    static func probed(_ request: HubRequest) -> HubResponse {
+        let nonce = request.query["n"].flatMap { Identifier<Never>($0) }
+        return HubResponse(status: 204, headers: nonce.map { [HubHeader.probe: $0.text] } ?? [:])
+    }
+
+    /// Alive, and no more: a restart mends no disk and no database server.
+    static var alive: HubResponse { HubResponse(text: "ok\n") }
 
     /// Why devices had better ask somebody else, or come later. Empty: they are welcome.
     private var notReady: [String] {
@@ -65,6 +70,8 @@ extension Hub {
         }
         page.family("agenthub_database_up", .gauge, "1 when the database answers.", [([:], figures == nil ? 0 : 1)])
         page.family("agenthub_head", .gauge, "Newest commit number.", [([:], state.head)])
+        page.family(
+            "agenthub_damaged_records", .gauge, "Records whose row cannot be read, found since the start.", [([:], Int64(store.damaged.count))])
         addHistory(to: &page)
         let counters = state.counters
         page.family(

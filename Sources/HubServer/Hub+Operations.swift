@@ -36,7 +36,9 @@ extension Hub {
             let node = DeviceID(trusted: "hub")
             let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
             let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
-            let old = try store.record(name)?.record
+            // Over a damaged record it is written anew: that is how one is repaired without a backup.
+            let old = try store.record(name)?.whole
+            if let data { try Hub.check(data, over: old?.data, of: name) }
             // Fields that stay as they were keep their stamps: only what changed can be contested.
             var stamps = (data == nil ? [:] : old?.stamps) ?? [:]
             for member in data?.members ?? [] where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
@@ -45,6 +47,18 @@ extension Hub {
             try store.put(name, record, data: data?.json, originKey: "", at: now)
             try advance(to: commit, adding: HubCounters())
             return commit
+        }
+    }
+
+    /// - Throws: When a device could not read the document, or not change it any more.
+    private static func check(_ data: JSONObject, over old: JSONObject?, of name: RecordName) throws(DatabaseError) {
+        let doing = "publish \(name)"
+        if let fault = DocumentLimits.fault(of: MutationContent(.create, data: data), in: data, over: old) {
+            throw DatabaseError(.other, doing: doing, detail: fault.detail)
+        }
+        let (bytes, limit) = (data.bytes.count, DocumentLimits.bytesMax(over: old?.bytes.count ?? 0))
+        guard bytes <= limit else {
+            throw DatabaseError(.other, doing: doing, detail: "the document has \(bytes) bytes, the limit is \(limit)")
         }
     }
 }

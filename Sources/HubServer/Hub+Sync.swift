@@ -117,10 +117,12 @@ extension Hub {
 
     func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
-        return try querying { () throws(DatabaseError) in
-            var response = HubResponse(json: SnapshotMessages.response(try feed(for: caller).answer(wanted, for: caller.device)))
+        switch try querying({ () throws(DatabaseError) in try feed(for: caller).answer(wanted, for: caller.device) }) {
+        case .success(let page):
+            var response = HubResponse(json: SnapshotMessages.response(page))
             response.givesReceipt = true
             return response
+        case .failure(let problem): return HubResponse(problem)
         }
     }
 

@@ -7,6 +7,29 @@ extension Hub {
         try changeTokens { _ in }
     }
 
+    /// Reads what other hubs have changed, for a caller whose token is not in the book.
+    ///
+    /// - Returns: What to answer instead when the database does not say.
+    func lookUpTokens(at now: Timestamp) -> Problem? {
+        var tries = 0
+        while true {
+            if isDown { reopen(at: now) }
+            let before = state
+            tries += 1
+            do throws(DatabaseError) {
+                try begin(.reading)
+                try commit()
+                return nil
+            } catch {
+                abandon(error)
+                state = before
+                // A connection that was cut while nothing happened shows only now.
+                if tries == 1, [.lost, .contended].contains(error.kind) { continue }
+                return Hub.unavailable(error)
+            }
+        }
+    }
+
     /// Changes the book that the database keeps, and returns it as it is then.
     @discardableResult
     package func changeTokens(_ change: (inout TokenBook) -> Void) throws(HubError) -> TokenBook {

@@ -104,7 +104,7 @@ extension Hub {
         // to reach one that is not there holds everybody up who could have been told so.
         if case .shared = place, !reopening.isDue(at: now) { return }
         do throws(DatabaseError) {
-            let fresh = HubStore(try place.database.open())
+            let fresh = HubStore(try place.database.open(), ablations: settings.ablations)
             // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind it
             // in the log. From the database file, written and synced anew, it cannot vanish.
             if fresh.database is SQLiteDatabase {

@@ -94,7 +94,7 @@ package final class Hub {
     /// Tokens that were shown for the first time: noted after the transaction, which may be one that only reads.
     var shown: [TokenBook.Entry] = []
     /// Counted since the start, for `/metrics`.
-    private(set) var traffic = HubTraffic()
+    let traffic = HubTraffic()
     var housekept = HubHousekeeping()
     /// How long transactions took, with what led to them.
     package var transactionTimes = DurationHistogram()
@@ -115,7 +115,7 @@ package final class Hub {
         self.settings = settings
         self.random = random
         do throws(DatabaseError) {
-            store = HubStore(try place.database.open())
+            store = HubStore(try place.database.open(), ablations: settings.ablations)
             if settings.ablations.contains(.commitUnsynced), !store.database.isShared {
                 try store.database.execute("PRAGMA synchronous=NORMAL")
             }
@@ -184,6 +184,7 @@ package final class Hub {
                 break
             }
         }
+        for damage in store.takeDamage() { report?(damage) }
         noteShownTokens(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return responses
@@ -270,9 +271,7 @@ package final class Hub {
     ) throws(HubRefusal) -> HubResponse {
         guard let endpoint = Endpoint.find(request.path) else { throw HubRefusal(Hub.notFound) }
         guard endpoint.methods.contains(request.method) else {
-            var response = HubResponse(Hub.wrongMethod)
-            response.headers["Allow"] = endpoint.methods.joined(separator: ", ")
-            throw HubRefusal(response)
+            throw HubRefusal(Hub.wrongMethod(at: endpoint))
         }
         if endpoint == .enroll { return try enroll(request, at: now) }
         guard endpoint.isForDevices else { return open(endpoint, request, at: now) }
@@ -371,12 +370,16 @@ extension Hub {
     }
 
     static let notFound = Problem("not-found", status: 404, detail: "there is nothing at this path")
-    static let wrongMethod = Problem("method-not-allowed", status: 405, detail: "this path takes another method")
+    static func wrongMethod(at endpoint: Endpoint) -> HubResponse {
+        var response = HubResponse(Problem("method-not-allowed", status: 405, detail: "this path takes another method"))
+        response.headers["Allow"] = endpoint.methods.joined(separator: ", ")
+        return response
+    }
     static let bodyTooLarge = Problem(
         "too-large", status: 413, detail: "a request may have at most \(Limits.hubRequestBytes) bytes, inflated")
 
     /// The detail of the failure stays here; a device can only wait.
-    private static func unavailable(_ error: DatabaseError) -> Problem {
+    static func unavailable(_ error: DatabaseError) -> Problem {
         let detail = "the hub cannot use its database at the moment (\(error.kind.rawValue))"
         return switch error.kind {
         case .busy, .contended: Problem("overloaded", status: 503, detail: detail, retryAfter: 2)

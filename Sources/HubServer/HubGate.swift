@@ -12,16 +12,31 @@ package struct HubGate: Sendable {
 
     /// `nil` asks for no credential.
     package var tokens: TokenBook?
-    /// Another hub may have given a token out a moment ago: one that is not in the book is not refused here, but where the
-    /// database is asked. What is missing, or revoked, is refused all the same.
-    private let mayLag: Bool
-
     private let now: Timestamp
 
-    package init(tokens: TokenBook?, now: Timestamp, mayLag: Bool = false) {
+    package init(tokens: TokenBook?, now: Timestamp) {
         self.tokens = tokens
         self.now = now
-        self.mayLag = mayLag
+    }
+
+    /// Whether a token was shown that is not in the book. Where several hubs share the tokens, another one may have given it
+    /// out a moment ago: then only the database can tell.
+    func lacksToken(_ headers: HTTPHeaders) -> Bool {
+        guard let tokens, let header = headers["Authorization"] else { return false }
+        let parts = header.split(separator: " ")
+        return parts.count == 2 && tokens.find(String(parts[1])) == nil
+    }
+
+    /// Whose one-time token it is, and whether it is still good.
+    ///
+    /// - Throws: A refusal with `auth` or `device-blocked`.
+    func enrolling(_ token: String) throws(HubRefusal) -> TokenBook.Entry {
+        guard let entry = tokens?.find(token), entry.use == .enrolment else {
+            throw HubGate.unauthenticated("the enrolment token is not known here")
+        }
+        if entry.revokedAt != nil { throw HubGate.blocked }
+        guard !entry.isOver(at: now) else { throw HubGate.unauthenticated("the enrolment token was used, or has ended") }
+        return entry
     }
 
     /// - Parameters:
@@ -62,7 +77,6 @@ package struct HubGate: Sendable {
             throw HubGate.unauthenticated("a bearer token is missing")
         }
         let parts = header.split(separator: " ")
-        if mayLag, parts.count == 2, tokens.find(String(parts[1])) == nil { return nil }
         guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])),
             entry.use == .device, !entry.isOver(at: now) || entry.revokedAt != nil
         else {

@@ -11,6 +11,8 @@ package struct HubRequest: Sendable {
     package var body: [UInt8]
     /// The device that a verified client certificate names.
     package var certificateDevice: DeviceID?
+    /// Of the body, as declared; `nil` when it was not.
+    var contentLength: Int?
     /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
     var fileStep: FileStep?
 

@@ -20,6 +20,14 @@ struct PushBatch {
     /// The highest version that a change rests on and this history has not reached; `nil`: there is none.
     private(set) var versionAhead: Int64?
     private var records: [RecordName: Working] = [:]
+    /// Records that an acceptance of this answer shows: the device computes from there what plain changes make of them.
+    private var shown: Set<RecordName> = []
+    /// Records that a repeated answer shows, as they are now.
+    private var shownNow: Set<RecordName> = []
+    /// Known keys that are answered without the record, which the answer shows already.
+    private var repeats: Set<MutationKey> = []
+    /// Bytes of the records that the answer shows so far, about.
+    private var shownBytes = 0
     /// What was asked for in one go before the first decision, of a database that is a round trip away; `nil`: nothing was.
     private var fetched: Fetched?
     private var horizons: [EntityName: Int64] = [:]
@@ -63,10 +71,15 @@ struct PushBatch {
             if let group = items[index].group {
                 while end < items.count, items[end].group == group { end += 1 }
             }
-            results += try unit(items[index..<end])
+            // What is not looked at is as if it had never come: the device sends it again.
+            let decided = shownBytes > Limits.hubAnswerBytes ? items[index..<end].map(postponed) : try unit(items[index..<end])
+            for result in decided { shownBytes += result.shownBytes }
+            results += decided
             index = end
         }
-        for result in results { counters.count(result.verdict) }
+        for result in results {
+            counters.count(repeats.contains(result.key) ? .duplicate(original: .accepted, current: .absent) : result.verdict)
+        }
         return results
     }
 
@@ -88,6 +101,11 @@ struct PushBatch {
             for (item, result) in zip(items, results) { conclude(item, result) }
         }
         return results
+    }
+
+    private func postponed(_ item: IncomingItem) -> PushResult {
+        let detail = "the answer is full: it shows \(shownBytes) bytes of records already"
+        return PushResult(key: item.key, verdict: .retry(Problem("not-attempted", status: 503, detail: detail), after: nil))
     }
 
     /// A group of which a member was not accepted: nothing of it is. The others share the fate of the worst, and whatever
@@ -122,6 +140,11 @@ struct PushBatch {
     }
 
     private mutating func one(_ item: IncomingItem, commit: Int64) throws(DatabaseError) -> PushResult {
+        // Of a damaged record no state can be shown and nothing be decided, and the mutation waits: also one that was decided
+        // before, whose device would take the record that is not shown for deleted.
+        if let name = item.record, try load(name).isDamaged {
+            return PushResult(key: item.key, verdict: .retry(Feed.damaged(name), after: .seconds(300)))
+        }
         if let known = try known(item.key) { return try repeated(item, known) }
         let mutation: IncomingMutation
         switch item.content {
@@ -171,6 +194,10 @@ struct PushBatch {
                 detail: "\(mutation.record) is not here: the hub began a new history, and waits for the device that made it")
             return PushResult(key: key, verdict: .retry(problem, after: nil))
         }
+        let before = working.record?.data
+        if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
+            return PushResult(key: key, verdict: .rejected(fault, current: nil))
+        }
         let change = HubMerge.Change(device: device, key: key, mutation: mutation)
         switch HubMerge.apply(
             change, to: working.record, rules: rules, commit: commit, now: now, ablations: ablations)
@@ -182,26 +209,42 @@ struct PushBatch {
             return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state(disputing: fields)))
         case .accepted(let accepted):
             if let record = accepted.record {
+                if let data = record.data,
+                    let fault = limitFault({ DocumentLimits.fault(of: mutation.content, in: data, over: before) })
+                {
+                    return PushResult(key: key, verdict: .rejected(fault, current: nil))
+                }
                 let text = record.data?.json
-                if let text, text.utf8.count > Limits.documentBytes {
+                if let text, text.utf8.count > Limits.documentBytes,
+                    case let limit = DocumentLimits.bytesMax(over: before?.bytes.count ?? 0), text.utf8.count > limit
+                {
                     let problem = Problem(
-                        "too-large", status: 413, detail: "\(mutation.record) would have more than \(Limits.documentBytes) bytes")
+                        "too-large", status: 413, detail: "\(mutation.record) would have more than \(limit) bytes")
                     return PushResult(key: key, verdict: .rejected(problem, current: nil))
                 }
                 working.replace(record, text: text, key: key)
                 head = commit
             }
+            let before = records[mutation.record]?.record
             records[mutation.record] = working
             for value in accepted.lost { losses.append((mutation.record, value)) }
+            var isKnown = try isComputable(accepted, mutation, working, rules)
+            if !isKnown, accepted.isPlain, shown.contains(mutation.record) {
+                isKnown = Fold.apply(mutation.content, to: before?.data) == working.record?.data
+            }
+            let record = isKnown ? nil : working.record?.hubRecord()
+            if record != nil { shown.insert(mutation.record) }
             var result = PushResult(
                 key: key,
                 verdict: .accepted(
-                    version: working.record?.version ?? 0, serverID: nil,
-                    record: try isComputable(accepted, mutation, working, rules) ? nil : working.record?.hubRecord(),
-                    merged: accepted.merged))
+                    version: working.record?.version ?? 0, serverID: nil, record: record, merged: accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
             return result
         }
+    }
+
+    private func limitFault(_ find: () -> Problem?) -> Problem? {
+        ablations.contains(.storedReadAsInput) ? nil : find()
     }
 
     /// Whether the device knows the outcome without being told: it had seen everything that this batch did not do itself.
@@ -228,21 +271,37 @@ struct PushBatch {
 
     private mutating func repeated(_ item: IncomingItem, _ known: Fate) throws(DatabaseError) -> PushResult {
         guard known.fingerprint == item.fingerprint || known.fingerprint == HubStore.unseen else {
+            // What became of the first one, and the record as it is now: without them the device cannot tell whether its
+            // own change is in there.
             let problem = Problem(
-                "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else")
-            return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+                "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else",
+                members: ["original": .string(known.original.rawValue)])
+            guard let name = item.record, let rules = rules[name.entity], rules.kind != .event else {
+                return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+            }
+            return PushResult(key: item.key, verdict: .rejected(problem, current: try load(name).state))
         }
         var result = PushResult(key: item.key, verdict: .duplicate(original: known.original, current: .absent))
         if known.ending == .rejected { result.notes.problem = known.payload.map { Problem($0) } }
         if known.ending == .conflict { result.notes.fields = (known.payload?.array ?? []).compactMap(\.text) }
         // The present record, never the one of the first answer: it may be gone by now, or newer.
         if ablations.contains(.duplicateReplaysStored), known.ending == .accepted, let payload = known.payload,
-            let stored = try? HubState.read(payload, at: "")
+            let stored = try? HubState.read(payload, at: "")  // a test build only
         {
             result.verdict = .duplicate(original: .accepted, current: stored)
         } else if let name = item.record, rules[name.entity]?.kind != .event {
+            let working = try load(name)
+            // To a device, an acceptance in a version that it has by now says the same, without the record once more.
+            if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, shownNow.contains(name), working.isLive,
+                known.version > 0, known.version <= working.record?.version ?? 0
+            {
+                repeats.insert(item.key)
+                result.verdict = .accepted(version: known.version, serverID: nil, record: nil, merged: [])
+                return result
+            }
+            if known.ending == .accepted { shownNow.insert(name) }
             result.verdict = .duplicate(
-                original: known.original, current: try load(name).state(disputing: result.notes.fields))
+                original: known.original, current: working.state(disputing: result.notes.fields))
         }
         return result
     }
@@ -277,6 +336,7 @@ struct PushBatch {
             if ending == .conflict || ending == .retry { blocked.insert(record) }
             if ending != .accepted { missingParents[record] = ending }
         }
+        if repeats.contains(item.key) { return }
         var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch result.verdict {
         case .duplicate: return
@@ -311,7 +371,7 @@ struct PushBatch {
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
         if let working = records[name] { return working }
         let isFetched = fetched?.askedRecords.contains(name) == true
-        let working = Working(isFetched ? fetched?.records[name] : try store.record(name)?.record)
+        let working = Working(isFetched ? fetched?.records[name] : try store.record(name))
         records[name] = working
         touched.append(name)
         return working
@@ -341,7 +401,7 @@ struct PushBatch {
         let askedKeys: Set<MutationKey>
         let askedRecords: Set<RecordName>
         let keys: [MutationKey: HubStore.KeyRow]
-        let records: [RecordName: VersionedRecord]
+        let records: [RecordName: HubStore.RecordRow]
 
         init(_ items: [IncomingItem], _ device: DeviceID, _ store: HubStore) throws(DatabaseError) {
             askedKeys = Set(items.map(\.key))
@@ -360,9 +420,13 @@ struct PushBatch {
         private(set) var key = ""
         private(set) var isChanged = false
 
-        init(_ record: VersionedRecord?) {
-            self.record = record
-            versionBefore = record?.version ?? 0
+        /// There is a row that cannot be read: nothing is known of the record but that it is there.
+        let isDamaged: Bool
+
+        init(_ row: HubStore.RecordRow?) {
+            record = row?.whole
+            isDamaged = row?.isWhole == false
+            versionBefore = row?.version ?? 0
         }
 
         mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey) {
@@ -374,7 +438,7 @@ struct PushBatch {
 
         var state: HubState { record?.hubState ?? .absent }
         func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
-        var isLive: Bool { record?.isDeleted == false }
+        var isLive: Bool { isDamaged || record?.isDeleted == false }
     }
 
     /// What became of a key.
@@ -416,7 +480,9 @@ struct PushBatch {
         init(row: HubStore.KeyRow) {
             self.init(
                 fingerprint: row.fingerprint, ending: Ending(row.status), version: row.version,
-                payload: row.payload.flatMap { try? JSONReader.read($0) })
+                // What cannot be read is as good as forgotten (``HubStore/prunePayloads(before:)``): the answer still says what
+                // became of the mutation, and the device finds out the rest.
+                payload: row.payload.flatMap { try? JSONReader.read($0, limits: .stored) })
         }
 
         var original: PushResult.Original {
@@ -426,5 +492,20 @@ struct PushBatch {
             case .rejected: .rejected
             }
         }
+    }
+}
+
+extension PushResult {
+    /// Bytes of the record that it shows, about: of the document and the stamps of its fields.
+    fileprivate var shownBytes: Int {
+        let state: HubState =
+            switch verdict {
+            case .accepted(_, _, let record, _): record.map { .record($0) } ?? .absent
+            case .duplicate(_, let current), .conflict(_, let current): current
+            case .rejected(_, let current): current ?? .absent
+            case .retry: .absent
+            }
+        guard case .record(let record) = state else { return 0 }
+        return record.data.json.utf8.count + (record.fieldHLC?.json.utf8.count ?? 0) + (record.fieldOrigins?.json.utf8.count ?? 0)
     }
 }

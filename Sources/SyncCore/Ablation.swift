@@ -35,6 +35,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case removalBeatsAddition
     /// An edit goes into a mutation of its record that may be at the hub already.
     case sentCoalesced
+    /// An edit goes into a mutation that waited at the start, although an older copy of the database may have been put back.
+    case coalescedInDoubt
     /// The next batch is sent although nobody knows what became of the last.
     case settleSkipped
     /// A link that costs something is used like any other.
@@ -51,6 +53,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case requeueAboveHighest
     /// The feed goes on where the hub stood at the end of a listing, instead of its beginning.
     case cursorAtEnd
+    /// A change is limited, and not what it makes of its document; the hub reads what it stored with the limits of input.
+    case storedReadAsInput
     /// Cursors and receipts beyond the hub's history prove nothing to it, and a hub that is behind its own word is believed.
     case proofIgnored
     /// The mark beside the hub's database is not looked at.

@@ -6,6 +6,19 @@ package enum Limits {
     package static let documentBytes = 256 << 10
     /// Nested arrays and objects: deep enough for forms, far from any stack.
     package static let jsonDepth = 32
+    /// Depth at which a stored document or an answer is taken for damage: earlier versions let operations build documents two
+    /// levels deeper than ``jsonDepth``.
+    package static let storedDepth = 4 * jsonDepth
+    /// The name of a field or a member as JSON text, escapes included: peers refuse what has longer ones.
+    package static let nameBytes = 256
+    /// Fields of a document. Each field that was changed on its own has a stamp at the hub, and in a conflict two values with
+    /// their authors, so a record costs some 300 bytes a field beside its content; forms have a few hundred fields.
+    package static let documentFields = 2_048
+    /// Members of one object of a message: more than a document of ``documentBytes`` has room for.
+    package static let objectMembers = 65_536
+    /// Memory that one message may take once it is read: a page of ``pullBytes`` needs up to 34 times its bytes when it is all
+    /// tiny objects, and an ordinary answer of ``hubResponseBytes`` four times.
+    package static let messageMemoryBytes = 64 << 20
     /// Levels that messages put around a document, with room for newer ones; a pull puts 5.
     package static let messageDepth = 8
     /// The name of who wrote a mutation, in the app's words.
@@ -13,6 +26,9 @@ package enum Limits {
     /// Mutations of one atomic list, and of the first batch of a push: one hub transaction each.
     package static let atomicMutations = 50
     package static let batchMutations = 50
+    /// Mutations that wait one behind the other, by `depends_on` or as parents and children. Whatever ends the first of them
+    /// reaches all of them in one transaction; no form and no procedure of a working day comes near.
+    package static let chainLinks = 1_000
     /// A batch grows to this while answers stay quick.
     package static let batchMutationsMax = 500
     package static let batchBytes = 256 << 10
@@ -22,6 +38,11 @@ package enum Limits {
     package static let hubRequestBytes = 4 << 20
     /// Largest answer of the hub that the agent reads, after inflating.
     package static let hubResponseBytes = 16 << 20
+    /// Bytes of records in the hub's answer to a push, after which it looks at no further mutation: half of what the agent reads,
+    /// so that one more atomic list has room.
+    package static let hubAnswerBytes = 8 << 20
+    /// Bytes of records in the hub's answer to a push, after which it shows a record to known keys once and not with each.
+    package static let hubRepeatedBytes = 1 << 20
     package static let inflateRatio = 1000
     /// Requests under way at an existing backend, about records that have nothing to do with each other.
     package static let restParallel = 2

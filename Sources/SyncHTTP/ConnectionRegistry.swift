@@ -2,52 +2,129 @@ import NIOCore
 import Synchronization
 
 /// All connections of a server, counted against the limits. Used from the loops of all of them.
+///
+/// **TCP.** A connection begins as a stranger's and becomes a known one when the handler says so
+/// (``HTTPAdmission/known(_:)``). Strangers have a limit in all and by address, and no part of the rest. Where a limit is
+/// reached, the new connection is let in and another one is closed in its place, in this order:
+///
+/// 1. Over the limit of an address: the stranger of that address that has waited longest for its client.
+/// 2. Over the limit of strangers, or over that of all connections: the same among the strangers of the address that has most
+///    of them. An address with one connection is the last to lose it.
+/// 3. Over the limit of all connections without any stranger: the known connection that has been idle longest between two
+///    requests. A client repeats a request that meets a closed connection on a new one.
+/// 4. If all of them have a request under way, the new one is answered 503.
+///
+/// So silence holds no place, and whoever opens many connections closes his own first.
+///
+/// **Unix sockets.** All peers are known, nothing is closed; one connection too many is answered 503. Some places are kept for
+/// users that have fewer than two connections, and some for root.
 final class ConnectionRegistry: Sendable {
+    private enum Standing {
+        case known
+        case stranger
+        /// Gets an answer that says that there is no place.
+        case refused
+        /// Was closed for another one, and holds no place any more.
+        case leaving
+    }
+
+    private struct Entry {
+        let connection: HTTPConnection
+        let group: PeerGroup
+        var standing: Standing
+    }
+
     private struct State {
-        var connections: [ObjectIdentifier: HTTPConnection] = [:]
-        var admitted = 0
-        var byUser: [UInt32: Int] = [:]
-        var byAddress: [String: Int] = [:]
+        var entries: [ObjectIdentifier: Entry] = [:]
+        var known = 0
+        var strangers = 0
+        var refused = 0
+        var byUser: [PeerGroup: Int] = [:]
+        var strangersByGroup: [PeerGroup: Int] = [:]
+        var counts = HTTPServerCounts()
         var isStopping = false
         var whenEmpty: [EventLoopPromise<Void>] = []
+
+        var admitted: Int { known + strangers }
     }
 
     private let state = Mutex(State())
     private let limits: HTTPServerLimits
+    private let closedForRoom: @Sendable (HTTPPeer) -> Void
 
-    init(limits: HTTPServerLimits) {
+    init(limits: HTTPServerLimits, closedForRoom: @escaping @Sendable (HTTPPeer) -> Void) {
         self.limits = limits
+        self.closedForRoom = closedForRoom
     }
 
     /// Connections that were admitted and are open.
     var count: Int { state.withLock { $0.admitted } }
+
+    var counts: HTTPServerCounts {
+        state.withLock { state in
+            var counts = state.counts
+            counts.known = state.known
+            counts.strangers = state.strangers
+            return counts
+        }
+    }
 
     /// Finds a place for a connection of `peer`.
     ///
     /// - Parameter make: Makes the connection; with a problem if it is one too many, gets this answer and is closed.
     /// - Returns: `nil` to drop it without a word, because as many are being refused already, or the server stops.
     func admit(_ peer: HTTPPeer, make: (HTTPProblem?) -> HTTPConnection) -> HTTPConnection? {
-        state.withLock { state in
-            guard !state.isStopping else { return nil }
-            let refusal = excess(of: peer, state)
-            // A refused connection costs a descriptor, too, until its answer is sent: as many as there are places, no
-            // more.
-            if refusal != nil, state.connections.count - state.admitted >= limits.connections { return nil }
+        let group = PeerGroup(peer)
+        let (connection, victims): (HTTPConnection?, [HTTPConnection]) = state.withLock { state in
+            guard !state.isStopping else { return (nil, []) }
+            var victims: [HTTPConnection] = []
+            let isRemote = if case .remote = peer { true } else { false }
+            let refusal = isRemote ? makeRoom(in: group, &state, &victims) : excess(of: group, state)
+            if refusal != nil {
+                state.counts.refused += 1
+                // A refused connection costs a descriptor, too, until its answer is sent: as many as there are places, no
+                // more.
+                if state.refused >= limits.connections { return (nil, victims) }
+            }
             let connection = make(refusal)
-            state.connections[ObjectIdentifier(connection)] = connection
-            if refusal == nil { Self.count(peer, by: 1, &state) }
-            return connection
+            let standing: Standing = refusal != nil ? .refused : isRemote ? .stranger : .known
+            state.entries[ObjectIdentifier(connection)] = Entry(connection: connection, group: group, standing: standing)
+            Self.count(group, standing, by: 1, &state)
+            return (connection, victims)
         }
+        // Not under the lock: a connection of this loop is gone at once, and says so here.
+        for victim in victims {
+            victim.onLoop { [closedForRoom] victim in
+                closedForRoom(victim.peer)
+                victim.cut()
+            }
+        }
+        return connection
     }
 
     /// Gives the place back. A second call does nothing.
     func remove(_ connection: HTTPConnection) {
         let waiting: [EventLoopPromise<Void>] = state.withLock { state in
-            guard state.connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return [] }
-            if connection.refusal == nil { Self.count(connection.peer, by: -1, &state) }
+            guard let entry = state.entries.removeValue(forKey: ObjectIdentifier(connection)) else { return [] }
+            Self.count(entry.group, entry.standing, by: -1, &state)
             return Self.takeWaiting(&state)
         }
         for promise in waiting { promise.succeed() }
+    }
+
+    /// Who is at the other end of a TCP connection has become known, or is unknown again.
+    func mark(_ connection: HTTPConnection, isKnown: Bool) {
+        state.withLock { state in
+            guard let entry = state.entries[ObjectIdentifier(connection)] else { return }
+            let wanted: Standing = isKnown ? .known : .stranger
+            switch (entry.standing, wanted) {
+            case (.known, .stranger), (.stranger, .known):
+                Self.count(entry.group, entry.standing, by: -1, &state)
+                Self.count(entry.group, wanted, by: 1, &state)
+                state.entries[ObjectIdentifier(connection)]?.standing = wanted
+            default: break
+            }
+        }
     }
 
     /// From now on nobody is admitted.
@@ -57,48 +134,136 @@ final class ConnectionRegistry: Sendable {
         let (connections, waiting) = state.withLock { state in
             state.isStopping = true
             state.whenEmpty.append(whenEmpty)
-            return (Array(state.connections.values), Self.takeWaiting(&state))
+            return (state.entries.values.map(\.connection), Self.takeWaiting(&state))
         }
         for promise in waiting { promise.succeed() }
         return connections
     }
 
-    var all: [HTTPConnection] { state.withLock { Array($0.connections.values) } }
+    var all: [HTTPConnection] { state.withLock { $0.entries.values.map(\.connection) } }
 
-    private func excess(of peer: HTTPPeer, _ state: State) -> HTTPProblem? {
-        guard state.admitted < limits.connections else { return .busy("too many connections are open") }
-        switch peer {
-        case .local(let local):
-            guard state.byUser[local.uid, default: 0] >= limits.connectionsPerUser else { return nil }
-            return .busy("too many connections of this user are open")
-        case .remote(let address, _, _):
-            let count = state.byAddress[address, default: 0]
-            guard let most = limits.connectionsPerAddress, count >= most else { return nil }
-            return .busy("too many connections from this address are open")
-        case .unknown:
-            return nil
-        }
+    // MARK: Unix sockets
+
+    private func excess(of group: PeerGroup, _ state: State) -> HTTPProblem? {
+        let own = state.byUser[group, default: 0]
+        guard own < limits.connectionsPerUser else { return .busy("too many connections of this user are open") }
+        let places = limits.localPlaces(own: own, isRoot: group == .user(0))
+        return state.admitted < places ? nil : .busy("too many connections are open")
     }
 
-    private static func count(_ peer: HTTPPeer, by change: Int, _ state: inout State) {
-        state.admitted += change
-        switch peer {
-        case .local(let local):
-            let count = state.byUser[local.uid, default: 0] + change
-            state.byUser[local.uid] = count == 0 ? nil : count
-        case .remote(let address, _, _):
-            let count = state.byAddress[address, default: 0] + change
-            state.byAddress[address] = count == 0 ? nil : count
-        case .unknown:
-            break
+    // MARK: TCP
+
+    /// Closes what must be closed for one more stranger of `group`.
+    private func makeRoom(in group: PeerGroup, _ state: inout State, _ victims: inout [HTTPConnection]) -> HTTPProblem? {
+        if let most = limits.strangersPerAddress, state.strangersByGroup[group, default: 0] >= most {
+            guard close(&state, &victims, among: { $0.standing == .stranger && $0.group == group }) else {
+                return .busy("too many connections from this address are open")
+            }
+        } else if let most = limits.strangers, state.strangers >= most {
+            guard closeStranger(&state, &victims) else { return .busy("too many connections of unknown callers are open") }
+        }
+        guard state.admitted >= limits.connections else { return nil }
+        if closeStranger(&state, &victims) { return nil }
+        let isClosed = close(&state, &victims) { $0.standing == .known && $0.connection.waiting.isIdle }
+        return isClosed ? nil : .busy("too many connections are open")
+    }
+
+    private func closeStranger(_ state: inout State, _ victims: inout [HTTPConnection]) -> Bool {
+        guard let most = state.strangersByGroup.max(by: { $0.value < $1.value })?.key else { return false }
+        return close(&state, &victims) { $0.standing == .stranger && $0.group == most }
+    }
+
+    /// Closes the one that has waited longest, those before the others that have a request under way.
+    private func close(
+        _ state: inout State, _ victims: inout [HTTPConnection], among isCandidate: (Entry) -> Bool
+    ) -> Bool {
+        var longest: (id: ObjectIdentifier, waiting: WaitingState)?
+        for (id, entry) in state.entries where isCandidate(entry) {
+            let waiting = entry.connection.waiting
+            if longest.map({ waiting < $0.waiting }) ?? true { longest = (id, waiting) }
+        }
+        guard let victim = longest?.id, let entry = state.entries[victim] else { return false }
+        Self.count(entry.group, entry.standing, by: -1, &state)
+        if entry.standing == .known { state.counts.closedIdle += 1 } else { state.counts.closedStrangers += 1 }
+        state.entries[victim]?.standing = .leaving
+        victims.append(entry.connection)
+        return true
+    }
+
+    // MARK: Counting
+
+    private static func count(_ group: PeerGroup, _ standing: Standing, by change: Int, _ state: inout State) {
+        func add(_ counts: inout [PeerGroup: Int]) {
+            let count = counts[group, default: 0] + change
+            counts[group] = count == 0 ? nil : count
+        }
+        switch standing {
+        case .known:
+            state.known += change
+            if case .user = group { add(&state.byUser) }
+        case .stranger:
+            state.strangers += change
+            add(&state.strangersByGroup)
+        case .refused: state.refused += change
+        case .leaving: break
         }
     }
 
     private static func takeWaiting(_ state: inout State) -> [EventLoopPromise<Void>] {
-        guard state.connections.isEmpty, state.isStopping else { return [] }
+        guard state.entries.isEmpty, state.isStopping else { return [] }
         defer { state.whenEmpty = [] }
         return state.whenEmpty
     }
+}
+
+/// How a connection stands to its client, as the registry sees it from other threads.
+struct WaitingState: Comparable, Sendable {
+    /// In the order in which connections are given up.
+    enum Kind: UInt64 {
+        /// Between two requests, or before the first one.
+        case idle = 0
+        /// Within a request that has not come whole, or reading away what nobody wants.
+        case receiving = 1
+        /// A request is being answered.
+        case busy = 2
+    }
+
+    let rawValue: UInt64
+
+    init(rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+
+    /// - Parameter since: When the last byte came, or the last answer went.
+    init(_ kind: Kind, since: NIODeadline) {
+        // 2^61 ns are 73 years of uptime.
+        rawValue = kind.rawValue << 62 | since.uptimeNanoseconds & (1 << 62 - 1)
+    }
+
+    var isIdle: Bool { rawValue >> 62 == Kind.idle.rawValue }
+
+    static func < (one: WaitingState, other: WaitingState) -> Bool {
+        // Idle and receiving are alike: a byte now and then is no merit.
+        let (isBusy, otherIsBusy) = (one.rawValue >> 62 == Kind.busy.rawValue, other.rawValue >> 62 == Kind.busy.rawValue)
+        guard isBusy == otherIsBusy else { return otherIsBusy }
+        return one.rawValue & (1 << 62 - 1) < other.rawValue & (1 << 62 - 1)
+    }
+}
+
+/// Connections of a server, for status and metrics.
+package struct HTTPServerCounts: Sendable, Hashable {
+    /// Open, of callers that have shown who they are.
+    package var known = 0
+    /// Open, of others.
+    package var strangers = 0
+    /// Since the start: closed to make room for another connection, while a stranger's.
+    package var closedStrangers: Int64 = 0
+    /// The same, while idle between two requests of a known caller.
+    package var closedIdle: Int64 = 0
+    /// Since the start: answered 503, or dropped, because there was no place.
+    package var refused: Int64 = 0
+
+    package init() {}
 }
 
 extension HTTPProblem {

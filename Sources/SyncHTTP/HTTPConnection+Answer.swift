@@ -12,8 +12,9 @@ extension HTTPConnection {
 
     // MARK: Whole
 
-    func respond(_ number: UInt64, status: Int, headers: [(String, String)], body: [UInt8]) {
+    func respond(_ number: UInt64, status: Int, headers: [(String, String)], body: [UInt8], closes: Bool = false) {
         guard isCurrent(number) else { return }
+        if closes { keepsConnection = false }
         guard case .pending = answer else { preconditionFailure("a whole answer after the beginning of another") }
         write(status: status, headers: headers, body: body)
         finishAnswer()
@@ -38,7 +39,7 @@ extension HTTPConnection {
         AnswerWriter.head(
             status: status, headers: headers, length: isBodyless ? nil : body.count, isChunked: false,
             keepsConnection: keepsConnection, into: &out)
-        if !isBodyless, request?.method != .head { out.writeBytes(body) }
+        if !isBodyless, !isHead { out.writeBytes(body) }
     }
 
     // MARK: Streamed
@@ -137,6 +138,7 @@ extension HTTPConnection {
     /// Tells everybody who waits for something of this exchange that nothing will come.
     func endExchange(bodyFailure failure: HTTPExchange.BodyFailure) {
         answer = .done
+        descriptors.endRequest()
         let reader = bodyReader
         let actions = closeActions
         bodyReader = nil

@@ -74,4 +74,9 @@ extension HTTPConnection {
     func close() {
         context?.close(mode: .all, promise: nil)
     }
+
+    /// Closes at once, without the end of TLS, for which a silent peer would be waited for.
+    func cut() {
+        if let edge { edge.close() } else { close() }
+    }
 }

@@ -29,7 +29,7 @@ extension HTTPConnection {
         case .collect(let limit, _), .stream(let limit):
             // What is beyond the limit is not even kept.
             if bodyCount <= limit { body.append(contentsOf: buffer.readableBytesView) }
-        case .discard:
+        case .discard, .undecided:
             break
         }
     }
@@ -58,6 +58,8 @@ extension HTTPConnection {
                 linger()
                 return
             }
+        case .undecided:
+            break
         }
         if decodedEnd {
             decodedEnd = false
@@ -86,7 +88,7 @@ extension HTTPConnection {
 
     private func beginRequest(_ head: HTTPRequestHead) {
         number += 1
-        // One that came with an earlier request and was not asked for is nobody's.
+        isHead = head.method == .HEAD
         descriptors.beginRequest()
         let facts: RequestFacts
         do {
@@ -107,47 +109,75 @@ extension HTTPConnection {
         continueIsDue = facts.awaitsContinue && facts.contentLength != 0
         body = []
         bodyCount = 0
+        bodyPace = server.limits.bodyRate.map { BodyPace(rate: $0, grace: server.limits.bodyGrace) }
         bodyHasEnded = false
         bodyFailure = nil
         input = .body
         answer = .pending
         framing.beginBody(length: facts.contentLength)
 
-        switch server.handler.admit(request) {
+        carryOut(server.handler.admit(request), request)
+    }
+
+    private func carryOut(_ admission: HTTPAdmission, _ request: RequestHead, isKnown: Bool = false) {
+        if !admission.takesDescriptor { descriptors.endRequest() }
+        switch admission {
         case .refuse(let problem):
             bodyUse = .discard(left: Self.discardLimit)
             refuse(number, problem)
         case .collect(let limit, let then):
+            // A body of an unknown caller makes the connection one of an unknown caller, also where a balancer has sent a
+            // device's request over it before.
+            mark(isKnown: isKnown)
             bodyUse = .collect(limit: limit, then: then)
-            guard (facts.contentLength ?? 0) <= limit else {
+            guard (request.contentLength ?? 0) <= limit else {
                 failInput(.bodyTooLarge(limit: limit), bodyFailure: .tooLarge)
                 return
             }
+            if case .complete = input { return endCollecting() }
             sendContinueIfDue()
-        case .stream(let limit, let then):
+        case .stream(let limit, _, let then):
+            if isKnown { mark(isKnown: true) }
             let limit = limit ?? .max
             bodyUse = .stream(limit: limit)
-            guard (facts.contentLength ?? 0) <= limit else {
+            guard (request.contentLength ?? 0) <= limit else {
                 failInput(.bodyTooLarge(limit: limit), bodyFailure: .tooLarge)
                 return
             }
+            if case .complete = input { bodyHasEnded = true }
             then(HTTPExchange(request: request, connection: self, number: number))
+        case .known(let admission):
+            carryOut(admission, request, isKnown: true)
+        case .later(let ask):
+            bodyUse = .undecided
+            ask(HTTPDecision(request: request, connection: self, number: number))
         }
+    }
+
+    /// What became of ``HTTPAdmission/later(_:)``.
+    func decide(_ number: UInt64, _ admission: HTTPAdmission) {
+        guard isCurrent(number), case .undecided = bodyUse, let request else { return }
+        carryOut(admission, request)
+        pump()
+    }
+
+    private func endCollecting() {
+        guard case .collect(_, let then) = bodyUse, let request else { return }
+        bodyUse = .discard(left: 0)
+        let whole = body
+        body = []
+        then(HTTPExchange(request: request, connection: self, number: number), whole)
     }
 
     private func endRequest() {
         input = .complete
         switch bodyUse {
-        case .collect(_, let then):
-            bodyUse = .discard(left: 0)
-            guard let request else { return }
-            let whole = body
-            body = []
-            then(HTTPExchange(request: request, connection: self, number: number), whole)
+        case .collect:
+            endCollecting()
         case .stream:
             bodyHasEnded = true
             deliverBody()
-        case .discard:
+        case .discard, .undecided:
             break
         }
         proceedIfAnswered()
@@ -161,6 +191,7 @@ extension HTTPConnection {
             input = .head
             answer = .none
             request = nil
+            isHead = false
             facts = nil
             framing.beginHead()
         case .complete:

@@ -35,7 +35,8 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
                 // The client is waited for on the other side: it does not take its answers.
                 deadlines.read = nil
             } else if number > 0 {
-                setReadDeadline(after: server.limits.idleTime)
+                let idleTime = isKnown ? server.limits.idleTime : server.limits.strangerIdleTime ?? server.limits.idleTime
+                setReadDeadline(after: idleTime)
             }
             // The first request's time runs since the connection began.
         case .head:
@@ -43,9 +44,17 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
                 deadlines.headBegan = number
                 setReadDeadline(after: server.limits.headTime)
             }
-        case .body where wantsBytes:
-            setReadDeadline(after: server.limits.bodyIdleTime)
-        case .body, .complete:
+        case .body:
+            let now = NIODeadline.now()
+            let left = bodyPace?.update(at: now, count: bodyCount, isWaiting: wantsBytes)
+            guard wantsBytes else {
+                deadlines.read = nil
+                break
+            }
+            let idleTime = TimeAmount(server.limits.bodyIdleTime)
+            deadlines.read = now + max(.zero, min(idleTime, left ?? idleTime))
+            setTimer()
+        case .complete:
             deadlines.read = nil
         case .draining, .closed:
             break

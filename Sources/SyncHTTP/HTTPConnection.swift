@@ -51,6 +51,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         case stream(limit: Int)
         /// Answered already; so many more bytes are tolerated to keep the connection.
         case discard(left: Int)
+        /// The handler has not decided yet. Nothing is read.
+        case undecided
     }
 
     /// The rest of a body that is read only to keep the connection.
@@ -67,11 +69,12 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     private let currentExchange = Atomic<UInt64>(0)
     private let bytesOnTheWay = Atomic(0)
     let bytesInChannel = Atomic(0)
+    private let waitingState = Atomic<UInt64>(WaitingState(.idle, since: .now()).rawValue)
 
     // Everything from here on belongs to the loop.
     var peer: HTTPPeer
     private(set) var context: ChannelHandlerContext?
-    var input = Input.head
+    var input = Input.head { didSet { descriptors.isWanted = mayBeginHead } }
     var answer = Answer.none { didSet { publishExchange() } }
 
     // Bytes that have come and were not given to the decoder.
@@ -94,6 +97,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     // The current request.
     var framing = RequestFraming()
     var number: UInt64 = 0
+    /// Its answer has no body, also when it is refused before there is a ``request``.
+    var isHead = false
     var request: RequestHead?
     var facts: RequestFacts?
     var keepsConnection = true
@@ -102,11 +107,17 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// Collected, or come and not yet fetched by ``HTTPExchange/readBody(_:)``.
     var body: [UInt8] = []
     var bodyCount = 0
+    var bodyPace: BodyPace?
     var bodyHasEnded = false
     var bodyFailure: HTTPExchange.BodyFailure?
     var bodyReader: (@Sendable (HTTPExchange.BodyPart) -> Void)?
     var closeActions: [@Sendable () -> Void] = []
     var writableActions: [@Sendable () -> Void] = []
+
+    /// The caller has shown who it is. Always so on a Unix socket, where the kernel says it.
+    private(set) var isKnown: Bool
+    /// In front of TLS, where there is TLS.
+    var edge: ConnectionEdge?
 
     // The answer's bytes.
     var out = ByteBuffer()
@@ -116,18 +127,29 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     /// What came with the bytes (``DescriptorPeek``).
     let descriptors = DescriptorBox()
+    /// What is read next may belong to a head.
+    private var mayBeginHead: Bool {
+        switch input {
+        case .head, .complete: true
+        case .body, .draining, .closed: false
+        }
+    }
 
     init(server: ServerContext, loop: any EventLoop, peer: HTTPPeer, refusal: HTTPProblem?) {
         self.server = server
         self.loop = loop
         self.peer = peer
         self.refusal = refusal
+        isKnown = if case .remote = peer { false } else { true }
     }
 
     // MARK: From any thread
 
     /// The server stops: what runs may end, nothing is begun.
     var isStopping: Bool { server.isStopping.load(ordering: .relaxed) }
+
+    /// How long the client has been waited for.
+    var waiting: WaitingState { WaitingState(rawValue: waitingState.load(ordering: .relaxed)) }
 
     /// The number of the exchange that can still reach its client; 0 for none.
     var openExchange: UInt64 { currentExchange.load(ordering: .acquiring) }
@@ -178,7 +200,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         if let refusal {
             refuseConnection(refusal)
         } else {
-            setReadDeadline(after: server.limits.headTime)
+            setReadDeadline(after: server.limits.firstHeadTime ?? server.limits.headTime)
         }
         context.fireChannelActive()
     }
@@ -246,6 +268,11 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// Whether bytes wait that came and were not looked at.
     var holdsBytes: Bool { held.readableBytes > 0 }
 
+    /// A part of a head has come.
+    private var isWithinHead: Bool {
+        if case .head = input { framing.overhead > 0 } else { false }
+    }
+
     /// Whether the next byte may be looked at.
     private var wantsBytes: Bool {
         switch input {
@@ -253,6 +280,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         case .body:
             switch bodyUse {
             case .collect, .discard: true
+            case .undecided: false
             case .stream: bodyReader != nil && bodyFailure == nil
             }
         case .complete: false
@@ -295,12 +323,33 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     private func settle() {
         if inputHasEnded, held.readableBytes == 0 { actOnEndOfInput() }
+        noteWaiting()
         updateReadDeadline(isHolding: held.readableBytes > 0, wantsBytes: wantsBytes)
+        descriptors.settle(isWithinHead: holdsBytes || isWithinHead)
         if held.readableBytes == 0, readIsDue {
             readIsDue = false
             context?.read()
         }
         if !isReading { flush() }
+    }
+
+    /// Tells the registry how we stand.
+    func noteWaiting() {
+        let kind: WaitingState.Kind
+        switch input {
+        case .head: kind = framing.overhead == 0 && held.readableBytes == 0 ? .idle : .receiving
+        case .body: if case .undecided = bodyUse { kind = .receiving } else { kind = wantsBytes ? .receiving : .busy }
+        case .complete: kind = .busy
+        case .draining, .closed: kind = .receiving
+        }
+        waitingState.store(WaitingState(kind, since: .now()).rawValue, ordering: .relaxed)
+    }
+
+    /// The handler has found out who asks, or that this request is of an unknown caller. On a Unix socket the kernel knows.
+    func mark(isKnown: Bool) {
+        guard case .remote = peer, isKnown != self.isKnown else { return }
+        self.isKnown = isKnown
+        server.registry.mark(self, isKnown: isKnown)
     }
 
     var isClosed: Bool {

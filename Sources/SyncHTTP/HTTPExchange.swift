@@ -36,13 +36,15 @@ package final class HTTPExchange: Sendable {
     /// Answers. `Content-Length` is added, `Connection` belongs to the server. A `HEAD` request gets the head only.
     ///
     /// Control characters in field values are sent as spaces, so that no value can begin another field.
-    package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
+    ///
+    /// - Parameter closes: The connection ends with this answer.
+    package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = [], closes: Bool = false) {
         complete()
         // Mostly the answer is made on the loop: no closure is needed to get there.
         guard !connection.loop.inEventLoop else {
-            return connection.respond(number, status: status, headers: headers, body: body)
+            return connection.respond(number, status: status, headers: headers, body: body, closes: closes)
         }
-        connection.onLoop { [number] in $0.respond(number, status: status, headers: headers, body: body) }
+        connection.onLoop { [number] in $0.respond(number, status: status, headers: headers, body: body, closes: closes) }
     }
 
     /// Answers with a problem document.
@@ -132,12 +134,13 @@ package final class HTTPExchange: Sendable {
 
     // MARK: A descriptor
 
-    /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`), once, and how it is closed, which is
-    /// the caller's business from then on. On the loop only.
-    package func takeDescriptor() -> (number: Int32, close: @Sendable (Int32) -> Void)? {
-        guard isOpen, let number = connection.descriptors.take() else { return nil }
-        return (number, { DescriptorBox.close($0) })
+    /// What the client attached to the head of this request (`SCM_RIGHTS`); `.none` at a second call and after the end of the
+    /// request. A descriptor is closed by whoever takes it, with ``closeDescriptor(_:)``. On the loop only.
+    package func takeDescriptor() -> AttachedDescriptor {
+        isOpen ? connection.descriptors.take() : .none
     }
+
+    package static let closeDescriptor: @Sendable (Int32) -> Void = { DescriptorBox.close($0) }
 
     private func complete() {
         precondition(!isCompleted.exchange(true, ordering: .relaxed), "an exchange was completed twice")

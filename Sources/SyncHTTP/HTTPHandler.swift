@@ -16,14 +16,60 @@ package enum HTTPAdmission {
     case collect(limit: Int, then: (HTTPExchange, [UInt8]) -> Void)
     /// Call `then` on the loop now; it reads the body through ``HTTPExchange/readBody(_:)`` at its own pace, and may
     /// answer while the body still arrives. `limit` is as above, `nil` means none.
-    case stream(limit: Int?, then: (HTTPExchange) -> Void)
+    ///
+    /// With `takesDescriptor`, what the client attached to the head stays open until the request is over or
+    /// ``HTTPExchange/takeDescriptor()`` takes it. All other admissions have it closed at once.
+    case stream(limit: Int?, takesDescriptor: Bool = false, then: (HTTPExchange) -> Void)
     /// Answer with this problem. A small rest of the request is read and thrown away to keep the connection; a large or
     /// unknown one, or one that waits for `100 Continue`, costs the client its connection.
     case refuse(HTTPProblem)
+    /// As the one inside; and the caller has shown who it is, so its TCP connection no longer counts among the strangers'.
+    indirect case known(HTTPAdmission)
+    /// Nothing is read until the decision comes, which may take a look at a database. It is made once.
+    case later((HTTPDecision) -> Void)
+
+    /// Whether the descriptor that came with the head may still be wanted; while the decision is open, it may.
+    var takesDescriptor: Bool {
+        switch self {
+        case .stream(_, let takesDescriptor, _): takesDescriptor
+        case .known(let admission): admission.takesDescriptor
+        case .later: true
+        case .collect, .refuse: false
+        }
+    }
 
     /// Short for ``refuse(_:)``.
     package static func refuse(status: Int, code: String, detail: String) -> HTTPAdmission {
         .refuse(HTTPProblem(status: status, code: code, detail: detail))
+    }
+}
+
+/// The admission of one request that is decided later. One that is dropped undecided is answered 500.
+package final class HTTPDecision: @unchecked Sendable {
+    // Unchecked: `isMade` belongs to the connection's loop, and to the last owner.
+    package let request: RequestHead
+    private let connection: HTTPConnection
+    private let number: UInt64
+    private var isMade = false
+
+    init(request: RequestHead, connection: HTTPConnection, number: UInt64) {
+        self.request = request
+        self.connection = connection
+        self.number = number
+    }
+
+    deinit {
+        guard !isMade else { return }
+        connection.onLoop { [number] in $0.abandon(number) }
+    }
+
+    /// From any thread; `admission` is called on the connection's loop, and not at all when the client has left meanwhile.
+    package func make(_ admission: @escaping @Sendable (RequestHead) -> HTTPAdmission) {
+        connection.onLoop { [self] connection in
+            precondition(!isMade, "a request was admitted twice")
+            isMade = true
+            if connection.isCurrent(number) { connection.decide(number, admission(request)) }
+        }
     }
 }
 

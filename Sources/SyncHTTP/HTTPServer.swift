@@ -26,12 +26,21 @@ package final class HTTPServer: Sendable {
     /// As bound: with the port that the kernel chose if that was left to it.
     package let address: Address
 
-    private let listener: any Channel
-    private let file: UnixListener?
-    private let context: ServerContext
+    let door: Mutex<Door>
+    let context: ServerContext
+    let group: any EventLoopGroup
 
-    /// Connections that the kernel finishes for us before we accept them.
+    /// Where clients come in; another one after ``listenAgain(mode:group:)``.
+    struct Door: Sendable {
+        var listener: any Channel
+        /// Ours to remove; `nil` for TCP and for an inherited socket.
+        var file: UnixListener?
+        var inherited = InheritedFile.unknown
+    }
+
+    /// Connections that the kernel finishes for us before we accept them. On TCP a fleet may come at once.
     static let backlog = 128
+    static let remoteBacklog = 1_024
     /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is
     /// not being read can make us hold: the kernel's part and, when it closes its side, ours.
     private static let receiveBuffer = 256 << 10
@@ -43,7 +52,51 @@ package final class HTTPServer: Sendable {
         _ configuration: HTTPServerConfiguration, on group: any EventLoopGroup, handler: any HTTPHandler
     ) async throws(HTTPServerError) -> HTTPServer {
         let context = ServerContext(configuration: configuration, handler: handler)
-        let bootstrap = ServerBootstrap(group: group)
+        let loops = group
+        let bootstrap = bootstrap(context, on: loops)
+
+        switch configuration.endpoint {
+        case .unix(let path, let mode, let group):
+            let file = try UnixListener(path: path, mode: mode, group: group)
+            do {
+                let channel = try await bootstrap.withBoundSocket(file.descriptor).get()
+                return HTTPServer(.unix(path: path), Door(listener: channel, file: file), context, loops)
+            } catch {
+                file.removeFile()
+                throw HTTPServerError(.system, doing: "listen on \(path)", detail: "\(error)")
+            }
+        case .inherited(let descriptor):
+            try HTTPEndpoint.checkListening(descriptor)
+            do {
+                let channel = try await bootstrap.withBoundSocket(descriptor).get()
+                let address = Address(of: channel)
+                return HTTPServer(address, Door(listener: channel, inherited: InheritedFile(of: address)), context, loops)
+            } catch {
+                throw HTTPServerError(.system, doing: "take over descriptor \(descriptor)", detail: "\(error)")
+            }
+        case .tcp(let host, let port):
+            let doing = "listen on \(host):\(port)"
+            do {
+                let channel = try await bootstrap
+                    .serverChannelOption(.backlog, value: Int32(remoteBacklog))
+                    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    // Connections inherit it, with the window scale that belongs to it.
+                    .serverChannelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
+                    .bind(host: host, port: port).get()
+                return HTTPServer(Address(of: channel), Door(listener: channel), context, loops)
+            } catch let error as IOError where error.errnoCode == EADDRINUSE {
+                throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
+            } catch let error as SocketAddressError.UnknownHost {
+                throw HTTPServerError(.unresolved, doing: doing, detail: error.errorDescription)
+            } catch {
+                throw HTTPServerError(.system, doing: doing, detail: "\(error)")
+            }
+        }
+    }
+
+    /// Makes listeners whose connections belong to `context`.
+    static func bootstrap(_ context: ServerContext, on group: any EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: Int32(backlog))
             .serverChannelInitializer { channel in
                 // Out of descriptors, accepting would be tried without pause; so it is once per second.
@@ -57,42 +110,6 @@ package final class HTTPServer: Sendable {
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             // One read, then the connection decides whether there is another.
             .childChannelOption(.maxMessagesPerRead, value: 1)
-
-        switch configuration.endpoint {
-        case .unix(let path, let mode, let group):
-            let file = try UnixListener(path: path, mode: mode, group: group)
-            do {
-                let channel = try await bootstrap.withBoundSocket(file.descriptor).get()
-                return HTTPServer(address: .unix(path: path), listener: channel, file: file, context: context)
-            } catch {
-                file.removeFile()
-                throw HTTPServerError(.system, doing: "listen on \(path)", detail: "\(error)")
-            }
-        case .inherited(let descriptor):
-            try HTTPEndpoint.checkListening(descriptor)
-            do {
-                let channel = try await bootstrap.withBoundSocket(descriptor).get()
-                return HTTPServer(address: Address(of: channel), listener: channel, file: nil, context: context)
-            } catch {
-                throw HTTPServerError(.system, doing: "take over descriptor \(descriptor)", detail: "\(error)")
-            }
-        case .tcp(let host, let port):
-            let doing = "listen on \(host):\(port)"
-            do {
-                let channel = try await bootstrap
-                    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                    // Connections inherit it, with the window scale that belongs to it.
-                    .serverChannelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
-                    .bind(host: host, port: port).get()
-                return HTTPServer(address: Address(of: channel), listener: channel, file: nil, context: context)
-            } catch let error as IOError where error.errnoCode == EADDRINUSE {
-                throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
-            } catch let error as SocketAddressError.UnknownHost {
-                throw HTTPServerError(.unresolved, doing: doing, detail: error.errorDescription)
-            } catch {
-                throw HTTPServerError(.system, doing: doing, detail: "\(error)")
-            }
-        }
     }
 
     /// Serves one channel that somebody else has made, without a listener: where bytes are fed by hand.
@@ -102,11 +119,11 @@ package final class HTTPServer: Sendable {
         try ServerContext(configuration: configuration, handler: handler).accept(channel)
     }
 
-    private init(address: Address, listener: any Channel, file: UnixListener?, context: ServerContext) {
+    private init(_ address: Address, _ door: Door, _ context: ServerContext, _ group: any EventLoopGroup) {
         self.address = address
-        self.listener = listener
-        self.file = file
+        self.door = Mutex(door)
         self.context = context
+        self.group = group
     }
 
     /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges
@@ -114,8 +131,10 @@ package final class HTTPServer: Sendable {
     ///
     /// Returns when the last connection is closed. Further calls wait with the first.
     package func stop(within grace: Duration) async {
+        // Before the door is looked at: one that is made from now on is closed by who makes it.
+        context.isStopping.store(true, ordering: .sequentiallyConsistent)
+        let (listener, file) = door.withLock { ($0.listener, $0.file) }
         let loop = listener.eventLoop
-        context.isStopping.store(true, ordering: .relaxed)
         // First the name, then the socket: in between, a client is refused rather than sent into a queue nobody serves.
         file?.removeFile()
         // It fails if it is closed already, which is what is wanted.
@@ -135,6 +154,7 @@ package final class HTTPServer: Sendable {
 
     /// Open connections, for status and metrics; those that are being refused not counted.
     package var connectionCount: Int { context.registry.count }
+    package var counts: HTTPServerCounts { context.registry.counts }
 }
 
 extension HTTPServer.Address {
@@ -164,7 +184,7 @@ final class ServerContext: Sendable {
 
     init(configuration: HTTPServerConfiguration, handler: any HTTPHandler) {
         limits = configuration.limits
-        registry = ConnectionRegistry(limits: configuration.limits)
+        registry = ConnectionRegistry(limits: configuration.limits, closedForRoom: configuration.closedForRoom)
         problemBody = configuration.problemBody
         problemHeaders = configuration.problemHeaders
         refused = configuration.refused
@@ -188,7 +208,12 @@ final class ServerContext: Sendable {
         do {
             let pipeline = channel.pipeline.syncOperations
             if case .local = peer { try connection.takesDescriptors(of: channel) }
-            try configureTLS?(channel)
+            if let configureTLS {
+                let edge = ConnectionEdge(connection)
+                connection.edge = edge
+                try pipeline.addHandler(edge)
+                try configureTLS(channel)
+            }
             try pipeline.addHandlers([
                 connection,
                 ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: decoderLimits)),

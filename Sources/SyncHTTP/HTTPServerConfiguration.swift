@@ -30,6 +30,9 @@ package struct HTTPServerConfiguration: Sendable {
     /// call per request or connection, on the loop. Must not block.
     package var refused: @Sendable (HTTPProblem, HTTPPeer) -> Void = { _, _ in }
 
+    /// Called for each connection that is closed to make room for another one, with its peer. Must not block.
+    package var closedForRoom: @Sendable (HTTPPeer) -> Void = { _ in }
+
     /// Puts TLS in front, by adding handlers to the new channel's pipeline. Called before anything else is added, on
     /// the channel's loop. A throw closes the connection.
     package var configureTLS: (@Sendable (any Channel) throws -> Void)?

@@ -43,6 +43,22 @@ package final class RequestHead: Sendable {
         head.headers.first(name: name).map { String($0.withoutTrailingBlanks) }
     }
 
+    /// The first of these fields that the request has more than once.
+    ///
+    /// Which of two values was meant cannot be known, and programs on the way may each take another one.
+    ///
+    /// - Parameter names: In lower case; ASCII case is ignored in the request.
+    package func repeated(among names: [StaticString]) -> StaticString? {
+        names.first { name in
+            var count = 0
+            // The length tells almost all other names apart.
+            for (field, _) in head.headers where field.utf8.count == name.utf8CodeUnitCount && field.isASCIICaseEqual(to: name) {
+                count += 1
+            }
+            return count > 1
+        }
+    }
+
     /// The values of all fields of that name, in order.
     package func headers(_ name: String) -> [String] {
         head.headers[name].map { String($0.withoutTrailingBlanks) }

@@ -65,6 +65,10 @@ enum RequestRules {
                 break
             }
         }
+        // RFC 9110, 9.3.1: such a body has no meaning. Nobody needs one, so nobody is waited for to send it.
+        guard facts.contentLength == 0 || (method != .get && method != .head) else {
+            throw HTTPProblem(.malformed, status: 400, "A \(method.rawValue) request has no body here.")
+        }
         guard hosts == 1 || (hosts == 0 && !isHTTP11) else {
             throw HTTPProblem(.malformed, status: 400, "An HTTP/1.1 request has exactly one Host field.")
         }

@@ -43,9 +43,11 @@ struct UnixListener {
 
     /// Removes the file unless somebody else has put another in its place.
     func removeFile() {
-        var found = stat()
-        if lstat(path, &found) == 0, FileIdentity(found) == identity { unlink(path) }
+        if isInPlace { unlink(path) }
     }
+
+    /// Whether clients find the socket by its name.
+    var isInPlace: Bool { FileIdentity(at: path) == identity }
 
     /// Whoever may write to the directory may replace the socket and play agent, so it must be ours or root's, and what
     /// others may write to must be sticky, like `/tmp`.
@@ -85,7 +87,7 @@ struct UnixListener {
         guard unlink(path) == 0 || errno == ENOENT else { throw failure(doing, "remove the stale socket") }
     }
 
-    private static func directory(of path: String) -> String {
+    static func directory(of path: String) -> String {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
@@ -109,9 +111,16 @@ struct UnixListener {
 }
 
 /// Which file it is, whatever its name.
-private struct FileIdentity: Equatable {
+struct FileIdentity: Equatable, Sendable {
     private let device: UInt64
     private let inode: UInt64
+
+    /// Of what has this name, a link itself; `nil` when nothing has, or it cannot be looked at.
+    init?(at path: String) {
+        var found = stat()
+        guard lstat(path, &found) == 0 else { return nil }
+        self.init(found)
+    }
 
     init(_ found: stat) {
         device = UInt64(found.st_dev)

@@ -23,8 +23,10 @@ struct ClaimSelection {
     private(set) var expired: [ClaimRow] = []
     private var places: [Int64: BatchPlace] = [:]
     private var bytes = 0
-    /// Eligible behind what was taken, first to go last.
-    private var followers: [ClaimRow] = []
+    /// Eligible behind what was taken. Without their content, which is read when it is their turn.
+    private var followers = MinHeap<Follower>()
+    /// The units of ``followers``.
+    private var following: Set<Int64> = []
 
     init(limits: BatchLimits, ranks: EntityRanks, age: Int64 = 0, isTiedAnywhere: Bool = false) {
         self.limits = limits
@@ -44,8 +46,11 @@ struct ClaimSelection {
         var next = try ready.step() ? ClaimRow(ready) : nil
         while true {
             let candidate: ClaimRow
-            if let follower = followers.last, next.map({ Self.isBefore(follower, $0) }) ?? true {
-                candidate = followers.removeLast()
+            if let follower = followers.min, next.map({ follower < Follower($0.outbox) }) ?? true {
+                _ = followers.popMin()
+                following.remove(follower.unit)
+                guard let row = try claimRow(follower.seq, in: store) else { continue }
+                candidate = row
             } else if let first = next {
                 candidate = first
                 next = try ready.step() ? ClaimRow(ready) : nil
@@ -116,10 +121,6 @@ struct ClaimSelection {
         return ttlAge <= age && !row.outbox.isSent && row.outbox.priority != .critical
     }
 
-    private static func isBefore(_ left: ClaimRow, _ right: ClaimRow) -> Bool {
-        (left.outbox.priority, left.unit) < (right.outbox.priority, right.unit)
-    }
-
     /// A mutation alone, or with all waiting members of its atomic list.
     private func unit(of row: ClaimRow, in store: Store) throws(StoreError) -> [ClaimRow] {
         guard let group = row.outbox.group, !isOneByOne else { return [row] }
@@ -131,17 +132,23 @@ struct ClaimSelection {
         ) { row throws(StoreError) in ClaimRow(row) }
     }
 
+    private func claimRow(_ seq: Int64, in store: Store) throws(StoreError) -> ClaimRow? {
+        try store.database.first(
+            "SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq WHERE m.seq = ?", .int(seq)
+        ) { row throws(StoreError) in ClaimRow(row) }
+    }
+
     /// An atomic list stands where its foremost member would.
-    private func place(of unit: [ClaimRow], in store: Store) -> BatchPlace? {
-        unit.map { row in
+    private func place(of unit: [Candidate], in store: Store) -> BatchPlace? {
+        unit.map { member in
             BatchPlace(
-                priority: row.outbox.priority, action: row.payload.action, entity: store.names.entity(row.outbox.eid),
-                seq: row.unit, ranks: ranks)
+                priority: member.outbox.priority, action: member.action, entity: store.names.entity(member.outbox.eid),
+                seq: member.outbox.unit, ranks: ranks)
         }.min()
     }
 
     private mutating func take(_ unit: [ClaimRow], in store: Store) throws(StoreError) {
-        let place = place(of: unit, in: store)
+        let place = place(of: unit.map { Candidate(outbox: $0.outbox, action: $0.payload.action) }, in: store)
         for row in unit {
             taken.append(row)
             places[row.outbox.seq] = place
@@ -150,39 +157,58 @@ struct ClaimSelection {
         if isOneByOne { return }
         for row in unit {
             if let rid = row.outbox.rid { try addFollower(of: rid, after: row.outbox.seq, in: store) }
-            if isTiedAnywhere { for seq in try store.tied(to: row.outbox.seq) { try addTied(seq, in: store) } }
+            if isTiedAnywhere { try addTied(to: row.outbox.seq, in: store) }
         }
     }
 
     private mutating func addFollower(of rid: Int64, after seq: Int64, in store: Store) throws(StoreError) {
         let following = try store.database.first(
             """
-            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            SELECT p.action, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
             WHERE m.rid = ? AND m.seq > ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT 1
             """, .int(rid), .int(seq)
-        ) { row throws(StoreError) in ClaimRow(row) }
+        ) { row throws(StoreError) in Candidate(row) }
         if let following { try add(following, in: store) }
     }
 
-    private mutating func addTied(_ seq: Int64, in store: Store) throws(StoreError) {
-        let tied = try store.database.first(
-            "SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq WHERE m.seq = ?", .int(seq)
-        ) { row throws(StoreError) in ClaimRow(row) }
-        if let tied { try add(tied, in: store) }
+    /// Of all that waits for `seq`, no more than the batch has room for: one parent may have any number of children. Those that are
+    /// not looked at here become ready by themselves when the parent is accepted.
+    private mutating func addTied(to seq: Int64, in store: Store) throws(StoreError) {
+        let room = limits.mutations - taken.count - followers.count
+        guard room > 0 else { return }
+        let tied = try store.database.all(
+            """
+            SELECT p.action, m.* FROM tie t CROSS JOIN mutation m ON m.seq = t.seq CROSS JOIN payload p ON p.seq = m.seq
+            WHERE t.on_seq = ? AND m.state = 0 AND m.next_age IS NULL AND m.priority <= ? ORDER BY t.seq LIMIT ?
+            """, .int(seq), .int(limits.leastPriority.rawValue), .int(room)
+        ) { row throws(StoreError) in Candidate(row) }
+        for candidate in tied { try add(candidate, in: store) }
     }
 
-    private mutating func add(_ row: ClaimRow, in store: Store) throws(StoreError) {
-        guard row.outbox.state == .pending, row.outbox.nextAge == nil, row.outbox.priority <= limits.leastPriority,
-            places[row.outbox.seq] == nil, !followers.contains(where: { $0.unit == row.unit })
+    private mutating func add(_ candidate: Candidate, in store: Store) throws(StoreError) {
+        let row = candidate.outbox
+        guard row.state == .pending, row.nextAge == nil, row.priority <= limits.leastPriority, places[row.seq] == nil,
+            !following.contains(row.unit)
         else { return }
-        let unit = try unit(of: row, in: store)
+        let unit = try members(of: candidate, in: store)
         guard let place = place(of: unit, in: store), try isFree(unit, at: place, in: store) else { return }
-        let index = followers.firstIndex { Self.isBefore($0, row) } ?? followers.endIndex
-        followers.insert(row, at: index)
+        followers.insert(Follower(row))
+        following.insert(row.unit)
+    }
+
+    /// The same as ``unit(of:in:)``, without what the mutations say.
+    private func members(of candidate: Candidate, in store: Store) throws(StoreError) -> [Candidate] {
+        guard let group = candidate.outbox.group, !isOneByOne else { return [candidate] }
+        return try store.database.all(
+            """
+            SELECT p.action, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.seq BETWEEN ? AND ? AND m.state = 0 ORDER BY m.seq
+            """, .int(group.lowerBound), .int(group.upperBound)
+        ) { row throws(StoreError) in Candidate(row) }
     }
 
     /// Whether all that is before the members of a unit goes in this batch, further in front.
-    private func isFree(_ unit: [ClaimRow], at place: BatchPlace, in store: Store) throws(StoreError) -> Bool {
+    private func isFree(_ unit: [Candidate], at place: BatchPlace, in store: Store) throws(StoreError) -> Bool {
         func isInFront(_ seq: Int64) -> Bool { places[seq].map { $0 < place } ?? false }
         let group = unit.first?.outbox.group
         if let group, try store.groupMembers(group).contains(where: { $0.state.blocksItsRecord || $0.nextAge != nil }) { return false }
@@ -195,5 +221,36 @@ struct ClaimSelection {
             if isTiedAnywhere, try !store.ties(of: member.outbox.seq).allSatisfy(isInFront) { return false }
         }
         return true
+    }
+
+    /// What decides whether, and where, a mutation may go: all but its content.
+    private struct Candidate {
+        var outbox: OutboxRow
+        var action: MutationAction
+
+        init(outbox: OutboxRow, action: MutationAction) {
+            self.outbox = outbox
+            self.action = action
+        }
+
+        /// - Parameter row: `payload.action`, then `mutation.*`.
+        init(_ row: Statement) {
+            self.init(outbox: OutboxRow(row, at: 1), action: MutationAction(number: row.int(0)))
+        }
+    }
+
+    /// The place of a unit in the choice: by priority, then by age.
+    private struct Follower: Comparable {
+        let priority: Priority
+        let unit: Int64
+        let seq: Int64
+
+        init(_ row: OutboxRow) {
+            (priority, unit, seq) = (row.priority, row.unit, row.seq)
+        }
+
+        static func < (left: Follower, right: Follower) -> Bool {
+            (left.priority, left.unit) < (right.priority, right.unit)
+        }
     }
 }

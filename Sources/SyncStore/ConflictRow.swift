@@ -24,6 +24,8 @@ struct ConflictRow {
     var remoteVersion: Int64
     /// In the form of the local API (PROTOCOL B5): base, local and remote of each field, with who and when.
     var sides: [ConflictSide]
+    /// What was stored of ``sides`` cannot be read whole: nothing may be decided upon it.
+    private(set) var isDamaged = false
     /// What became of it so far, oldest first: `{"at","event",…}`.
     var history: [JSON]
     let openedMS: Int64
@@ -54,7 +56,10 @@ struct ConflictRow {
         kind = ConflictKind(rawValue: Int(clamping: row.int(first + 4))) ?? .field
         state = State(rawValue: Int(clamping: row.int(first + 5))) ?? .open
         remoteVersion = row.int(first + 6)
-        sides = (StoredJSON.read(row.text(first + 7))?.array ?? []).compactMap { ConflictSide($0) }
+        let list = StoredJSON.read(row.text(first + 7))?.array
+        sides = (list ?? []).compactMap { ConflictSide($0) }
+        isDamaged = sides.count != list?.count
+        // Shown to people and decided upon by nothing.
         history = StoredJSON.read(row.text(first + 8))?.array ?? []
         openedMS = row.int(first + 9)
         closedAge = row.optionalInt(first + 10)
@@ -65,6 +70,14 @@ struct ConflictRow {
     var name: String { "c-\(cid)" }
     var fields: [String] { sides.map(\.field) }
 
+    /// The disputed fields in a sentence; of very many, the first ones.
+    var fieldWords: String {
+        let shown = fields.prefix(ConflictRow.wordsMax).joined(separator: ", ")
+        return sides.count > ConflictRow.wordsMax ? "\(shown) and \(sides.count - ConflictRow.wordsMax) more" : shown
+    }
+
+    private static let wordsMax = 20
+
     mutating func note(_ event: String, at wall: Timestamp, _ members: JSONObject = [:]) {
         var entry: JSONObject = ["at": .string(RFC3339.text(wall)), "event": .string(event)]
         for member in members.members { entry[member.name.text] = member.value }
@@ -72,9 +85,8 @@ struct ConflictRow {
         if history.count > ConflictRow.historyMax { history.remove(at: 1) }
     }
 
-    mutating func insert(into database: Database) throws(StoreError) {
-        // The newest row is never forgotten, so no name is given twice.
-        cid = (try database.number("SELECT max(cid) FROM conflict") ?? 0) + 1
+    /// - Precondition: ``cid`` is one that was never given.
+    func insert(into database: Database) throws(StoreError) {
         try database.run(
             """
             INSERT INTO conflict (cid, rid, eid, seq, kind, state, remote_version, sides, history, opened_ms)

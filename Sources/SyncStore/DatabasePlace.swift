@@ -45,6 +45,7 @@ struct DatabasePlace {
         init?(_ path: String) {
             let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             guard descriptor >= 0 else { return nil }
+            // A folder that cannot be looked at is as good as none: then nothing is known of the files, see `init?`.
             guard let file = try? File(path) else {
                 close(descriptor)
                 return nil
@@ -69,6 +70,7 @@ struct DatabasePlace {
         log = path + "-wal"
         guard let folder = Folder(StoreFiles.parent(of: path)), let file = try? File(path) else { return nil }
         (self.folder, ownFile) = (folder, file)
+        // A log that cannot be looked at now is looked for again after each commit.
         ownLog = try? File(log)
     }
 

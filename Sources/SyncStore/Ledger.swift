@@ -22,11 +22,13 @@ struct Ledger {
         case ties, unmet
         /// The last version that was given to a document of an existing backend, which has none of our kind.
         case restVersion
+        /// Next to be given away: ids of files and of conflicts.
+        case nextBlob, nextConflict
 
         /// Before it was ever written.
         var initial: Int64 {
             switch self {
-            case .nextSeq, .nextEvent, .nextRecord, .nextClaim: 1
+            case .nextSeq, .nextEvent, .nextRecord, .nextClaim, .nextBlob, .nextConflict: 1
             default: 0
             }
         }
@@ -48,6 +50,8 @@ struct Ledger {
             case .ties: "ties"
             case .unmet: "unmet"
             case .restVersion: "rest_version"
+            case .nextBlob: "next_blob"
+            case .nextConflict: "next_conflict"
             }
         }
     }
@@ -67,6 +71,9 @@ struct Ledger {
     private(set) var open: Int64 = 0
     private var changedNumbers: UInt32 = 0
     private var changedGroups: Set<Group> = []
+
+    /// More than any database reaches, and little enough for all sums and successors of such numbers.
+    static let most: Int64 = 1 << 53
 
     init() {
         numbers = [Int64](repeating: 0, count: Number.allCases.count)
@@ -133,6 +140,10 @@ extension Ledger {
         let known = Dictionary(uniqueKeysWithValues: Number.allCases.map { ($0.name, $0) })
         try database.each("SELECT name, aid, eid, priority, state, n FROM counter") { row throws(StoreError) in
             let name = row.text(0)
+            // The clock is no count (``HybridClock/packed``), and whatever it is can be used.
+            guard known[name] == .clock || (0...most).contains(row.int(5)) else {
+                throw StoreError(.corrupt, doing: "read the counters", detail: "\(name) is \(row.int(5)), which nothing can have counted to")
+            }
             if let number = known[name] {
                 ledger.numbers[number.rawValue] = row.int(5)
             } else if name == groupName, let priority = Priority(rawValue: Int(clamping: row.int(3))),
@@ -150,6 +161,10 @@ extension Ledger {
             guard let priority = Priority(rawValue: Int(clamping: row.int(2))) else { return }
             ledger.add(row.int(3), to: Group(aid: row.int(0), eid: row.int(1), priority: priority, state: .pending))
             ledger[.enqueued] += row.int(3)
+            // Rows are numbered by the database itself; one beyond all counts is damage.
+            guard row.int(4) <= most else {
+                throw StoreError(.corrupt, doing: "read the counters", detail: "a mutation has the number \(row.int(4)), which nothing can have counted to")
+            }
             ledger[.nextSeq] = max(ledger[.nextSeq], row.int(4) + 1)
         }
         return ledger

@@ -23,20 +23,28 @@ struct MirrorRow {
     /// When it was deleted for good, on the age clock.
     var goneAge: Int64?
     var serverID: String?
+    /// Counts accepted local writes and changes of ``document``; never falls, and part of the etag.
+    private(set) var edit: Int64 = 0
+    /// The document as it was read, to tell whether it has changed when the row is saved.
+    private var knownDocument: String?
+    private var isEdited = false
     /// The row is not in the table yet.
     private(set) var isNew = false
     /// The row is not as it was written: neither ``base`` nor ``view`` can be trusted.
     private(set) var isDamaged = false
 
-    static let columnCount: Int32 = 16
+    /// Before version 10 of the schema without the last column, ``edit``.
+    static let columnCount: Int32 = 17
 
     /// ``gen`` of what the hub no longer has and what is kept until somebody agrees (`Store+Snapshot.swift`).
     static let heldGen: Int64 = -1
 
-    init(rid: Int64, eid: Int64, id: String, at wall: Timestamp) {
+    /// - Parameter edit: Where ``edit`` begins; above 0 for a row that takes the number of one that was forgotten.
+    init(rid: Int64, eid: Int64, id: String, at wall: Timestamp, edit: Int64 = 0) {
         self.rid = rid
         self.eid = eid
         self.id = id
+        self.edit = edit
         createdMS = wall.milliseconds
         updatedMS = wall.milliseconds
         isNew = true
@@ -58,15 +66,23 @@ struct MirrorRow {
         serverID = row.optionalText(first + 13)
         base = row.optionalText(first + 14)
         view = row.optionalText(first + 15)
+        edit = row.int(first + 16)
         isDamaged =
             MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
                 digest.update(field: row.bytes(first + 14))
                 digest.update(field: row.bytes(first + 15))
             } != row.int(first + 12)
+        knownDocument = document
     }
 
     /// What apps see; `nil` when the record does not exist.
     var document: String? { isDeleted ? nil : view ?? base }
+
+    /// ``document``, parsed.
+    var parsedDocument: StoredJSON.Document { StoredJSON.Document(document) }
+
+    /// ``base``, parsed.
+    var parsedBase: StoredJSON.Document { StoredJSON.Document(base) }
 
     /// Bytes of both documents.
     var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
@@ -111,8 +127,15 @@ struct MirrorRow {
         ) { row throws(StoreError) in MirrorRow(row) }
     }
 
+    /// A local write was accepted: its author must see another etag even if the document is the same.
+    mutating func countEdit() { isEdited = true }
+
     mutating func save(to database: Database) throws(StoreError) {
         rev += 1
+        let isSameDocument = document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
+        if isEdited || !isSameDocument { edit += 1 }
+        isEdited = false
+        knownDocument = document
         let sum = MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
             digest.update(field: base)
             digest.update(field: view)
@@ -121,21 +144,21 @@ struct MirrorRow {
             try database.run(
                 """
                 INSERT INTO record (rid, eid, id, base_version, status, deleted, gen, rev, created_ms, updated_ms, synced_ms,
-                    gone_age, sum, server_id, base, view) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    gone_age, sum, server_id, base, view, edit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
                 .int(rid), .int(eid), .text(id), .int(baseVersion), .int(status.rawValue), .bool(isDeleted), .int(gen),
                 .int(rev), .int(createdMS), .int(updatedMS), .optional(syncedMS), .optional(goneAge), .int(sum),
-                .optional(serverID), .optional(base), .optional(view))
+                .optional(serverID), .optional(base), .optional(view), .int(edit))
             isNew = false
         } else {
             try database.run(
                 """
                 UPDATE record SET base_version = ?, status = ?, deleted = ?, gen = ?, rev = ?, updated_ms = ?, synced_ms = ?,
-                    gone_age = ?, sum = ?, server_id = ?, base = ?, view = ? WHERE rid = ?
+                    gone_age = ?, sum = ?, server_id = ?, base = ?, view = ?, edit = ? WHERE rid = ?
                 """,
                 .int(baseVersion), .int(status.rawValue), .bool(isDeleted), .int(gen), .int(rev), .int(updatedMS),
                 .optional(syncedMS), .optional(goneAge), .int(sum), .optional(serverID), .optional(base), .optional(view),
-                .int(rid))
+                .int(edit), .int(rid))
         }
     }
 
@@ -146,5 +169,18 @@ struct MirrorRow {
         digest.update(field: id)
         documents(&digest)
         return Int64(digest.value)
+    }
+}
+
+extension MirrorRow {
+    /// The record's entity tag (RFC 9110, section 8.8.3): `"17.4.9f3ac1d2-12.41"`.
+    ///
+    /// Before the hyphen stands what apps may base a write on: the row's number, ``edit``, and the checksum of the document
+    /// that apps see, so that an older copy of the database cannot give a tag of another document once more. After it stands
+    /// what else a reader may wait for: the hub's version and ``rev``. ``EntityTags`` compares the first part alone.
+    var etag: String {
+        var digest = CRC32C()
+        digest.update(field: document)
+        return "\"\(rid).\(edit).\(String(digest.value, radix: 16))-\(baseVersion).\(rev)\""
     }
 }

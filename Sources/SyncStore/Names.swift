@@ -30,7 +30,7 @@ struct Names {
 
     mutating func entity(_ name: EntityName, in database: Database) throws(StoreError) -> Int64 {
         if let eid = entities[name] { return eid }
-        let eid = Int64(entities.count + 1)
+        let eid = (entities.values.max() ?? 0) + 1
         try database.run("INSERT INTO entity (eid, name) VALUES (?, ?)", .int(eid), .text(name.text))
         entities[name] = eid
         entityNames[eid] = name
@@ -39,7 +39,7 @@ struct Names {
 
     mutating func app(_ name: AppName, in database: Database) throws(StoreError) -> Int64 {
         if let aid = apps[name] { return aid }
-        let aid = Int64(apps.count + 1)
+        let aid = (apps.values.max() ?? 0) + 1
         try database.run("INSERT INTO app (aid, name) VALUES (?, ?)", .int(aid), .text(name.text))
         apps[name] = aid
         return aid

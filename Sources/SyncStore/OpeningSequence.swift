@@ -94,7 +94,7 @@ struct OpeningSequence {
     // MARK: - Settings and schema
 
     private func applySettings(isNew: Bool) throws(StoreError) {
-        if let version = Int64(try database.pragma("user_version")), version > Schema.version { throw newer(version) }
+        if let version = Int64(try database.pragma("user_version")), !(0...Schema.version).contains(version) { throw newer(version) }
         // Each of them is a write, even when it changes nothing.
         if isNew {
             database.reserveSeals()
@@ -214,10 +214,10 @@ struct OpeningSequence {
     /// The later of the stamp that was written down and those of the newest mutations.
     private func lastStamp(_ ledger: Ledger) throws(StoreError) -> HybridClock {
         let node = HybridClock.node(of: options.device)
-        let packed = UInt64(bitPattern: ledger[.clock])
-        var last = HybridTime(milliseconds: packed >> 16, counter: UInt16(truncatingIfNeeded: packed), node: node)
+        // A stamp beyond all plausible times, which an earlier program may have stored, is not continued.
+        var last = HybridClock(packed: ledger[.clock], node: node).last
         try database.each("SELECT hlc FROM payload WHERE seq > ?", .int(ledger[.absorbedSeq])) { row throws(StoreError) in
-            guard let stamp = HybridTime(row.text(0)) else { return }
+            guard let stamp = HybridTime(row.text(0)), HybridClock(last: stamp).last == stamp else { return }
             if (stamp.milliseconds, stamp.counter) > (last.milliseconds, last.counter) {
                 last = HybridTime(milliseconds: stamp.milliseconds, counter: stamp.counter, node: node)
             }
@@ -236,6 +236,8 @@ struct MetaTable {
 
     /// The pages of this file carry seals.
     static let sealed = "sealed"
+    /// The highest `seq` that was given out when the database was rescued.
+    static let salvagedSeq = "salvaged_seq"
 
     func text(_ name: String) throws(StoreError) -> String? {
         try database.first("SELECT v FROM meta WHERE k = ?", .text(name)) { row throws(StoreError) in row.text(0) }

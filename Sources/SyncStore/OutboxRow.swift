@@ -70,6 +70,9 @@ struct OutboxRow {
     /// Pending or in flight: the hub has given no verdict yet.
     var isUnsettled: Bool { state == .pending || state == .inFlight }
 
+    /// The same for all members of an atomic list: the `seq` of the first.
+    var unit: Int64 { group?.lowerBound ?? seq }
+
     var ledgerGroup: Ledger.Group { Ledger.Group(aid: aid, eid: eid, priority: priority, state: state) }
 
     func insert(into database: Database) throws(StoreError) {

@@ -274,17 +274,36 @@ extension Payload {
     }
 }
 
-/// JSON that this program has checked before it stored it.
+/// JSON that this program has checked before it stored it, read without the limits of input.
 enum StoredJSON {
-    private static let limits: JSONReader.Limits = {
-        var limits = JSONReader.Limits()
-        // Field operations may have put a value deeper than it came.
-        limits.depth = 4 * Limits.jsonDepth
-        return limits
-    }()
-
+    /// - Returns: `nil` for damage; the caller must not take it for absence.
     static func read(_ text: String) -> JSON? {
-        try? JSONReader.read(text, limits: limits)  // what cannot be read is what `nil` tells
+        try? JSONReader.read(text, limits: .stored)
+    }
+
+    /// A document of the mirror.
+    enum Document {
+        case none
+        case object(JSONObject)
+        /// Damage that the row's checksum did not show.
+        case unreadable
+
+        init(_ text: String?) {
+            guard let text else {
+                self = .none
+                return
+            }
+            self = StoredJSON.read(text)?.object.map { .object($0) } ?? .unreadable
+        }
+
+        /// `nil` for none and for damage alike: only where both mean that nothing is known.
+        var known: JSONObject? {
+            if case .object(let object) = self { object } else { nil }
+        }
+
+        var isReadable: Bool {
+            if case .unreadable = self { false } else { true }
+        }
     }
 }
 

@@ -25,6 +25,16 @@ enum Refusal {
                 members: ["version": .int(found)]))
     }
 
+    /// - Parameter etag: The record's present tag; `nil` when there is no record.
+    static func preconditionFailed(_ name: RecordName, etag: String?, version: Int64) -> StoreError {
+        let state = etag == nil ? "does not exist" : "has changed since it was read"
+        return .refused(
+            Problem(
+                "precondition-failed", status: 412, detail: "the record \(name) \(state)",
+                errors: [Problem.Pointer("/if_match", etag.map { "the present etag is \($0)" } ?? "there is no record to match")],
+                members: ["etag": etag.map { .string($0) } ?? .null, "version": .int(version)]))
+    }
+
     static func idempotencyMismatch(_ key: String) -> StoreError {
         .refused(
             Problem(

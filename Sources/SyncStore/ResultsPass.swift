@@ -42,4 +42,18 @@ struct ResultsPass {
     var groups: Set<ClosedRange<Int64>> = []
     /// Records with a mutation that did not get through: what was sent behind it goes back.
     var returned: [Int64: Int64] = [:]
+    /// Mutations whose record the very next verdict about that record shows again.
+    var shownAgain: Set<Int64> = []
+    /// Records whose waiting mutations have not met the hub's document yet.
+    var unmet: [Int64: UnmetRemote] = [:]
+}
+
+/// The hub's document of a record, as several verdicts of one answer have shown it one after the other. What waits behind them
+/// meets the last one only: there may be much of it, and what was between was never seen by anybody.
+struct UnmetRemote {
+    /// The record before the first of them.
+    var before: MirrorRow
+    var latest: RemoteSide
+    /// What the mutations asked for that these verdicts are about: to find that at the hub is no news.
+    var own: [MutationContent]
 }

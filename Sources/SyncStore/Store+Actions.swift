@@ -13,7 +13,7 @@ extension Store {
             let row = try known(key)
             if row.state == .cancelled { return .cancelled }
             guard row.state == .pending, !row.isSent else { throw Refusal.alreadySent(key, row.state) }
-            try withdraw(row, as: .cancelled)
+            try withdraw([row], as: .cancelled)
             return .cancelled
         }
     }
@@ -67,13 +67,16 @@ extension Store {
 
     // MARK: - Taking back
 
-    /// - Precondition: The mutation is pending and was never sent.
-    func withdraw(_ row: OutboxRow, as state: MutationState) throws(StoreError) {
+    /// Takes these back, with what cannot be without them. Each record is folded once.
+    ///
+    /// - Precondition: None of them was ever sent. Those that are not pending any more are passed over.
+    func withdraw(_ rows: [OutboxRow], as state: MutationState) throws(StoreError) {
         var records = TouchedRecords()
-        var work = [row]
+        var work: [OutboxRow] = rows.reversed()
         while let next = work.popLast() {
             for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
-                guard try outboxRow(member.seq)?.state == .pending else { continue }
+                // As it is now: another one may have taken it along.
+                guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
                 try settle(member, as: state, keptFor: try keptFor(member))
                 guard let rid = member.rid else { continue }
                 try touch(rid, &records)

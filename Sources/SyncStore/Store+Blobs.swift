@@ -41,7 +41,7 @@ extension Store {
                 return (try blobRow(known.id), known.state == .missing)
             }
             try checkRoom(forBlob: size, capacity)
-            let bid = (try database.number("SELECT max(bid) FROM blob") ?? 0) + 1
+            let bid = ledger.take(.nextBlob)
             try database.run(
                 """
                 INSERT INTO blob (bid, digest, size_bytes, state, critical, aid, uid, created_ms, type, filename)
@@ -63,29 +63,113 @@ extension Store {
         if files >= capacity.files { throw Refusal.queueFull("\(files) files are known, which is the limit", raise: nil) }
     }
 
-    /// Forgets a file.
+    /// What a removal has done.
+    package enum BlobRemoval: Hashable, Sendable {
+        /// Nothing is known of the file any more.
+        case forgotten
+        /// The server has the bytes; only the local copy is gone.
+        case dropped
+        /// A record shows it, and its bytes are gone: its row stays and says so.
+        case lost
+    }
+
+    /// Forgets a file. Invariant: a record that shows a file whose bytes the server does not have never loses them without
+    /// a word: the removal is refused, or its row stays as `missing` with the reason.
     ///
-    /// - Returns: Its digest, whose bytes are to be removed now.
-    /// - Throws: `.refused` with `not-found`, or `already-sent` when an open mutation shows it.
-    package func removeBlob(_ id: BlobID, at now: Moment) throws(StoreError) -> BlobDigest {
+    /// - Parameters:
+    ///   - why: Told with a loss, for people.
+    ///   - note: Event for a loss, JSON.
+    /// - Returns: Its digest, whose bytes are to be removed now, and what became of its row.
+    /// - Throws: `.refused` with `not-found`; with `linked` when an open mutation shows it, or a record and the server does
+    ///   not have its bytes, unless `isForced`.
+    package func removeBlob(
+        _ id: BlobID, isForced: Bool = false, why: String = "removed before it was uploaded", note json: String? = nil,
+        at now: Moment
+    ) throws(StoreError) -> (digest: BlobDigest, removal: BlobRemoval) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)") }
-            let shown = try database.number(
-                """
-                SELECT l.seq FROM blob_link l JOIN mutation m ON m.seq = l.seq WHERE l.bid = ? AND m.state < 6 LIMIT 1
-                """, .int(id.number))
-            if let shown, let key = try payload(shown)?.key {
-                throw .refused(
-                    Problem(
-                        "linked", status: 409, detail: "the open mutation \(key) shows the blob \(id)",
-                        members: ["mutation": .string(key)]))
+            let shown = try whatShows(row)
+            if let shown, !isForced { throw shown.refusal(id) }
+            if shown != nil, row.state != .missing {
+                if row.state == .uploaded {
+                    try database.run("UPDATE blob SET has_file = 0 WHERE bid = ?", .int(id.number))
+                    return (row.digest, .dropped)
+                }
+                try database.run(
+                    "UPDATE blob SET state = 3, has_file = 0, problem = ?, rearm_age = NULL, prune_age = NULL WHERE bid = ?",
+                    .text(why), .int(id.number))
+                if let json { journal.addNote(type: "blob", json: json) }
+                return (row.digest, .lost)
             }
             transaction?.tieEnds.append(TieEnd(seq: -id.number, state: .done, kind: .met))
             try database.run("DELETE FROM blob_link WHERE bid = ?", .int(id.number))
             try database.run("DELETE FROM blob WHERE bid = ?", .int(id.number))
-            return row.digest
+            return (row.digest, .forgotten)
         }
+    }
+
+    /// Something that would be left with a file that nobody has.
+    private enum BlobHolder {
+        case mutation(String)
+        case record(RecordName)
+
+        func refusal(_ id: BlobID) -> StoreError {
+            var problem = Problem("linked", status: 409, detail: "", members: ["blob": .string(id.description)])
+            switch self {
+            case .mutation(let key):
+                problem.detail = "the open mutation \(key) shows the blob \(id)"
+                problem.members["mutation"] = .string(key)
+            case .record(let name):
+                problem.detail = "the record \(name) shows the blob \(id), and its bytes are not at the server yet"
+                problem.members["entity"] = .string(name.entity.text)
+                problem.members["record_id"] = .string(name.id.text)
+            }
+            return .refused(problem)
+        }
+    }
+
+    /// An open mutation that shows the file; else, while its bytes are only here, a record that was sent with it and still
+    /// waits for it.
+    private func whatShows(_ row: BlobRow) throws(StoreError) -> BlobHolder? {
+        var sent: [(name: RecordName, state: MutationState?)] = []
+        var open: Int64?
+        try database.each(
+            """
+            SELECT l.entity, l.id, l.seq, m.state FROM blob_link l LEFT JOIN mutation m ON m.seq = l.seq WHERE l.bid = ?
+            ORDER BY l.entity, l.id
+            """, .int(row.id.number), while: { open == nil }
+        ) { link throws(StoreError) in
+            let state = link.optionalInt(3).flatMap { MutationState(rawValue: Int(clamping: $0)) }
+            if let state, !state.isTerminal { open = link.int(2) }
+            let name = RecordName(EntityName(trusted: link.text(0)), RecordID(trusted: link.text(1)))
+            if sent.last?.name != name { sent.append((name, state)) }
+        }
+        if let open {
+            // A row that does not read as it was written is held and open all the same.
+            return .mutation(try payload(open)?.key ?? "with the number \(open)")
+        }
+        guard row.state != .uploaded else { return nil }
+        for (name, state) in sent where try waits(name, for: row.digest, state) { return .record(name) }
+        return nil
+    }
+
+    /// Whether the hub has, or shall have, a record that shows a file as still to come.
+    ///
+    /// - Parameter state: What became of the mutation that last showed it there; `nil` when its row is pruned.
+    private func waits(_ name: RecordName, for digest: BlobDigest, _ state: MutationState?) throws(StoreError) -> Bool {
+        // An event leaves no record here. Of one that is pruned nobody can tell any more whether it was sent.
+        if rules[name.entity]?.kind == .event { return state == nil || state == .done }
+        guard let eid = names.entities[name.entity], let record = try MirrorRow.find(database, eid: eid, id: name.id.text) else {
+            return false
+        }
+        if record.isDamaged { return true }
+        for text in [record.base, record.document] {
+            guard let text else { continue }
+            guard let document = StoredJSON.read(text)?.object else { return true }
+            if Placeholder.waiting(in: document).contains(where: { $0.digest == digest }) { return true }
+        }
+        return false
     }
 
     // MARK: - What becomes of an upload

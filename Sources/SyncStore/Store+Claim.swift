@@ -18,20 +18,7 @@ extension Store {
     /// - Precondition: In a transaction that is prepared for changes.
     func claimNext(_ limits: BatchLimits) throws(StoreError) -> Batch? {
         try wakeDue()
-        var selection = ClaimSelection(limits: limits, ranks: ranks, age: age, isTiedAnywhere: ledger[.ties] > 0)
-        selection.isOneByOne = rest != nil
-        try selection.run(in: self)
-        for seq in selection.damaged { try hold(seq) }
-        if !selection.expired.isEmpty {
-            for row in selection.expired {
-                guard let row = try outboxRow(row.outbox.seq), row.state == .pending else { continue }
-                try withdraw(row, as: .expired)
-            }
-            try settleTies()
-            // What waited behind them may go now.
-            if selection.taken.isEmpty { return try claimNext(limits) }
-        }
-        var taken = selection.inOrder
+        var taken = try choose(limits)
         guard !taken.isEmpty else { return nil }
         try restamp(&taken)
         let claim = ledger.take(.nextClaim)
@@ -51,6 +38,36 @@ extension Store {
         var batch = try batch(taken)
         try prepareForBackend(&batch, taken, isClaim: true)
         return batch
+    }
+
+    /// Chooses what goes next, and sets aside or gives up what stands in front of it and may not go.
+    private func choose(_ limits: BatchLimits) throws(StoreError) -> [ClaimRow] {
+        while true {
+            var selection = ClaimSelection(limits: limits, ranks: ranks, age: age, isTiedAnywhere: ledger[.ties] > 0)
+            selection.isOneByOne = rest != nil
+            try selection.run(in: self)
+            for seq in selection.damaged { try hold(seq) }
+            guard !selection.expired.isEmpty else { return selection.inOrder }
+            var over: [OutboxRow] = []
+            for row in selection.expired {
+                over.append(row.outbox)
+                if let rid = row.outbox.rid { over += try overdue(of: rid, after: row.outbox.seq) }
+            }
+            try withdraw(over, as: .expired)
+            try settleTies()
+            // What waited behind them may go now. Each round gives up what it has found, so there is a last one.
+            if !selection.taken.isEmpty { return selection.inOrder }
+        }
+    }
+
+    /// What is over as well, of the same record: otherwise each would be met alone, when those before it are gone.
+    private func overdue(of rid: Int64, after seq: Int64) throws(StoreError) -> [OutboxRow] {
+        try database.all(
+            """
+            SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 AND sent = 0 AND priority > 0
+                AND +ttl_age <= ? ORDER BY seq
+            """, .int(rid), .int(seq), .int(age)
+        ) { row throws(StoreError) in OutboxRow(row) }
     }
 
     /// The mutations whose outcome is unknown, in the order they were claimed, unchanged.
@@ -105,6 +122,7 @@ extension Store {
         for index in mutations.indices where rows[index].payload.supersedes != nil {
             mutations[index].supersedes = try superseded(by: rows[index].payload)
         }
+        statedSeq = ledger[.maxSentSeq]
         return Batch(mutations: mutations, ackedSeq: try ackedSeq(), maxSentSeq: ledger[.maxSentSeq])
     }
 
@@ -170,7 +188,7 @@ struct ClaimRow {
     var isSound: Bool
 
     /// The same for all members of an atomic list.
-    var unit: Int64 { outbox.group?.lowerBound ?? outbox.seq }
+    var unit: Int64 { outbox.unit }
 
     /// - Parameter row: `payload.*`, then `mutation.*`.
     init(_ row: Statement) {

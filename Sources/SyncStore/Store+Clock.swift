@@ -9,8 +9,9 @@ package import SyncCore
 
 extension Store {
     /// What is known of the time, kept with the boot it belongs to: a restart of the process takes it up again, and what an
-    /// earlier boot left unsent can still be dated.
+    /// earlier boot left unsent can still be dated. An anchor that makes no plausible time of now is not kept.
     package func learn(_ anchor: ClockAnchor, at now: Moment) throws(StoreError) {
+        guard anchor.wall(at: now.instant).isPlausible else { return }
         try transact(at: now) { () throws(StoreError) in
             let boot = try currentBoot()
             try database.run("UPDATE boot SET anchor_ms = ? WHERE bid = ?", .int(anchor.difference), .int(boot))
@@ -19,17 +20,17 @@ extension Store {
         self.anchor = anchor
     }
 
-    /// The anchor that an earlier process of this boot has learned.
-    func loadAnchor() throws(StoreError) {
+    /// The anchor that an earlier process of this boot has learned, unless it makes no plausible time of now.
+    func loadAnchor(at now: Moment) throws(StoreError) {
         let known = try database.number(
             "SELECT anchor_ms FROM boot WHERE name = ? AND anchor_ms IS NOT NULL", .text(options.bootID))
-        anchor = known.map { ClockAnchor(difference: $0, error: .zero) }
+        anchor = known.map { ClockAnchor(difference: $0, error: .zero) }.flatMap { $0.wall(at: now.instant).isPlausible ? $0 : nil }
     }
 
     /// The time of the open transaction, if any clock can be trusted with it.
     private var trustedWall: Timestamp? {
-        if let anchor { return anchor.wall(at: now.instant) }
-        return clockTrust == .unsynced ? nil : now.wall
+        let time = anchor?.wall(at: now.instant) ?? (clockTrust == .unsynced ? nil : now.wall)
+        return time.flatMap { $0.isPlausible ? $0 : nil }
     }
 
     func stamp(_ payload: inout Payload) {
@@ -37,7 +38,7 @@ extension Store {
             payload.hlc = clock.tick(now: time).description
             payload.clock = .synced
         } else {
-            payload.hlc = clock.tick(now: Timestamp(milliseconds: 0)).description
+            payload.hlc = clock.tick().description
             payload.clock = .unsynced
         }
     }
@@ -49,25 +50,32 @@ extension Store {
         clock.observe(time, now: wall)
     }
 
-    /// Dates what goes out for the first time and was stamped without a clock.
+    /// Dates what goes out for the first time and was stamped without a clock, or by one that was wrong.
     func restamp(_ rows: inout [ClaimRow]) throws(StoreError) {
         for index in rows.indices where !rows[index].outbox.isSent { try dateAnew(&rows[index].payload) }
     }
 
-    /// Dates what was stamped without a clock, if by now it is known when its boot was.
+    /// Dates what was stamped without a clock, or too far ahead by a wrong one, if by now it is known when its boot was.
     ///
     /// - Precondition: It was never sent.
     func dateAnew(_ payload: inout Payload) throws(StoreError) {
-        guard payload.clock == .unsynced, let anchor = try anchor(ofBoot: payload.bid) else { return }
+        guard payload.clock == .unsynced || isAhead(payload.hlc), let anchor = try anchor(ofBoot: payload.bid) else { return }
         let made = anchor.wall(at: Instant(nanoseconds: payload.bootMS.saturatingMultiply(1_000_000)))
-        guard made.milliseconds > 0 else { return }
-        let time = HybridTime(milliseconds: UInt64(made.milliseconds), counter: 0, node: clock.last.node)
+        guard made.isPlausible else { return }
+        let time = HybridTime(milliseconds: UInt64(clamping: made.milliseconds), counter: 0, node: clock.last.node)
+        // An anchor of an earlier boot may itself be from a wrong clock.
+        if let wall = trustedWall, HybridClock.isAhead(time, of: wall) { return }
         payload.hlc = time.description
         payload.clock = .retro
         payload.createdMS = made.milliseconds
         try rewrite(payload)
         // What is stamped next is later than this.
         if let wall = trustedWall { clock.observe(time, now: wall) }
+    }
+
+    private func isAhead(_ stamp: String) -> Bool {
+        guard let wall = trustedWall, let time = HybridTime(stamp) else { return false }
+        return HybridClock.isAhead(time, of: wall)
     }
 
     private func anchor(ofBoot bid: Int64) throws(StoreError) -> ClockAnchor? {

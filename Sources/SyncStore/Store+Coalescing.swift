@@ -51,9 +51,9 @@ extension Store {
         }
     }
 
-    /// Nothing of it has left, and nothing holds it to others.
+    /// Nothing of it has left, from an older life of this database either, and nothing holds it to others.
     private func isOpen(_ older: OutboxRow) -> Bool {
-        guard older.group == nil, older.state == .pending else { return false }
+        guard older.group == nil, older.state == .pending, !isDoubtful(older.seq) else { return false }
         return !older.isSent || options.ablations.contains(.sentCoalesced)
     }
 
@@ -92,7 +92,11 @@ extension Store {
         ledger[.enqueued] += 1
         ledger[.absorbedSeq] = payload.seq
         journal.add(.mutation(state), payload.seq)
-        try restatus(rid, foldAgain: true)
+        var records = TouchedRecords()
+        try touch(rid, &records)
+        records[rid]?.needsFold = true
+        records[rid]?.row.countEdit()
+        try finish(records)
         let present = try MirrorRow.find(database, rid: rid)
         var answer = answer(intent, payload, record: present, pending: try openKeys(of: rid), state: state)
         answer.into = key

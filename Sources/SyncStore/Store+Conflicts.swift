@@ -96,8 +96,9 @@ extension Store {
         case (.fields, .deleteUpdate), (.fields, .updateDelete):
             throw Refusal.validation("/fields", "one side deleted the record, so it is decided as a whole: choice local or remote")
         case (.fields(let given), .field):
-            for name in given.keys.sorted() where !conflict.fields.contains(name) {
-                throw Refusal.validation("/fields/\(name)", "\(name) is not disputed, only \(conflict.fields.joined(separator: ", "))")
+            let disputed = Set(conflict.fields)
+            for name in given.keys.sorted() where !disputed.contains(name) {
+                throw Refusal.validation("/fields/\(name)", "\(name) is not disputed, only \(conflict.fieldWords)")
             }
             for name in conflict.fields where given[name] == nil {
                 throw Refusal.validation("/fields/\(name)", "\(name) is disputed too and needs a decision")
@@ -116,12 +117,16 @@ extension Store {
         let payload = try payload(row.seq)
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
         guard let record = try MirrorRow.find(database, rid: conflict.rid) else { throw Refusal.notFound("record of \(conflict.name)") }
-        let view = record.document.flatMap { StoredJSON.read($0)?.object }
-        let later = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
-        let base = record.base.flatMap { StoredJSON.read($0)?.object }
+        let (seen, hubs) = (record.parsedDocument, record.parsedBase)
+        guard seen.isReadable, hubs.isReadable, !conflict.isDamaged else {
+            damagedRecords.insert(record.rid)
+            throw Refusal.damaged(RecordName(names.entity(conflict.eid), RecordID(trusted: record.id)))
+        }
+        let (view, base) = (seen.known, hubs.known)
+        let later = try openMutations(of: conflict.rid, after: row.seq)
         var content = decided(conflict, choices, payload?.content(under: rules), view, base, rules)
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
-        let left = try openMutations(of: conflict.rid).filter { $0.row.seq > row.seq }
+        let left = try openMutations(of: conflict.rid, after: row.seq)
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
         if record.base == nil, content?.action == .update { content = nil }
@@ -187,16 +192,15 @@ extension Store {
             return MutationContent(.create, data: data)
         case .field:
             var result = content ?? MutationContent(.update)
+            result.removeFields(Set(choices.fields.keys.map { JSONString($0) }))
+            let locals = Dictionary(
+                conflict.sides.map { (JSONString($0.field), $0.local.value) }, uniquingKeysWith: { first, _ in first })
             for (field, choice) in choices.fields.sorted(by: { $0.key < $1.key }) {
-                result.data[field] = nil
-                result.base[field] = nil
-                result.unset.removeAll { $0 == field }
-                result.operations.removeAll { $0.field == field }
                 switch choice {
                 case .remote: break
                 case .value(let value): result.data[field] = value
                 case .local:
-                    let mine = view == nil ? conflict.sides.first { $0.field == field }?.local.value : view?[field]
+                    let mine = view == nil ? locals[JSONString(field)] ?? Optional.none : view?[field]
                     guard let mine else { result.unset.append(field); continue }
                     // Where the rule has a form that commutes with what others add meanwhile, in that.
                     if let base, let forms = WireForm.operations(rules, field, from: base[field], to: mine) {
@@ -232,12 +236,7 @@ extension Store {
                 continue
             }
             var rest = content
-            for field in choices.fields.keys {
-                rest.data[field] = nil
-                rest.base[field] = nil
-                rest.unset.removeAll { $0 == field }
-                rest.operations.removeAll { $0.field == field }
-            }
+            rest.removeFields(Set(choices.fields.keys.map { JSONString($0) }))
             guard rest != content else { continue }
             try audit(
                 "gave-way", "\(names.entity(payload.eid))/\(payload.recordID)", uid: UInt32(clamping: payload.uid),
@@ -262,10 +261,10 @@ extension Store {
             guard let after = open.payload?.content(under: rules) else { continue }
             // Deleted later: whatever was to be done before has no meaning any more. Made anew later: it is not to be deleted.
             if after.action == .delete || (after.action == .create && content.action == .delete) { return nil }
-            for field in after.data.names + after.unset where content.action == .update || after.action == .create {
-                result.data[field] = nil
-                result.unset.removeAll { $0 == field }
-                result.operations.removeAll { $0.field == field }
+            if content.action == .update || after.action == .create {
+                let base = result.base
+                result.removeFields(Set((after.data.names + after.unset).map { JSONString($0) }))
+                result.base = base
             }
             // Made anew later, with a value that adds up: what comes back adds to that, it does not go over it.
             if content.action == .create, after.action == .create {
@@ -275,10 +274,11 @@ extension Store {
                     result.operations += WireForm.additions(rules, field, value)
                 }
             }
+            if content.action == .update, !after.operations.isEmpty {
+                let touched = Set(after.operations.map(\.elementName))
+                result.operations.removeAll { $0.kind.isOfSet && touched.contains($0.elementName) }
+            }
             for operation in after.operations where content.action == .update {
-                result.operations.removeAll {
-                    $0.field == operation.field && SetElement.isSame($0.value, operation.value) && $0.kind.isOfSet
-                }
                 // Where the rule adds changes up, ours goes as one; as a value it has to contain what was added since.
                 let addsUp = rules.strategy == .fields && rules.strategy(of: operation.field).addsUp
                 if result.data[operation.field] != nil, !addsUp { result.data[operation.field] = view?[operation.field] }
@@ -340,14 +340,17 @@ extension Store {
         let open = try database.all(
             "SELECT * FROM conflict WHERE rid = ? AND state < 2", .int(rid)
         ) { row throws(StoreError) in ConflictRow(row) }
-        guard let view = document.flatMap({ StoredJSON.read($0)?.object }) else { return }
-        for var conflict in open where conflict.kind != .deleteUpdate {
+        // Nothing is shown of a damaged view; the record is fetched again, and this is done once more then.
+        guard let view = StoredJSON.Document(document).known else { return }
+        let disputes = open.filter { $0.kind != .deleteUpdate && !$0.isDamaged }
+        let moved = disputes.flatMap(\.sides).filter { $0.local.value != view[$0.field] }
+        let newest = try newestChanges(of: rid, fields: Set(moved.map { JSONString($0.field) }))
+        for var conflict in disputes {
             var isChanged = false
             for index in conflict.sides.indices where conflict.sides[index].local.value != view[conflict.sides[index].field] {
                 let field = conflict.sides[index].field
                 conflict.sides[index].local.value = view[field]
-                let last = try openMutations(of: rid).last { $0.payload?.content(under: nil)?.fields.contains(field) == true }
-                if let payload = last?.payload {
+                if let payload = newest[JSONString(field)] {
                     conflict.sides[index].local.author = payload.author
                     conflict.sides[index].local.at = Timestamp(milliseconds: payload.createdMS)
                 }
@@ -355,6 +358,26 @@ extension Store {
             }
             if isChanged { try conflict.update(in: database) }
         }
+    }
+
+    /// By field, the newest mutation of the fold that changes it. Looked for from the newest on, and no further than needed: it is
+    /// mostly that one.
+    private func newestChanges(of rid: Int64, fields: Set<JSONString>) throws(StoreError) -> [JSONString: Payload] {
+        var newest: [JSONString: Payload] = [:]
+        if fields.isEmpty { return newest }
+        try database.each(
+            """
+            SELECT p.* FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq DESC
+            """, .int(rid), while: { newest.count < fields.count }
+        ) { row throws(StoreError) in
+            guard Payload.isSound(row, at: 0), case let payload = Payload(row, at: 0) else { return }
+            for field in payload.content(under: nil)?.fields ?? [] {
+                let name = JSONString(field)
+                if fields.contains(name), newest[name] == nil { newest[name] = payload }
+            }
+        }
+        return newest
     }
 
     // MARK: - Rows and events

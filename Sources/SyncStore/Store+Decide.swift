@@ -19,6 +19,8 @@ final class EnqueueIntent {
     var dropped: [Int64] = []
     /// What it has to wait for.
     var ties = Ties()
+    /// Mutations that wait one behind the other up to this one, itself included.
+    var chain = 1
     /// What of the schema it does not keep to, where that is taken all the same.
     var warnings: [Problem.Pointer] = []
 
@@ -71,8 +73,14 @@ extension Store {
             guard mutation.expectedVersion == nil else {
                 throw Refusal.validation("/expect_version", "\(mutation.entity) is an event: it has no version")
             }
+            guard mutation.ifMatch == nil else {
+                throw Refusal.validation("/if_match", "\(mutation.entity) is an event: there is no record to match")
+            }
             let content = MutationContent(
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
+            if let misfit = misfit(of: mutation.operations, on: mutation.data) { throw misfit }
+            let event = Fold.apply(content, to: nil) ?? [:]
+            if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
         case .record:
             intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
@@ -94,6 +102,9 @@ extension Store {
         if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
             intent.ties = try findTies(of: mutation, rules)
             if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
+        }
+        if !intent.ties.on.isEmpty, supersedes == nil {
+            intent.chain = try chainLength(behind: intent.ties.on, at: mutation.dependsOn.isEmpty ? "/data" : "/depends_on")
         }
         // A file that must be there first is waited for like a mutation: its number counts below zero.
         for file in files { intent.ties.on.insert(-file.number) }
@@ -120,16 +131,47 @@ extension Store {
                 found: record?.baseVersion ?? 0)
         }
         let isAnew = action == .update && !isSuccessor ? try isMadeAnew(record) : false
-        let content = try content(action, of: mutation, on: record, rules, isSuccessor: isSuccessor, isAnew: isAnew)
+        let seen = try readable(record, name)
+        let content = try content(action, of: mutation, on: seen, rules, isSuccessor: isSuccessor, isAnew: isAnew)
         var payload = Payload(content)
         payload.baseVersion = isAnew ? 0 : max(0, record?.baseVersion ?? 0)
-        let document = fold(content, onto: record, payload)
+        let document = try fold(content, onto: seen, payload)
         let size = document?.utf8.count ?? 0
-        guard size <= Limits.documentBytes else {
-            throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: Limits.documentBytes)
+        let limit = DocumentLimits.bytesMax(over: record?.document?.utf8.count ?? 0)
+        guard size <= limit else {
+            throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: limit)
         }
         return EnqueueIntent(
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: document)
+    }
+
+    /// - Throws: `.refused` with 412 `precondition-failed` when the record is not as its author has read it.
+    func checkTags(of mutation: NewMutation) throws(StoreError) {
+        guard let tags = mutation.ifMatch else { return }
+        var record: MirrorRow?
+        if let eid = names.entities[mutation.entity], let id = mutation.recordID {
+            record = try MirrorRow.find(database, eid: eid, id: id.text)
+        }
+        // What is damaged, or an event, is refused for that.
+        if record?.isDamaged == true || rules[mutation.entity]?.kind != .record { return }
+        let etag = record.flatMap { $0.document == nil ? nil : $0.etag }
+        guard !tags.accepts(etag) else { return }
+        let name = RecordName(mutation.entity, mutation.recordID ?? RecordID(trusted: "new"))
+        throw Refusal.preconditionFailed(name, etag: etag, version: max(0, record?.baseVersion ?? 0))
+    }
+
+    /// The record as the app sees it; `nil` when it does not exist.
+    ///
+    /// - Throws: `.refused` when it is damaged. It is fetched again then, and nothing is decided upon it.
+    private func readable(_ record: MirrorRow?, _ name: RecordName?) throws(StoreError) -> JSONObject? {
+        guard let record else { return nil }
+        switch record.parsedDocument {
+        case .none: return nil
+        case .object(let object): return object
+        case .unreadable:
+            damagedRecords.insert(record.rid)
+            throw Refusal.damaged(name ?? RecordName(names.entity(record.eid), RecordID(trusted: record.id)))
+        }
     }
 
     /// Whether this device makes the record anew, after deleting what the hub has: what changes that has seen nothing of it.
@@ -176,7 +218,7 @@ extension Store {
     /// What the app asked for, in the form that says most about what it meant: see ``WireForm``. What takes the place of
     /// another mutation has its form already.
     private func content(
-        _ action: MutationAction, of mutation: NewMutation, on record: MirrorRow?, _ rules: EntityRules, isSuccessor: Bool,
+        _ action: MutationAction, of mutation: NewMutation, on document: JSONObject?, _ rules: EntityRules, isSuccessor: Bool,
         isAnew: Bool
     ) throws(StoreError) -> MutationContent {
         if action == .delete { return MutationContent(.delete) }
@@ -187,34 +229,40 @@ extension Store {
         // Most changes need not be looked at any closer.
         let hasForms = action == .update && rules.strategy == .fields && !rules.fields.isEmpty
         guard hasForms || !content.operations.isEmpty else { return content }
-        let seen = action == .update ? record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:] : [:]
+        let seen = action == .update ? document ?? [:] : [:]
         if hasForms {
             content.base = WireForm.bases(content, seen: seen, rules: rules)
             content = WireForm.of(content, seen: seen, rules: rules)
             // The deletion may still be undone. Then first values of fields that add up go behind what is there, not over it.
             if isAnew { content = WireForm.withFirstsAdded(content, seen: seen, rules: rules) }
         }
-        var document = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
-        for (index, operation) in mutation.operations.enumerated() {
-            guard Fold.fits(operation, document[operation.field]) else {
-                throw Refusal.validation(
-                    "/ops/\(index)",
-                    "\(operation.field) holds \(document[operation.field]?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
-            }
-            document[operation.field] = Fold.apply(operation, to: document[operation.field])
-        }
+        let written = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
+        if let misfit = misfit(of: mutation.operations, on: written) { throw misfit }
         return content
     }
 
+    /// An operation that cannot mean anything would be lost without a word.
+    private func misfit(of operations: [FieldOperation], on document: JSONObject) -> StoreError? {
+        guard let misfit = Fold.firstMisfit(of: operations, on: document) else { return nil }
+        let operation = operations[misfit.index]
+        return Refusal.validation(
+            "/ops/\(misfit.index)",
+            "\(operation.field) holds \(misfit.found?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
+    }
+
     /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.
-    private func fold(_ content: MutationContent, onto record: MirrorRow?, _ payload: Payload) -> String? {
-        switch content.action {
-        case .delete: return nil
-        case .create:
-            if record?.document == nil, content.unset.isEmpty, content.operations.isEmpty { return payload.data }
-            return Fold.apply(content, to: record?.document.flatMap { StoredJSON.read($0)?.object })?.json
-        case .update: return Fold.apply(content, to: record?.document.flatMap { StoredJSON.read($0)?.object })?.json
-        }
+    ///
+    /// - Throws: `.refused` when the view would be past a limit of documents (``DocumentLimits``).
+    private func fold(_ content: MutationContent, onto seen: JSONObject?, _ payload: Payload) throws(StoreError) -> String? {
+        guard let result = Fold.apply(content, to: seen) else { return nil }
+        if let fault = limitFault(of: content, in: result, over: seen) { throw .refused(fault) }
+        if content.action == .create, seen == nil, content.unset.isEmpty, content.operations.isEmpty { return payload.data }
+        return result.json
+    }
+
+    private func limitFault(of content: MutationContent, in result: JSONObject, over seen: JSONObject?) -> Problem? {
+        if options.ablations.contains(.storedReadAsInput) { return nil }
+        return DocumentLimits.fault(of: content, in: result, over: seen)
     }
 
     /// - Throws: `.refused` with `validation` and a pointer to each fault, where the entity wants that.

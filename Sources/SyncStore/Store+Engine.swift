@@ -56,6 +56,7 @@ extension Store {
     func takeReplica(_ replica: ReplicaID) throws(StoreError) {
         try MetaTable(database).set("replica", replica.text)
         self.replica = replica
+        try stepOverIdentifiers()
         if options.ablations.contains(.sentPayloadRewritten) { return }
         let waiting = try database.all("SELECT seq FROM mutation WHERE state = 0 ORDER BY seq") {
             row throws(StoreError) in row.int(0)

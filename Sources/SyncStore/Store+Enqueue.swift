@@ -22,6 +22,7 @@ extension Store {
             try expireIfFull(for: requester, adding: mutations.count)
             let answer: [Enqueued]
             if mutations.count == 1 {
+                try checkTags(of: mutations[0])
                 answer = [try accept(mutations[0], by: requester, appKey: appKey)]
             } else {
                 answer = try acceptList(mutations, isAtomic: isAtomic, by: requester, appKey)
@@ -41,6 +42,7 @@ extension Store {
             for mutation in mutations {
                 do throws(StoreError) {
                     try expireIfFull(for: requester, adding: 1)
+                    try checkTags(of: mutation)
                     results.append(.success(try accept(mutation, by: requester)))
                 } catch {
                     guard error.problem != nil else { throw error }
@@ -55,6 +57,14 @@ extension Store {
         _ mutations: [NewMutation], isAtomic: Bool, by requester: Requester, _ appKey: AppKey?
     ) throws(StoreError) -> [Enqueued] {
         try prepareForChange()
+        // Before the first member is written: members of one list are no other writers to each other.
+        for (index, mutation) in mutations.enumerated() {
+            do throws(StoreError) {
+                try checkTags(of: mutation)
+            } catch {
+                throw error.inList(at: index)
+            }
+        }
         var group: EnqueueGroup?
         if isAtomic {
             let first = ledger[.nextSeq]

@@ -31,15 +31,7 @@ extension Store {
             WHERE ttl_age <= ? AND state = 0 AND sent = 0 AND priority > 0 AND aid = coalesce(?, aid) ORDER BY ttl_age LIMIT ?
             """, .int(age), .optional(aid), .int(Self.sliceRows)
         ) { row throws(StoreError) in OutboxRow(row) }
-        for row in overdue {
-            // Another one may have taken it along.
-            guard try outboxRow(row.seq)?.state == .pending else { continue }
-            if row.rid == nil, row.group == nil {
-                try settle(row, as: .expired, keptFor: try keptFor(row))
-            } else {
-                try withdraw(row, as: .expired)
-            }
-        }
+        try withdraw(overdue, as: .expired)
         return overdue.count
     }
 

@@ -85,7 +85,7 @@ extension Store {
     /// The record of a mutation that is open again. Its tombstone may be forgotten by now.
     private func bringBack(_ rid: Int64, _ payload: Payload, _ records: inout TouchedRecords) throws(StoreError) {
         if try MirrorRow.find(database, rid: rid) == nil {
-            var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall)
+            var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall, edit: payload.seq)
             row.dropBase()
             try row.save(to: database)
         }
@@ -100,10 +100,11 @@ extension Store {
     /// What was sent, or is again, goes as it is but for the version that it rests on: the new history may have come past
     /// that number with other changes, and the hub would take those for seen.
     private func forgetBases(of rid: Int64) throws(StoreError) {
-        for open in try openMutations(of: rid) where open.row.isSent || open.row.state == .inFlight {
-            guard var payload = open.payload, payload.baseVersion > 0 else { continue }
+        try eachOpenMutation(of: rid) { open throws(StoreError) in
+            guard open.row.isSent || open.row.state == .inFlight, var payload = open.payload, payload.baseVersion > 0 else { return true }
             payload.baseVersion = 0
             try rewrite(payload)
+            return true
         }
     }
 

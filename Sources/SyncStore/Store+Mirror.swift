@@ -50,7 +50,11 @@ extension Store {
         for var touched in records.inOrder {
             // A record that was synced has no open mutations: base is all there is.
             if touched.row.status != .synced {
-                if touched.needsFold { touched.row.setView(try fold(touched.row)) }
+                if touched.needsFold {
+                    // What no checksum shows: without it, the mutations would be folded onto nothing.
+                    if !touched.row.parsedBase.isReadable { try refetch(&touched) }
+                    touched.row.setView(try fold(touched.row))
+                }
                 touched.row.status = try status(of: touched.row.rid)
             }
             if touched.row.status == .synced { touched.row.setView(touched.row.base) }
@@ -76,7 +80,9 @@ extension Store {
     /// The document that apps see: the base with all open mutations on top, oldest first.
     func fold(_ row: MirrorRow) throws(StoreError) -> String? {
         let rules = rules[names.entity(row.eid)]
-        var contents: [MutationContent] = []
+        let base = row.parsedBase
+        var document = base.known
+        var hasContents = false
         var damaged: [Int64] = []
         try database.each(
             """
@@ -86,15 +92,16 @@ extension Store {
             """, .int(row.rid), .int(row.base == nil ? 0 : row.baseVersion)
         ) { row throws(StoreError) in
             if Payload.isSound(row, at: 0), let content = Payload(row, at: 0).content(under: rules) {
-                contents.append(content)
+                document = Fold.apply(content, to: document)
+                hasContents = true
             } else {
                 damaged.append(row.int(0))
             }
         }
         for seq in damaged { try hold(seq) }
-        guard !contents.isEmpty else { return row.base }
-        let base = row.base.flatMap { StoredJSON.read($0)?.object }
-        return Fold.view(base: base, mutations: contents)?.json
+        guard hasContents else { return row.base }
+        // A view that nothing can be told of stays as it is (``finish(_:)`` has the base fetched again).
+        return base.isReadable ? document?.json : row.document
     }
 
     /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
@@ -107,12 +114,22 @@ extension Store {
             let first =
                 troubled <= Int64(Self.sliceRows)
                 ? try database.number("SELECT min(state) FROM mutation WHERE state BETWEEN 2 AND 5 AND +rid = ?", .int(rid))
-                : try database.number(
-                    "SELECT min(state) FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 2 AND 5", .int(rid))
+                : try firstTrouble(of: rid)
             if let first { return first == 2 ? .conflict : .error }
         }
         let open = try database.number("SELECT 1 FROM mutation WHERE rid = ? AND state < 6 LIMIT 1", .int(rid))
         return open == nil ? .synced : .pending
+    }
+
+    /// The same by the record's own rows, as few of them as tell it.
+    private func firstTrouble(of rid: Int64) throws(StoreError) -> Int64? {
+        if ledger.count(.conflicted) > 0 {
+            let conflicted = try database.number(
+                "SELECT 2 FROM mutation WHERE rid = ? AND state < 6 AND +state = 2 ORDER BY seq LIMIT 1", .int(rid))
+            if let conflicted { return conflicted }
+        }
+        return try database.number(
+            "SELECT state FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 3 AND 5 ORDER BY seq LIMIT 1", .int(rid))
     }
 
     private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]

@@ -27,7 +27,8 @@ extension Store {
     }
 
     private func noticeLostTail(at now: Moment) throws(StoreError) {
-        guard let marker = options.marker, marker.acknowledged >= ledger[.nextSeq] else { return }
+        // A number that no database can have reached is a damaged one, and says nothing about this database.
+        guard let marker = options.marker, marker.acknowledged >= ledger[.nextSeq], marker.acknowledged <= Ledger.most else { return }
         opening.lostTail = marker.acknowledged - (ledger[.nextSeq] - 1)
         ledger[.tailLost] += opening.lostTail
         // The lost numbers were given to apps: they are not given again.

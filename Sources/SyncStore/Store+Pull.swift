@@ -130,7 +130,14 @@ extension Store {
     ) throws(StoreError) {
         var records = TouchedRecords()
         var fresh: [RecordID: MirrorRow] = [:]
+        // Of a record that comes several times the newest counts: what waits here meets it once.
+        var newest: [RecordID: Int64] = [:]
+        for item in items { newest[item.id] = max(newest[item.id] ?? item.record.version, item.record.version) }
         for item in items {
+            guard item.record.version == newest[item.id] else {
+                summary.unchanged += 1
+                continue
+            }
             var found = fresh[item.id]
             if found == nil { found = try MirrorRow.find(database, eid: eid, id: item.id.text) }
             let row = found ?? MirrorRow(rid: ledger.take(.nextRecord), eid: eid, id: item.id.text, at: now.wall)

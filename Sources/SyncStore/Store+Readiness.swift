@@ -100,20 +100,18 @@ extension Store {
     /// taking mutations by priority and then by `seq`; and what is in flight before it is settled with it.
     func raisePriorities(before row: OutboxRow) throws(StoreError) {
         guard row.priority != .bulk else { return }
-        var work: [(rid: Int64, before: Int64)] = []
-        if let rid = row.rid { work.append((rid, row.seq)) }
-        try raiseTied(row.seq, to: row.priority, &work)
+        var work = [Raise.ties(of: row.seq)]
+        if let rid = row.rid { work.append(.older(rid: rid, before: row.seq)) }
         try raiseAll(to: row.priority, work)
     }
 
-    /// What `seq` is tied to.
-    private func raiseTied(
-        _ seq: Int64, to priority: Priority, _ work: inout [(rid: Int64, before: Int64)]
-    ) throws(StoreError) {
-        for earlier in try ties(of: seq) {
-            guard let row = try outboxRow(earlier) else { continue }
-            try raise(row, to: priority, &work)
-        }
+    /// What has to become as urgent as something that waits for it. A list instead of calls of calls: how many mutations wait for
+    /// each other, one behind the other, is up to the apps.
+    private enum Raise {
+        /// Mutations of a record that come before this `seq`.
+        case older(rid: Int64, before: Int64)
+        /// What a mutation is tied to.
+        case ties(of: Int64)
     }
 
     /// The same for a record of which something came back from the network: younger ones may have become more urgent
@@ -124,7 +122,7 @@ extension Store {
         ) { row throws(StoreError) in OutboxRow(row) }
         var urgent = Priority.bulk
         for row in waiting {
-            if row.priority > urgent { try raiseAll(to: urgent, [(rid, row.seq + 1)]) }
+            if row.priority > urgent { try raiseAll(to: urgent, [.older(rid: rid, before: row.seq + 1)]) }
             urgent = min(urgent, row.priority)
         }
     }
@@ -144,32 +142,52 @@ extension Store {
             if let waiting = try outboxRow(later), waiting.isUnsettled { urgent = min(urgent, waiting.priority) }
         }
         guard urgent < row.priority else { return try raisePriorities(before: row) }
-        var work: [(rid: Int64, before: Int64)] = []
-        try raise(row, to: urgent, &work)
-        try raiseAll(to: urgent, work)
+        try raise(row, to: urgent)
     }
 
-    private func raiseAll(to priority: Priority, _ work: [(rid: Int64, before: Int64)]) throws(StoreError) {
+    /// Makes a mutation, and all that must go before it, at least this urgent.
+    func raise(_ row: OutboxRow, to priority: Priority) throws(StoreError) {
+        var work: [Raise] = []
+        try raise(row, to: priority, &work)
+        try raiseAll(to: priority, work)
+    }
+
+    private func raiseAll(to priority: Priority, _ work: [Raise]) throws(StoreError) {
         var work = work
         while let next = work.popLast() {
-            // An older one is never less urgent than a younger one, so those that are slower stand together at the end: a
-            // long queue behind one record is not looked through with each mutation more.
-            var slower: [OutboxRow] = []
-            var isPast = false
-            try database.each(
-                "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state IN (0, 1) ORDER BY seq DESC",
-                .int(next.rid), .int(next.before), while: { !isPast }
-            ) { row throws(StoreError) in
-                let older = OutboxRow(row)
-                isPast = older.priority <= priority
-                if !isPast { slower.append(older) }
+            switch next {
+            case .ties(let seq):
+                for earlier in try ties(of: seq) {
+                    if let row = try outboxRow(earlier) { try raise(row, to: priority, &work) }
+                }
+            case .older(let rid, let before): try raiseOlder(of: rid, before: before, to: priority, &work)
             }
-            for older in slower.reversed() { try raise(older, to: priority, &work) }
         }
     }
 
+    /// A slice of the older mutations of a record; what is before the slice is added to the work.
+    private func raiseOlder(
+        of rid: Int64, before seq: Int64, to priority: Priority, _ work: inout [Raise]
+    ) throws(StoreError) {
+        // An older one is never less urgent than a younger one, so those that are slower stand together at the end: a
+        // long queue behind one record is not looked through with each mutation more.
+        var slower: [OutboxRow] = []
+        var isPast = false
+        try database.each(
+            "SELECT * FROM mutation WHERE rid = ? AND seq < ? AND state < 6 AND state IN (0, 1) ORDER BY seq DESC",
+            .int(rid), .int(seq), while: { !isPast && slower.count < Self.sliceRows }
+        ) { row throws(StoreError) in
+            let older = OutboxRow(row)
+            isPast = older.priority <= priority
+            if !isPast { slower.append(older) }
+        }
+        if !isPast, slower.count == Self.sliceRows, let last = slower.last { work.append(.older(rid: rid, before: last.seq)) }
+        for older in slower { try raise(older, to: priority, isPassing: (rid, seq), &work) }
+    }
+
+    /// - Parameter isPassing: The older mutations of this record are being raised already, from this `seq` on.
     private func raise(
-        _ row: OutboxRow, to priority: Priority, _ work: inout [(rid: Int64, before: Int64)]
+        _ row: OutboxRow, to priority: Priority, isPassing: (rid: Int64, before: Int64)? = nil, _ work: inout [Raise]
     ) throws(StoreError) {
         for member in try row.group.map(groupMembers) ?? [row] where member.isUnsettled && member.priority > priority {
             // Another member may have been here first.
@@ -177,8 +195,9 @@ extension Store {
             try database.run(
                 "UPDATE mutation SET priority = ? WHERE seq = ?", .int(priority.rawValue), .int(member.seq))
             ledger.move(from: member.ledgerGroup, to: priority)
-            if let rid = member.rid { work.append((rid, member.seq)) }
-            try raiseTied(member.seq, to: priority, &work)
+            let isPassed = isPassing.map { $0.rid == member.rid && member.seq < $0.before } ?? false
+            if let rid = member.rid, !isPassed { work.append(.older(rid: rid, before: member.seq)) }
+            work.append(.ties(of: member.seq))
         }
     }
 }

@@ -51,37 +51,48 @@ extension Store {
     /// or is set aside for a person; nothing is dropped without a row in the audit trail.
     ///
     /// - Precondition: The record is in `records`.
-    /// - Parameter asked: Fields that a conflict is about to ask for: no other mutation asks for them as well.
+    /// - Parameters:
+    ///   - asked: Fields that a conflict is about to ask for: no other mutation asks for them as well.
+    ///   - unmet: Documents that are in the base already and that what waits has not met.
     func takeRemote(
-        _ remote: RemoteSide, of rid: Int64, _ records: inout TouchedRecords, asked: [String] = []
+        _ remote: RemoteSide, of rid: Int64, _ records: inout TouchedRecords, asked: [String] = [], after unmet: UnmetRemote? = nil
     ) throws(StoreError) {
         guard var touched = records[rid] else { return }
-        let before = touched.row
+        let before = unmet?.before ?? touched.row
         touched.row.setBase(remote.record?.data.json, version: remote.version, at: now.wall)
         touched.needsFold = true
         touched.source = .remote
         records[rid] = touched
         observe(remote.record?.hlc)
         guard before.status != .synced, !remote.isRevoked else { return }
-        try rebase(rid, before: before, onto: remote, asked, &records)
+        try rebase(rid, before: before, onto: remote, asked, own: unmet?.own ?? [], &records)
     }
 
     private func rebase(
-        _ rid: Int64, before: MirrorRow, onto remote: RemoteSide, _ asked: [String], _ records: inout TouchedRecords
+        _ rid: Int64, before: MirrorRow, onto remote: RemoteSide, _ asked: [String], own: [MutationContent],
+        _ records: inout TouchedRecords
     ) throws(StoreError) {
         let rules = rules[names.entity(before.eid)] ?? EntityRules()
         guard rules.kind == .record else { return }
-        let known = before.base.flatMap { StoredJSON.read($0)?.object }
+        let base = before.parsedBase
+        let known = base.known
         var ground = Rebase.Ground(known: known, record: remote.record)
+        // Of a base that is damaged nobody can tell what the mutations had seen.
+        ground.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {
-            for field in fields { ground.expected[field, default: []].append(remote.record?.data[field]) }
+            for field in fields { ground.expected[field, default: []].insert(remote.record?.data[field]) }
+        }
+        func noteFrozen(_ content: MutationContent) {
+            for member in content.data.members { ground.expected[member.name.text, default: []].insert(member.value) }
+            for field in content.unset { ground.expected[field, default: []].insert(nil) }
         }
         noteAsked(asked)
+        for content in own { noteFrozen(content) }
         var hasDeleted = false
-        for open in try openMutations(of: rid) {
-            guard let content = open.payload?.content(under: rules), var payload = open.payload else { continue }
+        try eachOpenMutation(of: rid) { open throws(StoreError) in
+            guard let content = open.payload?.content(under: rules), var payload = open.payload else { return true }
             // The rest of its atomic list may have taken it along.
-            guard try outboxRow(open.row.seq)?.state == open.row.state else { continue }
+            guard try outboxRow(open.row.seq)?.state == open.row.state else { return true }
             let isBlind = try isBlind(payload, content, before)
             let isFree = open.row.state == .pending && !open.row.isSent && !isBlind
             // A contest is about when it was made, which may be known by now.
@@ -90,17 +101,16 @@ extension Store {
             if hasDeleted {
                 // Of the record that was to be deleted there is nothing left, so what comes next rests on that.
                 if isFree, remote.record == nil { try rewrite(payload, content, restingOn: remote.version) }
-                break
+                return false
             }
             if open.row.state == .conflicted {
                 try refresh(open.row, payload, content, before: before, remote, rules, &records)
                 // What was asked about once is not asked about again because of a later change of the same field.
                 noteAsked(content.fields)
-                if remote.record == nil { break }
+                if remote.record == nil { return false }
             } else if !isFree {
                 // Frozen: the hub decides about it, and may have it already, or is to find what its author had not seen.
-                for member in content.data.members { ground.expected[member.name.text, default: []].append(member.value) }
-                for field in content.unset { ground.expected[field, default: []].append(nil) }
+                noteFrozen(content)
             } else {
                 let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
                 try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
@@ -110,13 +120,14 @@ extension Store {
                 if remote.record == nil, outcome.content.action == .create, outcome.verdict != .isSuperseded,
                     !outcome.verdict.isRejected
                 {
-                    break
+                    return false
                 }
             }
             // What comes after a deletion does not rest on the hub's document, and what comes after a creation has seen that and no
             // more.
             hasDeleted = content.action == .delete
             if content.action == .create, remote.record != nil, !hasFallen { ground.known = Fold.apply(content, to: nil) }
+            return true
         }
     }
 
@@ -134,18 +145,41 @@ extension Store {
     }
 
     /// All that take part in the fold, oldest first.
-    func openMutations(of rid: Int64) throws(StoreError) -> [OpenMutation] {
-        try database.all(
-            """
-            SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq
-            """, .int(rid)
-        ) { row throws(StoreError) in
-            OpenMutation(
-                row: OutboxRow(row, at: Payload.columnCount),
-                payload: Payload.isSound(row, at: 0) ? Payload(row, at: 0) : nil)
+    func openMutations(of rid: Int64, after seq: Int64 = 0) throws(StoreError) -> [OpenMutation] {
+        var found: [OpenMutation] = []
+        try eachOpenMutation(of: rid, after: seq) { open throws(StoreError) in
+            found.append(open)
+            return true
+        }
+        return found
+    }
+
+    /// The same one by one, with few of them in memory at a time. What `body` changes is seen by what follows.
+    ///
+    /// - Parameter body: Says whether to go on.
+    func eachOpenMutation(
+        of rid: Int64, after seq: Int64 = 0, _ body: (OpenMutation) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        var last = seq
+        while true {
+            let slice = try database.all(
+                """
+                SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+                WHERE m.rid = ? AND m.seq > ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT ?
+                """, .int(rid), .int(last), .int(Self.openSlice)
+            ) { row throws(StoreError) in
+                OpenMutation(
+                    row: OutboxRow(row, at: Payload.columnCount),
+                    payload: Payload.isSound(row, at: 0) ? Payload(row, at: 0) : nil)
+            }
+            for open in slice where try !body(open) { return }
+            guard slice.count == Self.openSlice, let end = slice.last else { return }
+            last = end.row.seq
         }
     }
+
+    /// Eight megabytes of mutations at their largest.
+    private static let openSlice = 64
 
     func local(_ payload: Payload, _ content: MutationContent) -> Rebase.Local {
         Rebase.Local(
@@ -207,7 +241,8 @@ extension Store {
         let mine = Fold.apply(content, to: known)
         let bringsBack = content.action == .create && !content.base.isEmpty
         // Of a deletion there, all that was to be changed here is in dispute.
-        let shown = kind == .updateDelete ? content.fields.reduce(into: []) { if !$0.contains($1) { $0.append($1) } } : fields
+        var once: Set<JSONString> = []
+        let shown = kind == .updateDelete ? content.fields.filter { once.insert(JSONString($0)).inserted } : fields
         return shown.map { field in
             let local = ConflictSide.Value(
                 mine?[field], isDeleted: kind == .deleteUpdate, author: payload.author, device: options.device.text,
@@ -228,10 +263,11 @@ extension Store {
         conflict.note("opened", at: now.wall, ["remote_version": .int(remoteVersion)])
         row.problem =
             Problem(
-                "conflict", status: 409, detail: "the hub has other values in: \(conflict.fields.joined(separator: ", "))",
+                "conflict", status: 409, detail: "the hub has other values in: \(conflict.fieldWords)",
                 members: ["fields": JSON.list(conflict.fields)]
             ).stored
         if row.state != .conflicted { try move(row, to: .conflicted) }
+        conflict.cid = ledger.take(.nextConflict)
         try conflict.insert(into: database)
         tell(conflict)
     }
@@ -245,12 +281,14 @@ extension Store {
         _ rules: EntityRules, _ records: inout TouchedRecords
     ) throws(StoreError) {
         guard var conflict = try openConflict(ofSeq: row.seq) else { return }
-        var known = before.base.flatMap { StoredJSON.read($0)?.object }
+        let base = before.parsedBase
+        var known = base.known
         switch conflict.kind {
         case .updateDelete: known = nil
         case .field, .deleteUpdate: for side in conflict.sides { known?[side.field] = side.base }
         }
         var ground = Rebase.Ground(known: known, record: remote.record)
+        ground.isKnown = base.isReadable
         ground.disputed = conflict.kind == .updateDelete && remote.record != nil ? [] : Set(conflict.fields)
         if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }
         let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
@@ -263,9 +301,10 @@ extension Store {
         var sides = sides(kind, fields, payload, content, known: known, remote)
         if kind == .updateDelete, conflict.kind == .updateDelete { sides = conflict.sides }
         try rewrite(payload, outcome.content, restingOn: remote.version)
+        let old = Dictionary(conflict.sides.map { (JSONString($0.field), $0.local) }, uniquingKeysWith: { first, _ in first })
         for index in sides.indices {
             // Who wrote it here has not changed, only the hub's side has.
-            if let old = conflict.sides.first(where: { $0.field == sides[index].field }) { sides[index].local = old.local }
+            if let local = old[JSONString(sides[index].field)] { sides[index].local = local }
         }
         let isNew = kind != conflict.kind || sides.map { [$0.remote.value] } != conflict.sides.map { [$0.remote.value] }
         conflict.kind = kind

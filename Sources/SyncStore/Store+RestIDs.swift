@@ -10,7 +10,7 @@ extension Store {
         ) { row throws(StoreError) in (Self.id(row.text(0), isNumber: row.bool(1)), row.optionalText(2)) }
     }
 
-    private func localID(of serverID: String, _ eid: Int64) throws(StoreError) -> String? {
+    func localID(of serverID: String, _ eid: Int64) throws(StoreError) -> String? {
         try database.first("SELECT local_id FROM idmap WHERE eid = ? AND server_id = ?", .int(eid), .text(serverID)) {
             row throws(StoreError) in row.text(0)
         }

@@ -22,6 +22,7 @@ extension Store {
         let rules = rules[entity] ?? EntityRules()
         switch result.verdict {
         case .accepted(let remote):
+            if let problem = try takenID(row, remote) { return try hold(row, problem, &pass) }
             try forgetAttempt(row.seq)
             let version = nextVersion(after: row.rid.flatMap { pass.records[$0]?.row.baseVersion } ?? 0)
             let record = try remote.document.map { document throws(StoreError) in
@@ -39,13 +40,29 @@ extension Store {
             try sendBack(row, problem, after: after, &pass)
         case .notSent: try unsend(row, &pass)
         case .unsure(let problem, let after, let counts): try doubt(row, problem, after: after, counts: counts, &pass)
-        case .held(let problem):
-            var row = row
-            row.problem = problem.stored
-            pass.summary.retried += 1
-            try move(row, to: .held)
-            if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
+        case .held(let problem): try hold(row, problem, &pass)
         }
+    }
+
+    private func hold(_ found: OutboxRow, _ problem: Problem, _ pass: inout ResultsPass) throws(StoreError) {
+        var row = found
+        row.problem = problem.stored
+        pass.summary.retried += 1
+        try move(row, to: .held)
+        if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
+    }
+
+    /// Why the id that the backend gave cannot be this record's: it is that of another one, which is still there. Taken all
+    /// the same, it would make the other record disappear from the mirror, although the backend said that it was made.
+    private func takenID(_ row: OutboxRow, _ remote: RestRemote) throws(StoreError) -> Problem? {
+        guard row.rid != nil, let text = remote.id?.idText else { return nil }
+        let id = try recordID(of: row).text
+        guard let other = try localID(of: text, row.eid), other != id,
+            let known = try MirrorRow.find(database, eid: row.eid, id: other), known.isDamaged || !known.isDeleted || known.base != nil
+        else { return nil }
+        return Problem(
+            Problem.otherRecord, status: 409,
+            detail: "the backend answered with the id \(Printable.text(text, max: 80)), which is that of the record \(other)")
     }
 
     private func noteName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {

@@ -11,8 +11,11 @@ extension Store {
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
+            if !results.isEmpty { noteAnswered() }
             var pass = ResultsPass()
-            for result in Self.inOrder(results) { try apply(result, &pass) }
+            let ordered = Self.inOrder(results)
+            pass.shownAgain = try shownAgain(in: ordered)
+            for result in ordered { try apply(result, &pass) }
             if let standing { try keep(standing) }
             return try finish(&pass, next: next, at: now)
         }
@@ -23,6 +26,10 @@ extension Store {
         _ pass: inout ResultsPass, next: BatchLimits?, at now: Moment
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try settleEvents(pass.doneEvents)
+        for (rid, remote) in pass.unmet.sorted(by: { $0.key < $1.key }) {
+            try takeRemote(remote.latest, of: rid, &pass.records, after: remote)
+        }
+        pass.unmet.removeAll()
         for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
         try finish(pass.records)
         for group in pass.groups { try refreshReadiness(ofGroup: group) }
@@ -41,6 +48,22 @@ extension Store {
         results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
     }
 
+    /// Mutations that were accepted with the record, where the next verdict about that record is the same.
+    private func shownAgain(in results: [PushResult]) throws(StoreError) -> Set<Int64> {
+        guard results.count(where: { $0.shownRecord != nil }) > 1 else { return [] }
+        var found: Set<Int64> = []
+        var isShownNext: [Int64: Bool] = [:]
+        for result in results.reversed() {
+            guard let seq = UUIDv7.carried(in: result.key.text),
+                let rid = try database.number("SELECT rid FROM mutation WHERE seq = ? AND state = 1", .int(seq))
+            else { continue }
+            let isShown = result.shownRecord != nil
+            if isShown, isShownNext[rid] == true { found.insert(seq) }
+            isShownNext[rid] = isShown
+        }
+        return found
+    }
+
     private func apply(_ result: PushResult, _ pass: inout ResultsPass) throws(StoreError) {
         guard let row = try begin(result.key, &pass) else { return }
         switch result.verdict {
@@ -48,12 +71,7 @@ extension Store {
             if let record, !merged.isEmpty { try keepLost(by: row, merged, RemoteSide(record)) }
             try accept(row, version: version, serverID: serverID, record: record, &pass)
         case .duplicate(.accepted, let current):
-            // Before it is done: what waits behind it takes what it wrote for no news.
-            if let rid = row.rid {
-                try install(current, on: rid, &pass.records, absentIsGone: true)
-                pass.records[rid]?.needsFold = true
-            }
-            try done(row, &pass)
+            try takeDuplicate(row, current, &pass)
         case .duplicate(.rejected, let current):
             let problem = Problem(
                 "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
@@ -63,6 +81,7 @@ extension Store {
         case .conflict(let fields, let current):
             try conflict(row, fields: fields, current: current, &pass)
         case .rejected(let problem, let current):
+            if let current, try isContained(row, in: problem) { return try takeDuplicate(row, current, &pass) }
             try reject(row, problem, current: current, &pass)
         case .retry(let problem, let after):
             try sendBack(row, problem, after: after, &pass)
@@ -89,6 +108,15 @@ extension Store {
         } ?? nil
     }
 
+    private func takeDuplicate(_ row: OutboxRow, _ current: HubState, _ pass: inout ResultsPass) throws(StoreError) {
+        // Before it is done: what waits behind it takes what it wrote for no news.
+        if let rid = row.rid {
+            try install(current, on: rid, &pass.records, absentIsGone: true)
+            pass.records[rid]?.needsFold = true
+        }
+        try done(row, &pass)
+    }
+
     // MARK: - Verdicts
 
     func accept(
@@ -100,8 +128,7 @@ extension Store {
             // Members of an atomic list share one version, and each shows the record as it was after it: the last one counts.
             if record.version > touched.row.baseVersion || (row.group != nil && record.version == touched.row.baseVersion) {
                 pass.records[rid] = touched
-                // What waits behind it has not seen what the hub merged with it.
-                try takeRemote(RemoteSide(record), of: rid, &pass.records)
+                try acceptAsShown(row, record, rid, &pass)
             } else {
                 touched.needsFold = true
                 pass.records[rid] = touched
@@ -111,6 +138,47 @@ extension Store {
             pass.records[rid] = touched
         }
         try done(row, &pass)
+    }
+
+    /// The hub shows what it made of the mutation. Where that is what was computed here, all that waits was made with it in sight;
+    /// otherwise it meets what the hub merged with it, once for all verdicts of the answer.
+    private func acceptAsShown(
+        _ row: OutboxRow, _ record: HubRecord, _ rid: Int64, _ pass: inout ResultsPass
+    ) throws(StoreError) {
+        guard var touched = pass.records[rid] else { return }
+        let unmet = pass.unmet.removeValue(forKey: rid)
+        // A base of an older history is nothing to compute from.
+        let content = touched.row.baseVersion < 0 ? nil : try content(row.seq)
+        let base = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+        guard let content, content.action == .create || base != nil, (base == nil) == (touched.row.base == nil) else {
+            return try takeRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
+        }
+        if unmet == nil, Fold.apply(content, to: base) == record.data {
+            observe(record.hlc)
+            try moveIntoBase(row, record.data.json, version: record.version, &touched)
+            pass.records[rid] = touched
+        } else if pass.shownAgain.contains(row.seq), content.action == .update {
+            let remote = RemoteSide(record)
+            pass.unmet[rid] = UnmetRemote(before: unmet?.before ?? touched.row, latest: remote, own: (unmet?.own ?? []) + [content])
+            observe(record.hlc)
+            touched.row.setBase(record.data.json, version: record.version, at: now.wall)
+            touched.needsFold = true
+            touched.source = .remote
+            pass.records[rid] = touched
+        } else {
+            try takeRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
+        }
+    }
+
+    /// A mutation was applied at the hub, and nothing else. When it was the first of the fold, it moves from the fold into the base,
+    /// and their sum stays the same.
+    private func moveIntoBase(
+        _ row: OutboxRow, _ base: String, version: Int64, _ touched: inout TouchedRecords.Touched
+    ) throws(StoreError) {
+        let wasFirst = try firstBlocking(of: touched.row.rid)?.seq == row.seq && !touched.needsFold
+        let document = touched.row.document
+        touched.row.setBase(base, version: version, at: now.wall)
+        if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
     }
 
     /// Nothing but this mutation changed the record at the hub, so the hub's new document is ours to compute.
@@ -126,7 +194,7 @@ extension Store {
         if touched.row.baseVersion < 0, touched.row.base != nil {
             let isInBase = try isRequeued(row.seq)
             if !isInBase {
-                let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+                guard let object = touched.row.parsedBase.known else { return try refetch(&touched) }
                 touched.row.setBase(Fold.apply(content, to: object)?.json, version: -1, at: now.wall)
             }
             return touched.needsFold = true
@@ -148,17 +216,13 @@ extension Store {
         if base == nil, content.unset.isEmpty, content.operations.isEmpty, content.action == .create {
             computed = payload.data
         } else {
-            let object = base.flatMap { StoredJSON.read($0)?.object }
-            guard base == nil || object != nil else { return try refetch(&touched) }
-            computed = Fold.apply(content, to: object)?.json
+            let object = touched.row.parsedBase
+            guard object.isReadable else { return try refetch(&touched) }
+            computed = Fold.apply(content, to: object.known)?.json
         }
         // An update of a record that we do not have: the next pull brings it whole.
         guard let computed else { return touched.needsFold = true }
-        // When it was the first of the fold, it moves from the fold into the base, and their sum stays the same.
-        let wasFirst = try firstBlocking(of: touched.row.rid)?.seq == row.seq && !touched.needsFold
-        let document = touched.row.document
-        touched.row.setBase(computed, version: version, at: now.wall)
-        if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
+        try moveIntoBase(row, computed, version: version, &touched)
     }
 
     /// What the hub has merged away. Of a ``PushResult/Verdict/duplicate(original:current:)`` nobody can tell: it shows the
@@ -217,9 +281,10 @@ extension Store {
             case .deleted(let version): RemoteSide(deletedIn: version)
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
-        var ground = Rebase.Ground(known: before.base.flatMap { StoredJSON.read($0)?.object }, record: remote.record)
+        let base = before.parsedBase
+        var ground = Rebase.Ground(known: base.known, record: remote.record)
         ground.disputed = Set(fields)
-        ground.isKnown = payload.baseVersion >= before.baseVersion
+        ground.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
         let isFound = if case .isDisputed = outcome.verdict { true } else { false }
         if fields.isEmpty, !isFound {
@@ -246,7 +311,7 @@ extension Store {
     ) throws(StoreError) {
         let isKept = options.ablations.contains(.rollbackSkipped)
         if isKept, let rid = row.rid, let content = try content(row.seq), let touched = pass.records[rid] {
-            let object = touched.row.base.flatMap { StoredJSON.read($0)?.object }
+            let object = touched.row.parsedBase.known
             pass.records[rid]?.row.setBase(
                 Fold.apply(content, to: object)?.json, version: touched.row.baseVersion, at: now.wall)
         }
@@ -307,5 +372,12 @@ extension Store {
         let parent = try payload(row.seq)?.key ?? "\(row.seq)"
         for follower in followers { try rejectAlong(follower, with: parent, "was refused by the hub", &pass.records) }
         pass.summary.rejected += Int(ledger.count(.rejected) - before)
+    }
+}
+
+extension PushResult {
+    /// The record that comes with an acceptance.
+    fileprivate var shownRecord: HubRecord? {
+        if case .accepted(_, _, let record, _) = verdict { record } else { nil }
     }
 }

@@ -86,7 +86,8 @@ extension Store {
         let payloads = try rows.map { row throws(StoreError) in try payload(row.seq) }
         for row in rows {
             try settle(row, as: .resolved, keptFor: try keptFor(row))
-            if let rid = row.rid { try restatus(rid, foldAgain: true) }
+            // What was refused is no part of the view.
+            if let rid = row.rid { try restatus(rid, foldAgain: row.state != .rejected) }
         }
         var replaced: [Replaced] = []
         for (row, payload) in zip(rows, payloads) {
@@ -94,8 +95,11 @@ extension Store {
             if old == nil { old = try key(of: row) }
             guard let old else { continue }
             let successor = try successor(of: row, payload, fix: row.seq == seq ? fix : nil)
+            // With an empty text it answers for no key at all: the hub would refuse that once more.
+            let isAnew = isDecidedElsewhere(row)
             let answer = try accept(
-                successor.mutation, by: requester, in: group, supersedes: old, restingOn: successor.version)
+                successor.mutation, by: requester, in: group, supersedes: isAnew ? "" : old, restingOn: successor.version)
+            if isAnew { try handOver(from: row.seq, to: answer.seq) }
             if group != nil, group?.id == nil { group?.id = answer.key.text }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             try audit("retry", old, uid: requester.uid, ["into": .string(answer.key.text)])
@@ -116,18 +120,29 @@ extension Store {
 
     /// Again, in their order, what was refused because it was to come after these.
     private func retryDependants(of replaced: [Replaced], _ requester: Requester) throws(StoreError) {
-        var retried = Set(replaced.map(\.old.text))
-        var rest = try database.all("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
-            OutboxRow(row)
+        // By the mutation that each of them fell with.
+        var fallen: [String: [OutboxRow]] = [:]
+        try database.each("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
+            let row = OutboxRow(row)
+            guard let problem = Problem.read(stored: row.problem), problem.code == "parent-rejected",
+                let parent = problem.members["parent"]?.text
+            else { return }
+            fallen[parent, default: []].append(row)
         }
-        // A dependant may be older than its parent: until a pass finds no more.
-        while let index = rest.firstIndex(where: { row in
-            let problem = Problem.read(stored: row.problem)
-            return problem?.code == "parent-rejected" && (problem?.members["parent"]?.text.map(retried.contains) ?? false)
-        }) {
-            let list = try refusedList(of: rest[index])
-            rest.removeAll { row in list.contains { $0.seq == row.seq } }
-            retried.formUnion(try replace(list, fixing: 0, with: nil, requester).map(\.old.text))
+        // A dependant may be older than its parent: the oldest of those whose parent was retried is next.
+        var rows: [Int64: OutboxRow] = [:]
+        var due = MinHeap<Int64>()
+        func add(_ replaced: [Replaced]) {
+            for row in replaced.flatMap({ fallen.removeValue(forKey: $0.old.text) ?? [] }) {
+                rows[row.seq] = row
+                due.insert(row.seq)
+            }
+        }
+        add(replaced)
+        while let seq = due.popMin() {
+            // With another member of its atomic list it was retried already.
+            guard let row = rows[seq], try outboxRow(seq)?.state == .rejected else { continue }
+            add(try replace(try refusedList(of: row), fixing: 0, with: nil, requester))
         }
     }
 
@@ -142,10 +157,15 @@ extension Store {
         let rules = rules[entity] ?? EntityRules()
         let action = try action(of: row.seq) ?? .update
         let id = try recordID(of: row)
-        var content = payload?.content(under: rules) ?? MutationContent(action)
+        let unsent = try unsentContent(of: row, rules)
+        var content = unsent ?? payload?.content(under: rules) ?? MutationContent(action)
+        let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
+        // An earlier form of it has made the record already.
+        if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }
         if let fix, content.action != .delete {
-            let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
-            content = Self.fixed(content, by: fix, seen: record?.document.flatMap { StoredJSON.read($0)?.object } ?? [:], rules)
+            let seen = record?.parsedDocument ?? .none
+            guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
+            content = Self.fixed(content, by: fix, seen: seen.known ?? [:], rules)
         }
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, entity, id, data: content.data,
@@ -153,7 +173,8 @@ extension Store {
             dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true, author: payload?.author,
             blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
         mutation.base = content.base
-        return (mutation, content.action == .create || payload == nil ? nil : payload?.baseVersion)
+        let version = payload.flatMap { $0.baseVersion > 0 || $0.action != .create ? $0.baseVersion : nil }
+        return (mutation, content.action == .create ? nil : version)
     }
 
     /// Of the fields that the fix names, nothing is left of what was asked for before.
@@ -208,6 +229,7 @@ extension Store {
             if try outboxRow(seq)?.state == .rejected { return key }
         }
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
+        // Only the name of a parent for the problem's text: a damaged payload names none.
         let data = payload.data.flatMap { StoredJSON.read($0)?.object } ?? [:]
         for (field, entity) in rules.refs.sorted(by: { $0.key < $1.key }) {
             guard let id = data[field]?.text, let eid = names.entities[entity] else { continue }

@@ -32,20 +32,28 @@ extension Store {
         }
     }
 
-    /// Lets go or takes along what was tied to all that was noted, and what is tied to that.
+    /// Lets go or takes along what was tied to all that was noted, and what is tied to that. However long a chain is that falls,
+    /// each record of it is folded once.
     func settleTies() throws(StoreError) {
-        while let end = transaction?.tieEnds.popLast() {
-            let waiting = try tied(to: end.seq)
-            switch end.kind {
-            case .met:
-                try untie(end.seq)
-                for seq in waiting { try refreshReadiness(of: seq) }
-            case .failed:
-                try untie(end.seq)
-                try rejectTied(waiting, to: end)
-            case .returned:
-                for seq in waiting { try returnTied(seq) }
-            }
+        while transaction?.tieEnds.isEmpty == false {
+            var records = TouchedRecords()
+            while let end = transaction?.tieEnds.popLast() { try settle(end, &records) }
+            // To fold a record may set aside what is damaged, which ends other ties.
+            try finish(records)
+        }
+    }
+
+    private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) {
+        let waiting = try tied(to: end.seq)
+        switch end.kind {
+        case .met:
+            try untie(end.seq)
+            for seq in waiting { try refreshReadiness(of: seq) }
+        case .failed:
+            try untie(end.seq)
+            try rejectTied(waiting, to: end, &records)
+        case .returned:
+            for seq in waiting { try returnTied(seq) }
         }
     }
 
@@ -71,13 +79,12 @@ extension Store {
 
     /// With a mutation that the hub refuses, or that was given up, goes what was to come after it (PROTOCOL C5): its value
     /// waits in the same place, and can be asked for again together with it.
-    private func rejectTied(_ waiting: [Int64], to end: TieEnd) throws(StoreError) {
+    private func rejectTied(_ waiting: [Int64], to end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) {
         guard !waiting.isEmpty else { return }
         let parent = try payload(end.seq)?.key ?? "\(end.seq)"
         // A creation that somebody else has made unnecessary: the record is there, and that is all its children need.
         var isThere = false
         if let rid = try outboxRow(end.seq)?.rid { isThere = try MirrorRow.find(database, rid: rid)?.base != nil }
-        var records = TouchedRecords()
         for seq in waiting {
             guard let row = try outboxRow(seq) else { continue }
             if isThere, try !names(seq, parent) {
@@ -86,7 +93,6 @@ extension Store {
             }
             try rejectAlong(row, with: parent, end.state == .rejected ? "was refused by the hub" : "is \(end.state.name)", &records)
         }
-        try finish(records)
     }
 
     /// What comes after something that the hub has refused already falls with it at once: it waits for a person in the same
@@ -168,13 +174,16 @@ extension Store {
     func handOver(from older: Int64, to newer: Int64) throws(StoreError) {
         guard ledger[.ties] > 0 else { return }
         var freed: [Int64] = []
-        for seq in try tied(to: older) {
+        let waiting = try tied(to: older)
+        guard !waiting.isEmpty else { return try untie(older) }
+        let before = try waitedFor(by: newer)
+        for seq in waiting {
             // The newer one goes after what is before it on its record: that cannot wait for it as well.
-            if try reaches(newer, seq) { freed.append(seq); continue }
-            try database.run("UPDATE OR REPLACE tie SET on_seq = ? WHERE seq = ? AND on_seq = ?", .int(newer), .int(seq), .int(older))
+            guard let before, !before.contains(seq) else { freed.append(seq); continue }
+            // Whatever is tied to both already keeps that tie; the other one goes with those of the older.
+            try database.run("UPDATE OR IGNORE tie SET on_seq = ? WHERE seq = ? AND on_seq = ?", .int(newer), .int(seq), .int(older))
         }
         try untie(older)
-        ledger[.ties] = try database.number("SELECT count(*) FROM tie") ?? 0
         for seq in freed { try refreshReadiness(of: seq) }
         for seq in try tied(to: newer) {
             if let row = try outboxRow(seq) { try raisePriorities(before: row) }

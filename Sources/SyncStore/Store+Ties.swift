@@ -112,15 +112,21 @@ extension Store {
         let children = try database.all(
             "SELECT seq FROM unmet WHERE eid = ? AND id = ?", .int(payload.eid), .text(payload.recordID.text)
         ) { row throws(StoreError) in row.int(0) }
+        guard !children.isEmpty else { return }
+        // Looked for once for all of them: a tie that is added below begins at a child that the parent does not wait for.
+        let before = try waitedFor(by: row.seq)
+        var urgent = Priority.bulk
         for child in children {
             try forgetUnmet(of: child)
             guard let waiting = try outboxRow(child), waiting.state == .pending, !waiting.isSent,
-                waiting.group == nil || waiting.group != row.group, try !reaches(row.seq, child)
+                waiting.group == nil || waiting.group != row.group, let before, !before.contains(child)
             else { continue }
             try tie(child, to: row.seq)
             if let group = waiting.group { try refreshReadiness(ofGroup: group) } else { try setReady(child, false, was: waiting.isReady) }
-            try raisePriorities(before: waiting)
+            urgent = min(urgent, waiting.priority)
         }
+        // What is before the children on their records is as urgent as they are already.
+        if let parent = try outboxRow(row.seq) { try raise(parent, to: urgent) }
     }
 
     func forgetUnmet(of seq: Int64) throws(StoreError) {
@@ -155,13 +161,12 @@ extension Store {
     /// early costs an answer "later" from the hub, to wait for ever costs the work.
     static let circleLinks = 1_000
 
-    /// Whether `seq` waits, directly or not, for `goal`.
-    func reaches(_ seq: Int64, _ goal: Int64) throws(StoreError) -> Bool {
+    /// What `seq` waits for, directly or not, itself included; `nil` when that is more than ``circleLinks``.
+    func waitedFor(by seq: Int64) throws(StoreError) -> Set<Int64>? {
         var seen: Set<Int64> = [seq]
         var work = [seq]
         while let next = work.popLast() {
-            if next == goal { return true }
-            guard seen.count <= Self.circleLinks else { return true }
+            guard seen.count <= Self.circleLinks else { return nil }
             guard let row = try outboxRow(next), !row.state.isTerminal else { continue }
             var earlier = try ties(of: next)
             for member in try row.group.map(groupMembers) ?? [row] where !member.state.isTerminal {
@@ -170,6 +175,6 @@ extension Store {
             }
             for found in earlier where seen.insert(found).inserted { work.append(found) }
         }
-        return false
+        return seen
     }
 }

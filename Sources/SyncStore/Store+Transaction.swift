@@ -153,7 +153,7 @@ extension Store {
         if ledger.unabsorbed >= Store.unabsorbedMax { try absorb() }
         guard transaction?.hasChanges == true || !journal.isEmpty else { return }
         try absorb()
-        ledger[.clock] = Int64(bitPattern: clock.last.milliseconds << 16 | UInt64(clock.last.counter))
+        ledger[.clock] = clock.packed
         ledger[.nextEvent] = try journal.save(to: database, firstID: ledger[.nextEvent], age: age, at: now.wall)
         try ledger.save(to: database)
     }

@@ -38,12 +38,14 @@ extension Store {
         ledger[.absorbedSeq] = payload.seq
         journal.add(.mutation(.pending), payload.seq)
         if !intent.ties.isEmpty || ledger[.unmet] > 0 { try tie(row, payload, intent.ties) }
+        if intent.chain > 1 { chains.note(intent.chain, of: payload.seq) }
         if let older = payload.supersedes.flatMap({ UUIDv7.carried(in: $0) }) { try handOver(from: older, to: row.seq) }
         if waitsBehind || !intent.ties.on.isEmpty { try raisePriorities(before: row) }
         guard var record else {
             return answer(intent, payload, record: nil, state: try rejectIfDoomed(payload.seq, intent) ?? .pending)
         }
         record.setView(intent.document)
+        record.countEdit()
         if record.status == .synced { record.status = .pending }
         record.goneAge = nil
         record.updatedMS = now.wall.milliseconds
@@ -111,6 +113,6 @@ extension RecordSnapshot {
             name: name, serverID: row.serverID, version: max(0, row.baseVersion), status: row.status, isDeleted: row.isDeleted,
             view: row.document, base: row.base, syncedAt: row.syncedMS.map { Timestamp(milliseconds: $0) },
             updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
-            etag: "W/\"\(row.baseVersion).\(row.rev)\"")
+            etag: row.etag)
     }
 }

@@ -36,6 +36,10 @@ package final class Store {
     var clock: HybridClock
     var random: SeededRandom
     var ledger: Ledger
+    /// Up to here a mutation that waits unsent may have been sent from a newer copy of this database (`Store+Doubt.swift`).
+    var doubtfulSeq: Int64 = 0
+    /// The highest `seq` that the newest batch states as sent.
+    var statedSeq: Int64 = 0
     var names: Names
     /// Row of this boot in the table `boot`; `nil` until it is needed.
     var boot: Int64?
@@ -46,6 +50,7 @@ package final class Store {
     /// Where the slow sweeps of housekeeping go on.
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
+    var chains = ChainLengths()
     /// By ``rules``.
     var ranks: EntityRanks
 
@@ -70,7 +75,8 @@ package final class Store {
         self.opening = start.opening
         self.random = start.random
         clockTrust = options.clockTrust
-        try loadAnchor()
+        doubtWhatWaits()
+        try loadAnchor(at: now)
         try takeUp(at: now)
     }
 

@@ -8,6 +8,8 @@ final class StoreLoop {
     private let deliver: StoreWriter.Deliver
     private let incident: @Sendable (StoreWriter.Incident) -> Void
     private let measured: @Sendable (Duration) -> Void
+    /// Does a job, or a commit, and notes since when.
+    private let isDoing: @Sendable (_ isJob: Bool, _ work: () -> Void) -> Void
     private let retryAfter: Duration
     private let quietAfter: Duration
     /// `nil` while the database cannot be used.
@@ -30,7 +32,7 @@ final class StoreLoop {
     private var rows = 0
     private var bytes = 0
     private var waiting: [Done] = []
-    /// Answered already, and lost if the commit fails.
+    /// Mutations that were acknowledged already, and are lost if the commit fails.
     private var relaxed = 0
     private var deadline: Int64?
     /// When memory is given back, if nothing comes before.
@@ -41,7 +43,7 @@ final class StoreLoop {
     init(
         open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource, retryAfter: Duration,
         quietAfter: Duration, deliver: @escaping StoreWriter.Deliver, incident: @escaping @Sendable (StoreWriter.Incident) -> Void,
-        measured: @escaping @Sendable (Duration) -> Void
+        measured: @escaping @Sendable (Duration) -> Void, isDoing: @escaping @Sendable (_ isJob: Bool, _ work: () -> Void) -> Void
     ) {
         self.open = open
         self.time = time
@@ -50,6 +52,7 @@ final class StoreLoop {
         self.deliver = deliver
         self.incident = incident
         self.measured = measured
+        self.isDoing = isDoing
     }
 
     /// Opens the database for the first time.
@@ -136,7 +139,9 @@ final class StoreLoop {
     /// - Returns: `nil` when there is no transaction to do it in.
     private func perform(_ job: Job) -> Done? {
         guard let store, begin(store) else { return nil }
-        return job.run(store, time.now())
+        var done: Done?
+        isDoing(true) { done = job.run(store, time.now()) }
+        return done
     }
 
     /// Relaxed work is answered now; its transaction stays open for at most a second. Without any work in it there is
@@ -144,7 +149,7 @@ final class StoreLoop {
     private func answerEarly() {
         guard isOpen else { return }
         guard rows > 0 else { return commit() }
-        relaxed += waiting.count
+        relaxed += waiting.reduce(0) { $0 + $1.relaxed }
         tell(waiting, nil)
         waiting.removeAll(keepingCapacity: true)
         deadline = deadline ?? StoreThread<[Job]>.monotonicNow() + StoreWriter.relaxedDelay.nanoseconds
@@ -176,9 +181,23 @@ final class StoreLoop {
         let finished = waiting
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
+        // What is committed into a folder that was moved away is kept there, and whether it comes back nobody knows: the caller
+        // would hear of a doubt that need not be. What was answered as relaxed is better kept there than undone.
+        if early == 0, let fault = place?.fault(), fault == .folder || fault == .replaced {
+            store?.rollback()
+            return leave(after: fault, finished, expecting: lastSeq, isUndone: true)
+        }
         do throws(StoreError) {
             let began = time.now().instant
-            try store?.commit()
+            var outcome: Result<Void, StoreError>?
+            isDoing(false) { [store] in
+                do throws(StoreError) {
+                    outcome = .success(try store?.commit() ?? ())
+                } catch {
+                    outcome = .failure(error)
+                }
+            }
+            try outcome?.get()
             measured(began.duration(to: time.now().instant))
             failures = 0
             if let fault = place?.fault() { return leave(after: fault, finished, expecting: lastSeq) }
@@ -290,7 +309,9 @@ final class StoreLoop {
 
     /// What was committed is where nobody will look for it. If the folder is still there, all that is known goes into a new file;
     /// otherwise nothing is taken any more until it is back.
-    private func leave(after fault: DatabasePlace.Fault, _ finished: [Done], expecting lastSeq: Int64) {
+    ///
+    /// - Parameter isUndone: Nothing of it was committed.
+    private func leave(after fault: DatabasePlace.Fault, _ finished: [Done], expecting lastSeq: Int64, isUndone: Bool = false) {
         guard let store, let path = store.database.path else { return }
         let error = fault.error(path)
         (displaced, self.store) = (store, nil)
@@ -299,7 +320,7 @@ final class StoreLoop {
             let survived = (self.store?.lastSeq ?? 0) >= lastSeq
             return tell(finished, survived ? nil : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
         }
-        tell(finished, StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
+        tell(finished, isUndone ? error : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
         wait(after: error)
         incident(.unusable(error))
     }
@@ -412,6 +433,7 @@ final class StoreLoop {
 
     private func close() {
         if displaced != nil {
+            // The last attempt of many: that the files are gone was told when it was noticed, and nothing was acknowledged since.
             if case .removed? = place?.fault(), let displaced { try? place?.restore(from: displaced.database) }
             letGo()
         }

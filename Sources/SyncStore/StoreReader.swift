@@ -79,6 +79,7 @@ package final class StoreReader: @unchecked Sendable {
                 result = .success(
                     try database.bounded(by: { StoreThread<Box>.monotonicNow() > end }) { () throws(StoreError) in
                         try database.execute("BEGIN")
+                        // Nothing was written. It fails where SQLite has ended the transaction by itself, after an error that is told.
                         defer { try? database.execute("COMMIT") }
                         return try work(StoreReads(database: database), time.now())
                     })
@@ -87,6 +88,7 @@ package final class StoreReader: @unchecked Sendable {
                 if mayAskAgain, [.cannotOpen, .readOnly, .diskFull].contains(error.code) { return .withoutLog }
                 result = .failure(error)
                 // Who reads the file alone may meet it while it is written.
+                // Without a connection nothing was read, and the error of opening it is the one that is told.
                 let isSure = (try? connection.get())?.isImmutable != true
                 if isSure, [.corrupt, .notADatabase].contains(error.code) || error.isFailedRead { damaged(error) }
             }

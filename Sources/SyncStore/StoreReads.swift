@@ -198,6 +198,6 @@ extension MutationSnapshot {
             expiresAt: canExpire ? ttlAge.flatMap { age in ages?.wall(of: age, at: now) } : nil,
             problem: isSound ? Problem.read(stored: outbox.problem) : Store.damaged, into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
             intoState: row.optionalInt(names + 3).flatMap { MutationState(rawValue: Int(clamping: $0)) },
-            supersedes: payload.supersedes.map { MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))
+            supersedes: payload.supersedes.flatMap { $0.isEmpty ? nil : MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))
     }
 }

@@ -46,6 +46,9 @@ package final class StoreWriter: @unchecked Sendable {
     private let open: @Sendable (Moment) throws(StoreError) -> Store
     private let thread = StoreThread([Job]())
     private let measuredCommits = Mutex(DurationHistogram())
+    private let measuredJobs = Mutex(StoreJobTimes())
+    /// When the thread began what it is doing, nanoseconds of `CLOCK_MONOTONIC`; 0 while it waits for work.
+    private let busySince = Atomic<Int64>(0)
 
     package init(
         time: any TimeSource, retryAfter: Duration = StoreWriter.retryAfter, quietAfter: Duration = StoreWriter.quietAfter,
@@ -84,10 +87,26 @@ package final class StoreWriter: @unchecked Sendable {
 
     private func makeLoop() -> StoreLoop {
         StoreLoop(
-            open: open, time: time, retryAfter: retryAfter, quietAfter: quietAfter, deliver: deliver, incident: incident
-        ) { [self] duration in
-            measuredCommits.withLock { $0.add(duration) }
-        }
+            open: open, time: time, retryAfter: retryAfter, quietAfter: quietAfter, deliver: deliver, incident: incident,
+            measured: { [self] duration in measuredCommits.withLock { $0.add(duration) } },
+            isDoing: { [self] isJob, work in
+                let began = StoreThread<[Job]>.monotonicNow()
+                busySince.store(began, ordering: .relaxed)
+                work()
+                busySince.store(0, ordering: .relaxed)
+                guard isJob else { return }
+                let duration = Duration.nanoseconds(StoreThread<[Job]>.monotonicNow() - began)
+                measuredJobs.withLock { $0.add(duration) }
+            })
+    }
+
+    /// How long single jobs took since the start, the commit not included. Whatever else wants the store waits that long.
+    package var jobTimes: StoreJobTimes { measuredJobs.withLock { $0 } }
+
+    /// How long the thread has been at the same job or commit; `nil` while it has nothing to do.
+    package var heldFor: Duration? {
+        let began = busySince.load(ordering: .relaxed)
+        return began == 0 ? nil : .nanoseconds(max(0, StoreThread<[Job]>.monotonicNow() - began))
     }
 
     /// How long commits took since the start, the wait for the medium included.
@@ -122,7 +141,8 @@ package final class StoreWriter: @unchecked Sendable {
         let size = mutations.reduce(0) { $0 + $1.size }
         submit(rows: mutations.count, bytes: size, completion) { store, now throws(StoreError) in
             let made = try store.enqueue(mutations, isAtomic: isAtomic, by: requester, appKey: appKey, at: now)
-            return (made, needsFlash: made.contains { $0.durability == .flash })
+            let early = made.count { $0.durability == .relaxed && !$0.isRepeat }
+            return (made, needsFlash: made.contains { $0.durability == .flash }, relaxed: early)
         }
     }
 
@@ -146,29 +166,30 @@ package final class StoreWriter: @unchecked Sendable {
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {
         submit(rows: rows, bytes: bytes, completion) { store, now throws(StoreError) in
-            (try work(store, now), needsFlash: true)
+            (try work(store, now), needsFlash: true, relaxed: 0)
         }
     }
 
     private func submit<Value: Sendable>(
         rows: Int, bytes: Int, _ completion: @escaping @Sendable (Result<Value, StoreError>) -> Void,
-        _ work: @escaping @Sendable (Store, Moment) throws(StoreError) -> (Value, needsFlash: Bool)
+        _ work: @escaping @Sendable (Store, Moment) throws(StoreError) -> (Value, needsFlash: Bool, relaxed: Int)
     ) {
         let job = Job(rows: rows, bytes: bytes) { store, now in
             let result: Result<Value, StoreError>
             var needsFlash = false
+            var relaxed = 0
             var damage: StoreError?
             var failedRead: StoreError?
             do throws(StoreError) {
-                let (value, flash) = try work(store, now)
-                needsFlash = flash
+                let (value, flash, early) = try work(store, now)
+                (needsFlash, relaxed) = (flash, early)
                 result = .success(value)
             } catch {
                 result = .failure(error)
                 if error.code == .corrupt || error.code == .notADatabase { damage = error }
                 if error.isFailedRead { failedRead = error }
             }
-            return Done(needsFlash: needsFlash, damage: damage, failedRead: failedRead) { failure in
+            return Done(needsFlash: needsFlash, relaxed: relaxed, damage: damage, failedRead: failedRead) { failure in
                 // What was refused stays refused, whatever became of the others of the group.
                 if let failure, case .success = result { return completion(.failure(failure)) }
                 completion(result)
@@ -207,10 +228,31 @@ struct Job: Sendable {
 
 struct Done: Sendable {
     var needsFlash: Bool
+    /// New mutations that may be answered before they are on the medium.
+    var relaxed = 0
     /// The database contradicts itself.
     var damage: StoreError?
     /// The medium did not give what was to be read.
     var failedRead: StoreError?
     /// Tells whoever asked. With an error nothing of it was kept, or it is not known whether it was.
     var finish: @Sendable (StoreError?) -> Void
+}
+
+/// How long the jobs of the store's thread took.
+package struct StoreJobTimes: Hashable, Sendable {
+    /// A job is to take no longer than this on the slowest hardware that is supported. What may be larger is done in slices.
+    package static let bound: Duration = .seconds(5)
+
+    package private(set) var times = DurationHistogram()
+    package private(set) var longest: Duration = .zero
+    /// Jobs that took longer than ``bound``.
+    package private(set) var overBound = 0
+
+    package init() {}
+
+    package mutating func add(_ duration: Duration) {
+        times.add(duration)
+        longest = max(longest, duration)
+        if duration > Self.bound { overBound += 1 }
+    }
 }

@@ -27,7 +27,7 @@ extension YAMLNode {
         switch content {
         case .scalar(let text, isPlain: true):
             if isNull { return .null }
-            // What reads as a number or a switch is one; `yes`, `0x10` and dates are text here.
+            // What is no JSON is text, which is no failure. What reads as a number or a switch is one; `yes`, `0x10` and dates are text here.
             if let value = try? JSONReader.read(text), value.text == nil { return value }
             return .string(text)
         case .scalar(let text, isPlain: false): return .string(text)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import LocalAPI
 import SyncCore
 import SyncLinux
@@ -40,7 +41,10 @@ struct AgentCtl: ParsableCommand {
                 Output.line(
                     Problem("usage", status: 0, detail: message(for: error)).json(prefix: Problem.localPrefix).json)
             }
-            exit(withError: error)
+            // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
+            let text = fullMessage(for: error)
+            if !text.isEmpty { if code == .success { Output.line(text) } else { Output.note(text) } }
+            Glibc.exit(code.rawValue)
         }
     }
 }

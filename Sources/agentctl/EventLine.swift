@@ -5,7 +5,8 @@ import SyncCore
 enum EventLine {
     static func text(_ event: LocalEvent, at time: Timestamp) -> String {
         let clock = PlainText.clock(time, now: time, offset: Environment.offset(at: time))
-        let object = (try? JSONReader.read(event.data, limits: .message))?.object ?? [:]
+        // An event without readable members is shown by its type alone; `watch --json` shows its data as text.
+        let object = (try? JSONReader.read(event.data, limits: .answer))?.object ?? [:]
         var parts = [clock, event.type]
         if let entity = object["entity"]?.text {
             parts.append(entity + "/" + (object["record_id"]?.text ?? object["id"]?.text ?? ""))

@@ -26,6 +26,7 @@ struct AgentCommand: ParsableCommand {
     var doctor = false
 
     mutating func run() throws {
+        if doctor || check { HangUp.unblock() }
         if doctor {
             print(String(decoding: DoctorAnswer(findings: OfflineDoctor.findings(config: config)).answer.body, as: UTF8.self))
             return
@@ -46,6 +47,9 @@ struct AgentCommand: ParsableCommand {
 
     /// Wrong usage exits with 64 and one line, as sysexits(3) and all our programs have it.
     static func main() {
+        // First of all: a SIGHUP that comes before anything listens would end the agent. Blocked, it waits for the listener,
+        // and there is one reload then.
+        HangUp.block()
         StandardDescriptors.fill()
         do {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {
@@ -54,7 +58,10 @@ struct AgentCommand: ParsableCommand {
             var command = try parseAsRoot()
             try command.run()
         } catch {
-            exit(withError: error)
+            // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
+            let (code, text) = (exitCode(for: error), fullMessage(for: error))
+            if !text.isEmpty { if code == .success { print(text) } else { Say.talk(text) } }
+            Glibc.exit(code.rawValue)
         }
     }
 }
@@ -62,8 +69,12 @@ struct AgentCommand: ParsableCommand {
 /// One line on standard error.
 enum Say {
     static func error(_ text: String) {
-        var line = "agentd: " + text + "\n"
-        // When standard error is closed there is nobody left to tell.
+        talk("agentd: " + text)
+    }
+
+    static func talk(_ text: String) {
+        var line = TerminalText.escaped(text) + "\n"
+        // When standard error is closed there is no reader left to tell.
         line.withUTF8 { bytes in _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count) }
     }
 }

@@ -46,6 +46,7 @@ enum Daemon {
         let state: StateDirectory
         do throws(LinuxError) {
             state = try StateDirectory.open(configuration.store.path, calls: LinuxFileCalls(), userID: geteuid())
+            try state.refuseLinks(["agent.db", "agent.db-wal", "agent.db-shm"])
         } catch {
             Say.error("\(error)")
             return error.code == .inUse ? 2 : 73

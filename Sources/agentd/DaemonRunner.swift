@@ -90,7 +90,11 @@ final class DaemonRunner {
             case .usableAgain(let opening): vault.note(opening)
             case .restored:
                 // What stood beside the database may have been removed with it.
-                state.holdAgain()
+                do throws(LinuxError) {
+                    try state.holdAgain()
+                } catch {
+                    log.error("the lock of the state folder was not taken anew", metadata: ["error": "\(error)"])
+                }
                 vault.noteAgain(in: identity)
             case .fatal(let error):
                 vault.noteDamage(error)
@@ -187,13 +191,14 @@ final class DaemonRunner {
     func run(damage: ConfigurationErrors?) -> Int32 {
         let ended = end
         let (agent, log, notifier) = (agent, log, notifier)
+        let reloads = Reloads(agent, notifier)
         let signals: SignalSource
         let server: HTTPServer
         do {
             signals = try SignalSource { signal in
                 switch signal {
                 case .terminate, .interrupt: ended.fire()
-                case .hangUp: if !ended.isFired { Self.reload(agent, log, notifier) }
+                case .hangUp: if !ended.isFired { reloads.request() }
                 }
             }
             if case .damaged(let reason) = vault.state {
@@ -202,6 +207,8 @@ final class DaemonRunner {
             }
             let endpoint = try Self.endpoint(loaded.configuration.socket)
             server = try wait { [group] in try await agent.listen(on: endpoint, group: group) }
+            let socket = loaded.configuration.socket
+            agent.keepFound(server, mode: socket.mode, group: socket.group?.id)
         } catch {
             Say.error("\(error)")
             close()
@@ -220,10 +227,12 @@ final class DaemonRunner {
         // A service manager that does not listen is no reason not to serve.
         try? notifier?.send(.ready, .status("serving \(server.address)"))
         log.notice("serving", metadata: ["socket": "\(server.address)"])
+        reloads.open()
         heartbeat?.start()
         ended.wait()
 
         log.notice("stopping")
+        // A service manager that does not listen is no reason not to stop.
         try? notifier?.send(.stopping)
         executor.loop.execute { agent.assumeIsolated { $0.wind() } }
         wait { await server.stop(within: .seconds(5)) }
@@ -280,6 +289,7 @@ final class DaemonRunner {
         } catch {
             log.error("the store was not closed in good order", metadata: ["error": "\(error)"])
         }
+        // The process ends next; the store is closed already, so nothing hangs on the loop any more.
         try? group.syncShutdownGracefully()
         state.close()
     }
@@ -320,17 +330,6 @@ final class DaemonRunner {
         return inherited.first ?? .unix(path: socket.path, mode: socket.mode, group: socket.group?.id)
     }
 
-    private static func reload(_ agent: Agent, _ log: Logger, _ notifier: ReadinessNotifier?) {
-        try? notifier?.send(.reloading)
-        agent.executor.loop.execute {
-            agent.assumeIsolated { agent in
-                // What is wrong is in the log and in status already; the old configuration stays.
-                _ = try? agent.reload()
-            }
-            try? notifier?.send(.ready)
-        }
-    }
-
     /// Runs async work from this thread, which is none of the runtime's.
     private func wait<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
         let answer = Mutex<Result<Value, any Error>?>(nil)
@@ -356,6 +355,55 @@ final class DaemonRunner {
             done.fire()
         }
         done.wait()
+    }
+}
+
+/// Reads the configuration again when SIGHUP asks for it, at the pace of ``ReloadPace``. A wish that comes during the start waits
+/// for its end: a reload tells the service manager that the agent is ready, and then that must be so.
+private final class Reloads: Sendable {
+    private let pace = Mutex(ReloadPace())
+    private let start = Mutex((isOver: false, isWanted: false))
+    private let agent: Agent
+    private let notifier: ReadinessNotifier?
+    private let clocks = SystemClocks()
+
+    init(_ agent: Agent, _ notifier: ReadinessNotifier?) {
+        self.agent = agent
+        self.notifier = notifier
+    }
+
+    /// The agent serves.
+    func open() {
+        let isWanted = start.withLock { start in
+            start.isOver = true
+            return start.isWanted
+        }
+        if isWanted { request() }
+    }
+
+    /// From the thread of the signals.
+    func request() {
+        let isOver = start.withLock { start in
+            start.isWanted = true
+            return start.isOver
+        }
+        guard isOver else { return }
+        guard let delay = pace.withLock({ [clocks] in $0.request(at: clocks.now().instant) }) else { return }
+        let loop = agent.executor.loop
+        if delay == .zero { return loop.execute { self.reload() } }
+        loop.scheduleTask(in: .nanoseconds(delay.nanoseconds)) { self.reload() }
+    }
+
+    private func reload() {
+        pace.withLock { [clocks] in $0.begin(at: clocks.now().instant) }
+        // A service manager that does not listen is no reason not to reload.
+        try? notifier?.send(.reloading)
+        agent.assumeIsolated { agent in
+            // What is wrong is in the log and in status already; the old configuration stays.
+            _ = try? agent.reload()
+        }
+        try? notifier?.send(.ready)
+        pace.withLock { [clocks] in $0.end(at: clocks.now().instant) }
     }
 }
 

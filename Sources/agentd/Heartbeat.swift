@@ -36,6 +36,7 @@ final class Heartbeat: @unchecked Sendable {
         if pulse.ask(at: now) {
             store.run { _, _ throws(StoreError) in } completion: { _ in self.pulse.answered() }
         }
+        // A beat that does not arrive is followed by the next; when none does, the service manager acts, as it should.
         if pulse.isWell(at: now) { try? notifier.send(.watchdog) }
         timer = executor.schedule(after: interval) { self.beat() }
     }

@@ -42,7 +42,7 @@ struct IdentityFile {
         }
         // The write below is atomic, so what is torn or empty is the work of a damaged disk.
         guard let object = (try? JSONReader.read(bytes))?.object,
-            let replica = object["replica"]?.text.flatMap({ ReplicaID($0) })
+            let replica = object["replica"]?.text.flatMap({ ReplicaID($0) }), (0...(1 << 53)).contains(object["acknowledged"]?.int ?? 0)
         else {
             return .damaged(
                 LinuxError(

@@ -24,6 +24,7 @@ struct TrialFiles: Sendable {
             keepRecord: { keep($0.bytes + [UInt8(ascii: "\n")], record) },
             proven: {
                 guard case .success(let bytes) = ConfigurationFile.read(proven).contents else { return nil }
+                // What was proven and does not read any more is nothing to go back to; the present configuration stays, and is tried.
                 return try? LastGoodConfiguration.configuration(bytes, file: proven, accounts: SystemAccounts.accounts)
             },
             keepProven: { keep(Array(LastGoodConfiguration.text($0).utf8), proven) })

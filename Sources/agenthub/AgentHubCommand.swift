@@ -35,7 +35,10 @@ struct AgentHubCommand: ParsableCommand {
             Say.error(failure.text)
             Glibc.exit(failure.status)
         } catch {
-            exit(withError: error)
+            // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
+            let (code, text) = (exitCode(for: error), fullMessage(for: error))
+            if !text.isEmpty { if code == .success { try? Say.result(text) } else { Say.talk(text) } }
+            Glibc.exit(code.rawValue)
         }
     }
 }
@@ -66,19 +69,28 @@ struct Failure: Error {
     }
 }
 
-/// Results go to standard output, talk to standard error.
+/// Results go to standard output, byte for byte unless that is a terminal (``TerminalText``); talk goes to standard error and
+/// is always escaped.
 enum Say {
     static func error(_ text: String) {
-        _ = write("agenthub: " + text + "\n", to: STDERR_FILENO)
+        talk("agenthub: " + text)
     }
 
+    static func talk(_ text: String) {
+        // When standard error is closed there is no reader left to tell.
+        _ = write(TerminalText.escaped(text) + "\n", to: STDERR_FILENO)
+    }
+
+    /// Asked once: what standard output is does not change.
+    private static let isTerminal = isatty(STDOUT_FILENO) == 1
+
     static func result(_ text: String) throws(Failure) {
-        guard write(text + "\n", to: STDOUT_FILENO) else { throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))") }
+        guard write((isTerminal ? TerminalText.escaped(text) : text) + "\n", to: STDOUT_FILENO) else { throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))") }
     }
 
     /// - Returns: `false` with `errno` set when not everything could be written.
     static func write(_ bytes: [UInt8]) -> Bool {
-        bytes.withUnsafeBytes { write($0, to: STDOUT_FILENO) }
+        (isTerminal ? TerminalText.escaped(bytes) : bytes).withUnsafeBytes { write($0, to: STDOUT_FILENO) }
     }
 
     private static func write(_ text: String, to descriptor: Int32) -> Bool {

@@ -73,12 +73,23 @@ struct DataFolder: ParsableArguments {
 
     // MARK: The mark
 
-    /// How far the database has come; see `HubMark`.
-    func readMark() -> HubMark? {
+    /// How far the database has come; see `HubMark`. A new folder has none.
+    ///
+    /// - Parameter complain: Told when there is one that cannot be read: then an older database would not be noticed by it.
+    func readMark(complain: (String) -> Void) -> HubMark? {
         guard let data else { return nil }
-        // Missing or damaged, it cannot warn; the database itself is looked at by SQLite.
-        let bytes = try? DurableFiles(calls: LinuxFileCalls()).read(data + "/mark", maxBytes: 1_024)
-        return bytes.flatMap { HubMark(reading: String(decoding: $0, as: UTF8.self)) }
+        let bytes: [UInt8]
+        do throws(LinuxError) {
+            bytes = try DurableFiles(calls: LinuxFileCalls()).read(data + "/mark", maxBytes: 64 << 10)
+        } catch {
+            if error.code != .missing { complain(error.description) }
+            return nil
+        }
+        guard let mark = HubMark(reading: String(decoding: bytes, as: UTF8.self)) else {
+            complain("\(data)/mark is damaged")
+            return nil
+        }
+        return mark
     }
 
     func write(_ mark: HubMark) throws(LinuxError) {

@@ -46,8 +46,8 @@ struct ObjectOptions: ParsableArguments {
 
     /// The store, if one was named; it has been asked whether it lets us work.
     ///
-    /// - Throws: 77 when it refuses us, 78 when the credentials cannot be used. One that does not answer is no reason not to
-    ///   start: records are synced without it.
+    /// - Throws: 77 when it refuses us, 78 when the credentials cannot be used. One that does not answer within 5 s is no reason
+    ///   not to start: records are synced without it.
     func storage(_ log: Logger) throws -> ObjectBlobs? {
         guard let place = try place() else { return nil }
         if place.travelsOpenly {
@@ -67,10 +67,10 @@ struct ObjectOptions: ParsableArguments {
             })
         let blobs = ObjectBlobs(store)
         do throws(BlobError) {
-            try blobs.tryOut()
+            try blobs.tryOut(within: .seconds(5))
             log.info("files are kept in an object store", metadata: ["place": "\(place)"])
         } catch {
-            if error.code != .away { throw Failure(77, error.description) }
+            guard error.code == .away else { throw Failure(77, error.description) }
         }
         return blobs
     }

@@ -5,6 +5,7 @@ import LocalAPI
 import Logging
 import NIOCore
 import NIOPosix
+import RepetitionOracle
 import SyncCore
 import SyncHTTP
 import SyncLinux
@@ -121,6 +122,7 @@ final class AgentStand: Sendable {
 
     /// Stops in good order and removes the folder.
     func stop(keepingFolder: Bool = false) async throws {
+        #expect(hub.complaints == [], "the agent repeats itself")
         await agent.wind()
         await server.stop(within: .seconds(5))
         client.close()
@@ -193,6 +195,8 @@ final class LoopbackHub: HTTPTransport {
         case fails(TransportError)
         /// The hub does it, and somebody changes its answers to pushes.
         case changesResults(@Sendable ([JSON]) -> [JSON])
+        /// The hub does it, and its answer is changed on the way.
+        case changes(@Sendable (HTTPRequest, inout HTTPResponse) -> Void)
     }
 
     private let state: Mutex<State>
@@ -201,6 +205,7 @@ final class LoopbackHub: HTTPTransport {
         var hub: Unguarded
         var weather = Weather.fine
         var requests: [HTTPRequest] = []
+        var oracle = RepetitionOracle()
     }
 
     /// A hub is for one thread at a time; the mutex around it sees to that.
@@ -222,6 +227,9 @@ final class LoopbackHub: HTTPTransport {
         get { state.withLock { $0.weather } }
         set { state.withLock { $0.weather = newValue } }
     }
+
+    /// What an agent did that no agent may do: see ``RepetitionOracle``.
+    var complaints: [String] { state.withLock { $0.oracle.complaints } }
 
     /// Requests so far, in order.
     var requests: [HTTPRequest] { state.withLock { $0.requests } }
@@ -257,12 +265,16 @@ final class LoopbackHub: HTTPTransport {
     func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
         let result: Result<HTTPResponse, TransportError> = state.withLock { state in
             state.requests.append(request)
+            var asked: [UInt8] = []
+            if case .bytes(let bytes) = request.body { asked = bytes }
+            state.oracle.saw(
+                "\(request.method.rawValue) \(request.url)", body: asked, atSeconds: SystemClocks().now().instant.nanoseconds / 1_000_000_000)
             let lost = TransportError(.unreachable, doing: "connect to the hub", detail: "no route")
             switch state.weather {
             case .gone: return .failure(lost)
             case .says(let response): return .success(response)
             case .fails(let error): return .failure(error)
-            case .fine, .losesAnswers, .changesResults:
+            case .fine, .losesAnswers, .changesResults, .changes:
                 var body: [UInt8] = []
                 if case .bytes(let bytes) = request.body { body = bytes }
                 let path = request.url.replacingOccurrences(of: "http://127.0.0.1:9", with: "")
@@ -274,6 +286,7 @@ final class LoopbackHub: HTTPTransport {
                 }
                 var response = HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
                 (response.traffic.up, response.traffic.down) = (body.count, answer.body.count)
+                if case .changes(let change) = state.weather { change(request, &response) }
                 if case .changesResults(let change) = state.weather { response.body = Self.changed(response.body, change) }
                 return .success(response)
             }

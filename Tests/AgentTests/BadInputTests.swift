@@ -196,6 +196,34 @@ struct BadInputTests {
         try await stand.stop()
     }
 
+    @Test("A user reads four event streams at one time; one more is told so, short requests are answered, and one that ends makes room")
+    func eventStreamsOfOneUser() async throws {
+        let stand = try await AgentStand.start()
+        func stream() throws -> (descriptor: Int32, status: String) {
+            let descriptor = try Self.connected(to: stand.socket, sending: "GET /v1/events HTTP/1.1\r\nHost: a\r\nLast-Event-ID: 0\r\n\r\n")
+            var head = [UInt8](repeating: 0, count: 12)
+            let count = recv(descriptor, &head, head.count, Int32(MSG_WAITALL))
+            try #require(count == head.count)
+            return (descriptor, String(decoding: head.suffix(3), as: UTF8.self))
+        }
+        var streams = try (0..<4).map { _ in try stream() }
+        #expect(streams.map(\.status) == ["200", "200", "200", "200"])
+        let refused = try stream()
+        #expect(refused.status == "429")
+        close(refused.descriptor)
+        #expect(try await stand.send(.get, "/v1/healthz").status == 200)
+        close(streams.removeLast().descriptor)
+        // The agent learns of the end in its own time.
+        var next = try stream()
+        while next.status == "429" {
+            close(next.descriptor)
+            next = try stream()
+        }
+        #expect(next.status == "200")
+        for stream in streams + [next] { close(stream.descriptor) }
+        try await stand.stop()
+    }
+
     // MARK: Room
 
     @Test("A full queue refuses what is new, keeps what is old, and has a tenth left for what is critical; reads go on")

@@ -159,6 +159,8 @@ struct MetricsTests {
         for name in ["agentd_enqueue_seconds", "agentd_fsync_seconds", "agentd_push_seconds", "agentd_pull_page_seconds"] {
             #expect((value(name, ["part": "count"]) ?? 0) >= 1, "\(name)")
         }
+        #expect((value("agentd_store_job_seconds", ["part": "count"]) ?? 0) >= 1 && (value("agentd_store_job_longest_seconds") ?? 0) > 0)
+        #expect(value("agentd_store_jobs_over_bound_total") == 0)
         #expect(value("agentd_conflicts_open") == 0)
         let up = families.first { $0.name == "agentd_bytes_total" }?.samples.filter { $0.labels["class"] == "push" && $0.labels["dir"] == "up" }
         #expect((up?.first?.value ?? 0) > 0)

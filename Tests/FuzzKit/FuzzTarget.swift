@@ -19,9 +19,9 @@ package struct FuzzTarget: Sendable {
 
     package static let all: [FuzzTarget] = [
         .json, .localBody, .localRoute, .localHTTP, .lines, .events,
-        .configuration, .hubConfiguration, .schema,
-        .hubAnswer, .hubHead, .hubRequest, .cursor, .stamp, .tus, .gunzip,
-        .netlink, .uevent, .sysfs, .lease,
+        .configuration, .hubConfiguration, .schema, .document,
+        .hubAnswer, .hubHead, .hubRequest, .cursor, .restList, .stamp, .tus, .tusAnswers, .gunzip,
+        .netlink, .uevent, .sysfs, .lease, .controlMessages,
     ]
 
     package static subscript(name: String) -> FuzzTarget? { all.first { $0.name == name } }

@@ -39,6 +39,25 @@ struct KeyTests {
         #expect(try bench.data("audits", "a-1") == ["n": 1])
     }
 
+    @Test("A known key with other content is answered with what became of the first, and the record as it is now", arguments: [
+        ("accepted", false), ("rejected", true),
+    ])
+    func mismatchTellsOriginal(_ original: String, _ isRefused: Bool) throws {
+        let bench = try HubBench()
+        _ = try bench.verdict(Sent("k-1", isRefused ? .update : .create, id: "a", data: ["n": 1]))
+        let verdict = try bench.verdict(Sent("k-1", isRefused ? .update : .create, id: "a", data: ["n": 2]))
+        guard case .rejected(let problem, let current) = verdict else {
+            Issue.record("\(verdict.word)")
+            return
+        }
+        #expect(problem.code == "idempotency-mismatch" && problem.members["original"]?.text == original)
+        if case .record(let record)? = current {
+            #expect(record.data == ["n": 1] && !isRefused)
+        } else {
+            #expect(current == .absent && isRefused)
+        }
+    }
+
     @Test("Stamps, versions and seq may differ between two attempts")
     func sameWish() throws {
         let bench = try HubBench()

@@ -8,9 +8,20 @@ final class RawClient: Sendable {
 
     private let descriptor: Int32
 
-    /// - Parameter receiveBuffer: Bytes that the kernel takes for us while nobody reads.
-    init(port: Int, receiveBuffer: Int32? = nil) throws {
+    /// - Parameters:
+    ///   - receiveBuffer: Bytes that the kernel takes for us while nobody reads.
+    ///   - source: The last two bytes of our address, 127.0.x.y.
+    init(port: Int, receiveBuffer: Int32? = nil, source: UInt32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if let source {
+            var own = sockaddr_in()
+            own.sin_family = sa_family_t(AF_INET)
+            own.sin_addr.s_addr = UInt32(0x7F00_0000 | source).bigEndian
+            let isBound = withUnsafePointer(to: &own) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+            }
+            guard isBound == 0 else { throw Failure(what: "bind \(errno)") }
+        }
         if var receiveBuffer {
             setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, socklen_t(MemoryLayout<Int32>.size))
         }

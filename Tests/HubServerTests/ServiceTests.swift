@@ -19,6 +19,8 @@ struct ServiceTests {
         let transport: CurlTransport
         var scheme = "http"
         var tls: TLSIdentity?
+        /// Each request on a connection of its own.
+        var isFresh = false
 
         func send(
             _ method: HTTPRequest.Method, _ target: String, body: [UInt8] = [], device: DeviceID = .one, token: String? = nil,
@@ -28,10 +30,11 @@ struct ServiceTests {
             HubRequestHeaders(device: device, replica: "r-1").write(to: &headers)
             headers["Authorization"] = token.map { "Bearer \($0)" }
             for (name, value) in extra { headers[name] = value }
-            return try await transport.send(
-                HTTPRequest(
-                    method, "\(scheme)://\(service.address)\(target)", headers: headers, body: body.isEmpty ? .none : .bytes(body),
-                    tls: tls, acceptsGzip: gzip))
+            var request = HTTPRequest(
+                method, "\(scheme)://\(service.address)\(target)", headers: headers, body: body.isEmpty ? .none : .bytes(body),
+                tls: tls, acceptsGzip: gzip)
+            request.keepsConnection = !isFresh
+            return try await transport.send(request)
         }
 
         func push(_ mutations: [Sent], device: DeviceID = .one, token: String? = nil) async throws -> [PushResult] {

@@ -10,7 +10,7 @@ import Testing
         RecordSnapshot(
             name: name, serverID: "A-2231", version: 90_102, status: .pending, isDeleted: false, view: view,
             base: #"{"value":"pass"}"#, syncedAt: time("2026-11-20T21:04:05.120Z"),
-            updatedAt: time("2026-11-20T21:05:00Z"), pending: [key], etag: "90102.402")
+            updatedAt: time("2026-11-20T21:05:00Z"), pending: [key], etag: #""7.4.9f3a-90102.402""#)
     }
 
     private func enqueued(
@@ -29,12 +29,12 @@ import Testing
         let answer = RecordAnswer.answer(snapshot())
         #expect(answer.status == 200)
         #expect(answer.contentType == "application/json")
-        #expect(answer.headers["ETag"] == #"W/"90102.402""#)
+        #expect(answer.headers["ETag"] == #""7.4.9f3a-90102.402""#)
         #expect(
             text(answer)
                 == #"{"entity":"audits","id":"a-17","server_id":"A-2231","version":90102,"sync_status":"pending","deleted":false,"#
                 + #""data":{"value":"fail","n":1.10},"synced_at":"2026-11-20T21:04:05.120Z","updated_at":"2026-11-20T21:05:00.000Z","#
-                + #""pending":["0199c3f3-2"],"etag":"W/\"90102.402\""}"#)
+                + #""pending":["0199c3f3-2"],"etag":"\"7.4.9f3a-90102.402\""}"#)
     }
 
     @Test("The client reads a record as it was written")
@@ -48,7 +48,7 @@ import Testing
         #expect(read.base == #"{"value":"pass"}"#)
         #expect(read.syncedAt == time("2026-11-20T21:04:05.120Z"))
         #expect(read.pending == ["0199c3f3-2"])
-        #expect(read.etag == #"W/"90102.402""#)
+        #expect(read.etag == #""7.4.9f3a-90102.402""#)
     }
 
     @Test("Each view shows its side; a record that is in neither has null for data")
@@ -62,14 +62,14 @@ import Testing
     @Test(
         "A reader that has the record already is told so, and nothing else",
         arguments: [
-            (#"W/"90102.402""#, true), (#""90102.402""#, true), (#"W/"1", W/"90102.402""#, true), ("*", true),
-            (#"W/"90102.403""#, false), (#""90102""#, false), ("90102.402", false), ("", false),
+            (#"W/"7.4.9f3a-90102.402""#, true), (#""7.4.9f3a-90102.402""#, true), (#"W/"1", W/"7.4.9f3a-90102.402""#, true), ("*", true),
+            (#""7.4.9f3a-90102.403""#, false), (#""7.4.9f3a""#, false), ("7.4.9f3a-90102.402", false), ("", false),
         ])
     func notModified(_ header: String, _ isKnown: Bool) {
         let answer = RecordAnswer.answer(snapshot(), ifNoneMatch: header)
         #expect(answer.status == (isKnown ? 304 : 200))
         #expect(answer.body.isEmpty == isKnown)
-        #expect(answer.headers["ETag"] == #"W/"90102.402""#)
+        #expect(answer.headers["ETag"] == #""7.4.9f3a-90102.402""#)
         #expect((answer.contentType == nil) == isKnown)
     }
 
@@ -95,7 +95,7 @@ import Testing
         #expect(
             text(answer)
                 == #"{"id":"0199c3f3-2","seq":402,"state":"pending","record":{"entity":"audits","id":"a-17","#
-                + #""sync_status":"pending","version":90102,"data":{"value":"fail","n":1.10}}}"#)
+                + #""sync_status":"pending","version":90102,"etag":"\"7.4.9f3a-90102.402\"","data":{"value":"fail","n":1.10}}}"#)
     }
 
     @Test("An event has no view; less than flash says so; a repeat is 200")

@@ -66,6 +66,68 @@ import Testing
         #expect(throws: Never.self) { try BulkLine.read(Array(one.utf8)).mutation.get() }
     }
 
+    // MARK: Conditions
+
+    private static let update = #"{"entity":"e","record_id":"r","action":"update","data":{}}"#
+
+    @Test("If-Match of the request and if_match of the body say the same", arguments: [
+        (#""7.4.9f3a-12.41""#, ["7.4.9f3a-12.41"]), (#"W/"7.4.9f3a-12.41""#, ["7.4.9f3a-12.41"]), ("7.4.9f3a-12.41", ["7.4.9f3a-12.41"]),
+        (#" "a", W/"b" ,c "#, ["a", "b", "c"]), ("*", []),
+    ])
+    func conditions(_ text: String, _ tags: [String]) throws {
+        guard case .one(let mutation) = try EnqueueBody.read(Array(Self.update.utf8)).matching(header: text) else {
+            Issue.record("it was read as a list")
+            return
+        }
+        #expect(mutation.ifMatch?.tags == tags)
+        let again = try MutationBody.read(MutationBody.bytes(mutation))
+        #expect(again.ifMatch == mutation.ifMatch)
+    }
+
+    @Test("A condition that cannot hold for what it comes with is refused, and never passed over", arguments: [
+        (update, "", "etag"), (update, "a b", "etag"), (update, #""a"b""#, "etag"), (update, String(repeating: "a", count: 121), "etag"),
+        (update, Array(repeating: "a", count: 17).joined(separator: ","), "etag"),
+        (#"{"entity":"e","record_id":"r","action":"update","data":{},"if_match":"a"}"#, #""a""#, "twice"),
+        (#"{"entity":"e","action":"create"}"#, "*", "create"), (#"{"atomic":true,"mutations":[\#(update)]}"#, "*", "list"),
+    ])
+    func badConditions(_ body: String, _ header: String, _ says: String) throws {
+        let problem = try #require(throws: Problem.self) { try EnqueueBody.read(Array(body.utf8)).matching(header: header) }
+        #expect(problem.code == LocalProblem.malformed.rawValue && problem.detail.contains(says), "\(problem.detail)")
+    }
+
+    @Test("The same key with another condition is another request")
+    func conditionInKey() throws {
+        let body = Array(Self.update.utf8)
+        func digest(_ condition: String?) throws -> [UInt8]? { try EnqueueBody.appKey(header: "k", body: body, condition: condition)?.fingerprint }
+        #expect(try Set([digest(nil), digest("a"), digest("b")]).count == 3)
+    }
+
+    @Test("A tag holds by its first part, which the hub's confirmation leaves alone", arguments: [
+        (#""7.4.9f3a-12.41""#, #""7.4.9f3a-12.41""#, true), (#""7.4.9f3a-12.41""#, #""7.4.9f3a-13.44""#, true),
+        (#""7.4.9f3a-12.41""#, #""7.5.9f3a-12.41""#, false), (#""7.4.9f3a-12.41""#, #""7.4.9f3b-12.41""#, false),
+        (#""8.4.9f3a-12.41""#, #""7.4.9f3a-12.41""#, false), ("*", #""7.4.9f3a-12.41""#, true), ("*", nil, false),
+        (#""7.4.9f3a-12.41""#, nil, false), (#""1", "7.4.9f3a""#, #""7.4.9f3a-12.41""#, true),
+    ])
+    func holds(_ condition: String, _ present: String?, _ isGood: Bool) throws {
+        #expect(try #require(EntityTags(condition)).accepts(present) == isGood)
+    }
+
+    @Test("A refused condition is 412 with the record's present tag in its header, and the body says how to go on")
+    func failed() throws {
+        let problem = LocalProblem.preconditionFailed.problem("changed", members: ["etag": #""7.5.9f3a-12.41""#, "version": 12])
+        let answer = problem.localAnswer
+        #expect(answer.status == 412 && answer.headers["ETag"] == #""7.5.9f3a-12.41""#)
+        #expect(LocalProblem.hint(problem).contains("etag") && LocalProblem.preconditionFailed.exitStatus == 1)
+        #expect(LocalProblem.preconditionFailed.problem("gone", members: ["etag": .null]).localAnswer.headers["ETag"] == nil)
+    }
+
+    @Test("A file that is still shown names the next command")
+    func linked() {
+        let problem = LocalProblem.linked.problem("shown", members: ["blob": "b-31"])
+        #expect(LocalProblem.hint(problem).contains("agentctl blobs remove b-31 --force"))
+        #expect(LocalProblem.hint(LocalProblem.linked.problem("shown", members: ["blob": "b-\u{1B}[2J"])).contains("\u{1B}") == false)
+    }
+
     @Test("A key of visible ASCII comes with the digest of its body; without a header there is none")
     func keys() throws {
         let body = Array("{}".utf8)

@@ -40,6 +40,8 @@ private let wwan0 = link("wwan0")
         Good("GET", "/v1/rejected/0199c3f3-2", .mutation(key), .read),
         Good("GET", "/v1/mutations/0199c3f3-2", .mutation(key), .read),
         Good("DELETE", "/v1/mutations/0199c3f3-2", .cancelMutation(key), .enqueue),
+        Good("DELETE", "/v1/blobs/b-31", .removeBlob(BlobID(31), isForced: false), .enqueue),
+        Good("DELETE", "/v1/blobs/b-31?force=true", .removeBlob(BlobID(31), isForced: true), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/retry", .retryMutation(key), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/discard", .discardMutation(key), .enqueue),
         Good(

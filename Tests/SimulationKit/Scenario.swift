@@ -107,6 +107,11 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.link, .missingResults])
             faults.subtract([.portal, .auth, .restore, .hubRestore, .rollback, .clone, .poison, .collect])
             (agents, operations, records, batch) = (3, 60, 1, 50)
+        case .storedReadAsInput:
+            // Somebody changes again what an operation has made as deep as it may be, or would have made deeper.
+            faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison])
+            (agents, operations, records, pullInterval) = (2, 60, 2, .seconds(20))
+            focus = Entities.works
         case .requeueAboveHighest:
             // A backup falls between what is urgent and the older work that comes after it.
             faults.insert(.hubRestore)
@@ -122,6 +127,11 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.hubRestore, .link])
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
             (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
+        case .coalescedInDoubt:
+            // A device goes back to a copy with a change that it has sent since, and its app edits on without a link.
+            faults = [.restore, .link]
+            (agents, operations, records, batch, faultsFor) = (2, 60, 1, 50, .seconds(600))
+            focus = Entities.spots
         case .returnIgnored:
             // A device goes back to an old copy, and then to a still older one of its first database.
             faults = [.restore, .lostAnswer, .link]

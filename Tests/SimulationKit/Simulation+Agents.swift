@@ -231,9 +231,14 @@ extension Simulation {
             count("restarted streams")
             say("agent \(agent.index) lists anew: \(entities.map(\.text))")
         case .massDelete: count("mass deletions")
+        case .streamHeld(let entity, let detail, _):
+            count("streams held")
+            say("agent \(agent.index) leaves \(entity) out: \(detail)")
+        case .streamResumed: count("streams resumed")
         case .breaker(_, let to):
             count("breaker \(to.rawValue)")
             say("agent \(agent.index) breaker \(to.rawValue)")
+        case .hubTime(let verdict): if verdict != .accepted { count("times of the hub doubted") }
         case .stalled(let detail):
             count("stalls")
             say("agent \(agent.index) stalled: \(detail)")

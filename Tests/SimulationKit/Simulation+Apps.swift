@@ -68,7 +68,18 @@ extension Simulation {
                 FieldOperation("n", .increment, 1), FieldOperation("a", .append, .array([.string(token)])),
             ]
         }
+        addDeep(to: &operation)
         return operation
+    }
+
+    /// Documents that are as deep as they may be; where the history is led to the limits, also values that would make them deeper.
+    /// Nothing is drawn for it, so that a seed stays what it was.
+    private func addDeep(to operation: inout Operation) {
+        let isLed = scenario.toward == .storedReadAsInput
+        guard operation.record.entity == Entities.works, isLed ? operation.number % 4 == 3 : operation.number % 9 == 4 else { return }
+        let levels = isLed && operation.number % 8 == 3 ? Limits.jsonDepth : Limits.jsonDepth - 2
+        let value = (1..<levels).reduce(JSON.list([operation.token])) { value, _ in [value] }
+        operation.operations.append(FieldOperation("deep", .add, value))
     }
 
     /// A form as people fill it in: a text, a set, an object, a reading. The app sends whole values, made from what it sees.

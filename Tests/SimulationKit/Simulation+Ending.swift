@@ -147,6 +147,13 @@ extension Simulation {
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {
                 return
             }
+            // An edit that was made after that has a key of its own: it is not mixed with what the hub may have already. With
+            // a twin either database may have sent it.
+            if found.key != key, !operation.isDoubtful, found.problem?.code == "idempotency-mismatch",
+                agents.count(where: { $0.identity == agents[operation.agent].identity }) == 1
+            {
+                throw Broken("an edit after a restore stands alone", "\(operation.token) of agent \(operation.agent) went into \(found.key)")
+            }
             // So for an edit that went into such a one.
             let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
             if found.key != key, isDoubtful { return }

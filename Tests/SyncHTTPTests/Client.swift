@@ -42,8 +42,16 @@ final class Client: Sendable {
         setTimeout()
     }
 
-    init(port: Int) throws {
+    /// - Parameter source: The last byte of our address, 127.0.0.x.
+    init(port: Int, source: UInt32 = 1) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var own = sockaddr_in()
+        own.sin_family = sa_family_t(AF_INET)
+        own.sin_addr.s_addr = UInt32(0x7F00_0000 | source).bigEndian
+        let isBound = withUnsafePointer(to: &own) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+        guard isBound == 0 else { throw Failure(what: "bind \(errno)") }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian

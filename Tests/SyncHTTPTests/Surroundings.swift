@@ -1,8 +1,10 @@
 import Foundation
 import NIOCore
 import NIOPosix
+import ProcessStand
 import Synchronization
 import SyncHTTP
+import Testing
 
 /// A server in a directory of its own, on a loop of its own.
 struct Surroundings {
@@ -23,11 +25,20 @@ struct Surroundings {
         try await loop.submit {}.get()
     }
 
-    func client() throws -> Client {
+    /// - Parameter source: The last byte of its address, on TCP.
+    func client(source: UInt32 = 1) throws -> Client {
         switch server.address {
         case .unix(let path): try Client(path: path)
-        case .tcp(_, let port): try Client(port: port)
+        case .tcp(_, let port): try Client(port: port, source: source)
         }
+    }
+
+    /// A client that the server has accepted, so that those that are made one after the other have waited for that long.
+    func acceptedClient(source: UInt32 = 1) async throws -> Client {
+        let before = server.counts
+        let client = try client(source: source)
+        while server.counts == before { try await turn() }
+        return client
     }
 }
 
@@ -36,12 +47,24 @@ enum Listening {
     case tcp
 }
 
-/// Starts a server, hands it to `body`, and takes everything away again.
+/// Starts a server, hands it to `body`, and takes everything away again. Whatever `body` did, the process holds as many
+/// descriptors of each kind open afterwards as before.
 func withServer(
     on listening: Listening = .unix, limits: (inout HTTPServerLimits) -> Void = { _ in },
     configure: (inout HTTPServerConfiguration) -> Void = { _ in },
     admit: @escaping @Sendable (RequestHead) -> HTTPAdmission,
+    sourceLocation: SourceLocation = #_sourceLocation,
     _ body: (Surroundings) async throws -> Void
+) async throws {
+    let before = try ProcessResources.descriptors()
+    try await withUncheckedServer(on: listening, limits: limits, configure: configure, admit: admit, body)
+    let left = ProcessResources.leftOver(try ProcessResources.descriptors(), since: before)
+    #expect(left.isEmpty, "left open: \(left)", sourceLocation: sourceLocation)
+}
+
+private func withUncheckedServer(
+    on listening: Listening, limits: (inout HTTPServerLimits) -> Void, configure: (inout HTTPServerConfiguration) -> Void,
+    admit: @escaping @Sendable (RequestHead) -> HTTPAdmission, _ body: (Surroundings) async throws -> Void
 ) async throws {
     try await withDirectory { directory in
         try await withLoop { group in

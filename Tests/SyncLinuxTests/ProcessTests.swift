@@ -31,6 +31,33 @@ struct ProcessTests {
         second.close()
     }
 
+    @Test("A signal that was blocked from the start is heard once the listener is there, and a flood of one hides no other")
+    func blocked() throws {
+        // Without a suspension: what is blocked belongs to this thread.
+        HangUp.block()
+        // To this thread, which has it blocked: to the process it might meet another thread, which has not.
+        pthread_kill(pthread_self(), SIGHUP)
+        var pending = sigset_t()
+        sigpending(&pending)
+        #expect(sigismember(&pending, SIGHUP) == 1)
+        let heard = Mutex<[SignalSource.Signal: Int]>([:])
+        let terminated = DispatchSemaphore(value: 0)
+        let source = try SignalSource { signal in
+            heard.withLock { $0[signal, default: 0] += 1 }
+            if signal == .terminate { terminated.signal() }
+        }
+        // More than the pipe holds.
+        for _ in 0..<70_000 { kill(getpid(), SIGHUP) }
+        kill(getpid(), SIGTERM)
+        terminated.wait()
+        #expect(heard.withLock { $0[.hangUp] ?? 0 } >= 1 && heard.withLock { $0[.terminate] } == 1)
+        source.close()
+        // What is pending for this thread goes without its default action.
+        signal(SIGHUP, SIG_IGN)
+        HangUp.unblock()
+        signal(SIGHUP, SIG_DFL)
+    }
+
     @Test("A write to a closed pipe or beyond the size limit is an error, not the end")
     func ignored() throws {
         ignoreDeadlySignals()

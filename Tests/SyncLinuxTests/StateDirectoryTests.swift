@@ -4,6 +4,22 @@ import Testing
 
 @Suite("State directory")
 struct StateDirectoryTests {
+    @Test("A database that is a symbolic link is refused with what to do; a file and an absent one are not")
+    func links() async throws {
+        try await withTemporaryDirectory { path in
+            let state = try StateDirectory.open(path, calls: LinuxFileCalls(), userID: getuid())
+            try state.refuseLinks(["agent.db", "agent.db-wal"])
+            #expect(FileManager.default.createFile(atPath: path + "/agent.db", contents: nil))
+            try state.refuseLinks(["agent.db", "agent.db-wal"])
+            #expect(symlink(path + "/agent.db", path + "/agent.db-wal") == 0)
+            let error = try #require(throws: LinuxError.self) { try state.refuseLinks(["agent.db", "agent.db-wal"]) }
+            #expect(error.code == .wrongKind && "\(error)".contains("agent.db-wal") && "\(error)".contains("store.path"), "\(error)")
+            // Also one that leads nowhere: SQLite would make the file there.
+            #expect(unlink(path + "/agent.db") == 0 && symlink("/nowhere/agent.db", path + "/agent.db") == 0)
+            #expect(throws: LinuxError.self) { try state.refuseLinks(["agent.db"]) }
+        }
+    }
+
     @Test("A directory that is missing is made for us alone when its parent is ours, and is ours for as long as we hold it")
     func creates() async throws {
         try await withTemporaryDirectory { parent in

@@ -169,6 +169,25 @@ struct TransportTLSTests {
         }
     }
 
+    @Test("A peer that speaks HTTP/2 and takes no more of a body costs no processor until its deadline has passed")
+    func closedWindow() async throws {
+        try await withTemporaryDirectory { directory in
+            let ca = try CertificateAuthority(in: directory, name: "ca")
+            // It reads and says nothing, so that the first window, 64 KiB, is the last one.
+            let server = try TLSServer(try ca.issue("server", "DNS:localhost"), ["-alpn", "h2"])
+            defer { server.stop() }
+            let transport = try CurlTransport()
+            defer { transport.close() }
+            var request = HTTPRequest(
+                .post, "https://localhost:\(server.port)/", body: .bytes([UInt8](repeating: 65, count: 200_000)),
+                tls: TLSIdentity(caFile: ca.file))
+            request.deadlines.idle = .seconds(1)
+            #expect(try await transport.failure(request).code == .timedOut)
+            // Some for the handshake and the window, then one each 10 ms. Without a pace there are tens of thousands.
+            #expect(transport.rounds < 1_000, "\(transport.rounds)")
+        }
+    }
+
     @Test("Over TLS the bytes are counted as TCP carried them, handshake and records included, also on a kept connection", arguments: TransportCase.all)
     func traffic(_ transport: TransportCase) async throws {
         try await withTemporaryDirectory { directory in

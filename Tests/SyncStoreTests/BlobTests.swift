@@ -182,9 +182,83 @@ struct BlobTests {
         let made = try show(agent, [("photo", blob.id)])
         #expect { try agent.store.removeBlob(blob.id, at: agent.now) } throws: { ($0 as? StoreError)?.problem?.status == 409 }
         _ = try agent.store.cancel(made.key, at: agent.now)
-        #expect(try agent.store.removeBlob(blob.id, at: agent.now) == blob.digest)
+        #expect(try agent.store.removeBlob(blob.id, at: agent.now) == (blob.digest, .forgotten))
         #expect(try agent.store.reads.blob(blob.id) == nil)
         #expect { try agent.store.removeBlob(blob.id, at: agent.now) } throws: { ($0 as? StoreError)?.problem?.status == 404 }
+    }
+
+    /// How a record comes to show a file, and whether the file may go then without force.
+    struct Holder: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var mayGo: Bool
+        var isEvent = false
+        var apply: @Sendable (TestAgent, MutationKey) throws -> Void
+    }
+
+    static let holders: [Holder] = [
+        Holder(testDescription: "the change waits", mayGo: false) { _, _ in },
+        Holder(testDescription: "the change is in flight", mayGo: false) { agent, _ in _ = try agent.claim() },
+        Holder(testDescription: "the hub has the record", mayGo: false) { agent, _ in try agent.drain() },
+        Holder(testDescription: "the change was refused", mayGo: false) { agent, key in
+            _ = try agent.claim()
+            try agent.answer(.rejected(key))
+        },
+        Holder(testDescription: "the change was refused and given up", mayGo: true) { agent, key in
+            _ = try agent.claim()
+            try agent.answer(.rejected(key))
+            try agent.store.discard(key, reason: "", uid: 0, at: agent.now)
+        },
+        Holder(testDescription: "the change was taken back", mayGo: true) { agent, key in _ = try agent.store.cancel(key, at: agent.now) },
+        Holder(testDescription: "the hub has the record, and another file took the place", mayGo: true) { agent, _ in
+            try agent.drain()
+            try agent.update("a-1", ["photo": "none"])
+            try agent.drain(from: 200)
+        },
+        Holder(testDescription: "another file is to take the place, and the hub has not heard of it", mayGo: false) { agent, _ in
+            try agent.drain()
+            try agent.update("a-1", ["photo": "none"])
+        },
+        Holder(testDescription: "the record is deleted at the hub", mayGo: true) { agent, _ in
+            try agent.drain()
+            try agent.pull([], deleted: [("a-1", 300)])
+        },
+        Holder(testDescription: "the hub has an event", mayGo: false, isEvent: true) { agent, _ in try agent.drain() },
+        Holder(testDescription: "an event was taken back", mayGo: true, isEvent: true) { agent, key in
+            _ = try agent.store.cancel(key, at: agent.now)
+        },
+    ]
+
+    @Test("A file that a record still waits for is not removed before its bytes are at the server", arguments: holders)
+    func linked(_ holder: Holder) throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row
+        var mutation =
+            holder.isEvent
+            ? TestAgent.mutation(.create, nil, ["n": 1], entity: "reading") : TestAgent.mutation(.create, "a-1", ["n": 1])
+        mutation.blobs = [.object(["field": .string("photo"), "blob": .string(blob.id.description)])]
+        let made = try agent.enqueue(mutation)
+        try holder.apply(agent, made.key)
+        guard !holder.mayGo else {
+            #expect(try agent.store.removeBlob(blob.id, at: agent.now) == (blob.digest, .forgotten))
+            return
+        }
+        let problem = StoreError.problem { _ = try agent.store.removeBlob(blob.id, at: agent.now) }
+        #expect(problem?.code == "linked" && problem?.status == 409 && problem?.members["blob"]?.text == "b-1")
+        #expect(problem?.members["mutation"] != nil || problem?.members["record_id"] != nil)
+        #expect(try agent.store.reads.blob(blob.id)?.state == .pending)
+        // By force the loss is told, and stays told.
+        #expect(try agent.store.removeBlob(blob.id, isForced: true, why: "removed by uid 7", note: "{}", at: agent.now) == (blob.digest, .lost))
+        let lost = try #require(try agent.store.reads.blob(blob.id))
+        #expect(lost.state == .missing && !lost.hasFile && lost.progress.error == "removed by uid 7" && !lost.links.isEmpty)
+        #expect(try agent.store.reads.blobCounts().missing == 1)
+        // The same bytes heal it.
+        let again = try add(agent, "a").row
+        #expect(again.id == blob.id && again.state == .pending)
+        // With the bytes at the server nothing is lost by the removal.
+        _ = try uploaded(agent, blob.id)
+        let isOpen = try agent.state(made.key).map { !$0.isTerminal } ?? false
+        #expect(try agent.store.removeBlob(blob.id, isForced: isOpen, at: agent.now).removal == (isOpen ? .dropped : .forgotten))
+        #expect(try agent.store.verify() == [])
     }
 
     @Test("Bytes that are lost are said to be missing, and a file that is added again heals that")

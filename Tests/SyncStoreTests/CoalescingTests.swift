@@ -218,8 +218,8 @@ struct StoreCoalescingTests {
         var counted = Self.edit(.update, [:])
         counted.operations = [FieldOperation("n", .increment, 1)]
         try agent.enqueue(counted)
-        try agent.crash()
         try agent.enqueue(counted)
+        try agent.crash()
         #expect(try JSONReader.read(agent.view("a") ?? "").object == ["v": 2, "n": 3])
         let batch = try agent.claim()
         #expect(batch.count == 1 && batch[0].operations == "[{\"field\":\"n\",\"op\":\"inc\",\"value\":2}]")

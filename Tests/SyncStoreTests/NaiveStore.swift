@@ -232,7 +232,7 @@ struct NaiveStore {
     private mutating func rebase(_ name: String, known: JSONObject?, onto remote: HubRecord?, _ asked: [String]) {
         var ground = Rebase.Ground(known: known, record: remote)
         func noteAsked(_ fields: [String]) {
-            for field in fields { ground.expected[field, default: []].append(remote?.data[field]) }
+            for field in fields { ground.expected[field, default: []].insert(remote?.data[field]) }
         }
         noteAsked(asked)
         for index in mutations.indices where mutations[index].record == name && mutations[index].state.isFolded {
@@ -242,7 +242,7 @@ struct NaiveStore {
                 noteAsked(mutation.content.fields)
                 if remote == nil { break }
             } else if mutation.state != .pending || mutation.isSent {
-                for member in mutation.content.data.members { ground.expected[member.name.text, default: []].append(member.value) }
+                for member in mutation.content.data.members { ground.expected[member.name.text, default: []].insert(member.value) }
             } else {
                 let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
                 switch outcome.verdict {

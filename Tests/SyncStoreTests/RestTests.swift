@@ -31,7 +31,7 @@ struct RestTests {
         return mapping
     }
 
-    private static func agent() throws -> TestAgent {
+    static func agent() throws -> TestAgent {
         try TestAgent(rules: rules) { $0.rest = mapping() }
     }
 
@@ -46,7 +46,8 @@ struct RestTests {
         return PullResponse(epoch: nil, head: 0, pages: [page])
     }
 
-    private static func apply(_ agent: TestAgent, _ results: RestResult...) throws -> ResultsSummary {
+    @discardableResult
+    static func apply(_ agent: TestAgent, _ results: RestResult...) throws -> ResultsSummary {
         agent.wait(.seconds(1))
         return try agent.store.applyRest(results, next: nil, at: agent.now).summary
     }

@@ -109,6 +109,67 @@ struct WriterTests {
         #expect(facts.relaxedLost == 1)
     }
 
+    @Test("Requests that were refused are no mutations that were lost")
+    func refusedIsNotLost() throws {
+        let folder = try TemporaryFolder()
+        let (heard, fault) = (HeardIncidents(), Fault())
+        let writer = try writer(folder, heard, fault)
+        fault.error.withLock { $0 = StoreError(.diskFull, doing: "commit") }
+        let (entered, go, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        // The thread is held while the others gather; its own commit is the last one that succeeds.
+        writer.run { _, _ throws(StoreError) in
+            entered.signal()
+            go.wait()
+        } completion: { (_: Result<Void, StoreError>) in fault.stage.withLock { $0 = .before } }
+        entered.wait()
+        var relaxed = TestAgent.mutation(.create, "a")
+        relaxed.durability = .relaxed
+        let app = Requester(app: AppName(trusted: "inspector"), uid: 1_000)
+        for mutation in [TestAgent.mutation(.update, "none"), relaxed, TestAgent.mutation(.delete, "none"), TestAgent.mutation(.create, "t", entity: "template")] {
+            writer.enqueue([mutation], by: app) { _ in done.signal() }
+        }
+        go.signal()
+        for _ in 0..<4 { done.wait() }
+        _ = enqueue(writer, "b")
+        _ = try enqueue(writer, "c").get()
+        #expect(heard.lost == 1)
+        try writer.close()
+    }
+
+    @Test("How long the thread is held by a job is told while it is, and the longest job afterwards")
+    func held() throws {
+        let folder = try TemporaryFolder()
+        let writer = try writer(folder, HeardIncidents(), Fault())
+        let (entered, go, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        writer.run { _, _ throws(StoreError) in
+            entered.signal()
+            go.wait()
+        } completion: { (_: Result<Void, StoreError>) in done.signal() }
+        entered.wait()
+        let first = try #require(writer.heldFor)
+        let second = try #require(writer.heldFor)
+        #expect(first >= .zero && second >= first)
+        #expect(writer.jobTimes.times.count == 0)
+        go.signal()
+        done.wait()
+        // The commit is over when the answer is given.
+        #expect(writer.heldFor == nil)
+        let times = writer.jobTimes
+        #expect(times.times.count == 1 && times.longest >= second && times.overBound == 0)
+        try writer.close()
+    }
+
+    @Test("A job counts as too long only beyond the bound", arguments: [
+        (Duration.zero, 0), (StoreJobTimes.bound, 0), (StoreJobTimes.bound + .nanoseconds(1), 1),
+    ])
+    func overBound(_ duration: Duration, _ count: Int) {
+        var times = StoreJobTimes()
+        times.add(duration)
+        times.add(.milliseconds(1))
+        #expect(times.overBound == count && times.times.count == 2)
+        #expect(times.longest == max(duration, .milliseconds(1)))
+    }
+
     @Test("All that gathered shares a commit, and each is answered for itself")
     func groups() throws {
         let folder = try TemporaryFolder()

@@ -151,6 +151,7 @@ static ssize_t behind_pwrite(int descriptor, const void *bytes, size_t count, of
 
 static ssize_t write_file(int descriptor, const void *bytes, size_t count, off_t place, uint64_t inode) {
     recorder_lock();
+    keep_content(descriptor, inode, place, count);
     ssize_t result = must_fail(CALL_WRITE, 1) ? -1 : behind_pwrite(descriptor, bytes, count, place);
     int error = errno;
     if (result > 0) record(POWERCUT_WRITE, (uint64_t)place, inode, NULL, bytes, (size_t)result);
@@ -315,11 +316,13 @@ static int sync_file(int descriptor, int (*behind)(int)) {
     // No two processes that write one log have the same numbers.
     uint64_t number = (uint64_t)getpid() << 32 | ++last;
     int fails = must_fail(CALL_SYNC, 1), error = errno;
+    uint64_t mark = content_mark();
     record(name ? POWERCUT_FOLDER : POWERCUT_SYNC, number, facts.st_ino, name, NULL, 0);
     recorder_unlock();
     int result = fails ? -1 : behind(descriptor);
     if (!fails) error = errno;
     recorder_lock();
+    if (!name) settle_content(descriptor, facts.st_ino, mark, result != 0);
     record(result == 0 ? POWERCUT_SYNCED : POWERCUT_UNSYNCED, number, facts.st_ino, NULL, NULL, 0);
     recorder_unlock();
     errno = error;

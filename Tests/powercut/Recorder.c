@@ -33,7 +33,7 @@ static dev_t device;
 static const char *const names[CALLS] = {"open", "write", "sync", "rename", "remove", "truncate", "read"};
 static long counts[CALLS], counts_with_room[CALLS];
 static struct {
-    int call, error, is_sticky;
+    int call, error, is_sticky, drops;
     long number;
 } fault = {.call = -1};
 
@@ -48,6 +48,7 @@ static void read_fault(const char *text) {
     }
     if (fault.call < 0) abort();
     fault.is_sticky = strcmp(when, "sticky") == 0;
+    fault.drops = strcmp(when, "dropped") == 0;
 }
 
 static const char *relative(const char *path) {
@@ -129,6 +130,57 @@ int must_fail(enum call call, int may_need_room) {
     if (number != fault.number && !(fault.is_sticky && number > fault.number)) return 0;
     errno = fault.error;
     return 1;
+}
+
+/// What stood in a file before a write that no sync has covered yet; the newest first.
+struct old_content {
+    struct old_content *next;
+    uint64_t inode, number;
+    off_t place;
+    size_t count;
+    uint8_t bytes[];
+};
+static struct old_content *old_contents;
+static uint64_t content_number;
+
+/// The same file once more, for a descriptor may be open for one direction alone.
+static int open_again(int descriptor, int flags) {
+    char link[40];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    int again = (int)syscall(SYS_openat, AT_FDCWD, link, flags | O_CLOEXEC);
+    if (again < 0) abort();
+    return again;
+}
+
+void keep_content(int descriptor, uint64_t inode, off_t place, size_t count) {
+    if (!fault.drops) return;
+    struct old_content *old = calloc(1, sizeof *old + count);
+    if (!old) abort();
+    // What lies beyond the end reads as zeros, and that is what a dropped page reads as.
+    int again = open_again(descriptor, O_RDONLY);
+    if (syscall(SYS_pread64, again, old->bytes, count, place) < 0) abort();
+    syscall(SYS_close, again);
+    old->inode = inode, old->place = place, old->count = count, old->number = ++content_number;
+    old->next = old_contents;
+    old_contents = old;
+}
+
+uint64_t content_mark(void) { return content_number; }
+
+void settle_content(int descriptor, uint64_t inode, uint64_t mark, int has_failed) {
+    if (!fault.drops) return;
+    int again = has_failed ? open_again(descriptor, O_WRONLY) : -1;
+    for (struct old_content **link = &old_contents; *link;) {
+        struct old_content *old = *link;
+        if (old->inode != inode || old->number > mark) {
+            link = &old->next;
+            continue;
+        }
+        if (has_failed && syscall(SYS_pwrite64, again, old->bytes, old->count, old->place) != (long)old->count) abort();
+        *link = old->next;
+        free(old);
+    }
+    if (again >= 0) syscall(SYS_close, again);
 }
 
 /// The name of an open file as the kernel has it.

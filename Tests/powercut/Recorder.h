@@ -19,6 +19,15 @@ void record(enum powercut_kind kind, uint64_t place, uint64_t inode, const char 
 /// With the lock held. Counts the call; whether it is the one that has to fail. `errno` says how then.
 int must_fail(enum call call, int may_need_room);
 
+/// With the lock held, before a write. In a run whose fault is `dropped`, keeps what stands there until a sync has covered it.
+void keep_content(int descriptor, uint64_t inode, off_t place, size_t count);
+/// With the lock held: a mark for ``settle_content``, to be taken when a sync begins.
+uint64_t content_mark(void);
+/// With the lock held: a sync that began at `mark` has ended. A failed one takes back what was written before it, as a kernel
+/// does that drops the pages it could not write (fsync(2)): whoever reads the file again sees the old content, and a later
+/// sync succeeds without it. The file keeps its length.
+void settle_content(int descriptor, uint64_t inode, uint64_t mark, int has_failed);
+
 /// Where `path` is within the folder, as the log has it; NULL when it is elsewhere. `room` has PATH_MAX bytes.
 const char *inside(int directory, const char *path, char *room);
 /// The same for an open folder.

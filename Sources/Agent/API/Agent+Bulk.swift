@@ -5,76 +5,120 @@ import SyncStore
 
 // `POST /v1/mutations/bulk`: lines in, lines out, for as long as the client likes.
 extension Agent {
-    func enqueueLines(_ call: LocalCall) {
+    func enqueueLines(_ call: LocalCall) throws(Problem) {
+        guard call.exchange.request.header("If-Match") == nil else {
+            throw LocalProblem.malformed.problem("If-Match is for one mutation: in a stream each line has its own if_match")
+        }
         measureSpace()
         let intake = LineIntake(call: call, agent: self)
         call.exchange.begin(status: 200, headers: [("Content-Type", LocalAnswer.lines)])
-        intake.read()
+        intake.proceed()
     }
 }
 
-/// Takes one stream of lines: cuts it, hands the lines to the store in groups, and answers each in its order.
+/// Accepts one stream of lines: cuts it, hands the lines to the store in groups, and answers each in its order.
 ///
-/// Two groups may be with the store at once, so that reading and committing overlap; nothing more is read from the socket
-/// while they are, which is what slows a fast client down and keeps memory at a few hundred KiB a stream. A line is
-/// accepted when its answer says so; what a cut stream left without an answer is not.
+/// Two groups may be with the store at once, so that reading and committing overlap. A client that does not read its answers
+/// must not fill our memory with them, and one byte of a line may cause some hundred bytes of an answer: no group is cut and
+/// nothing is read while more than ``answersMax`` of answers wait to be sent. So a stream costs one piece of the body (64 KiB),
+/// a line (128 KiB), two groups and their answers, whatever the client does; a fast client is slowed down, and one that takes
+/// nothing is cut off (``HTTPServerLimits/writeStallTime``).
+///
+/// A line is accepted when its answer says so; what a cut stream left without an answer is not.
 final class LineIntake: @unchecked Sendable {
     // Sendable because every method runs on the agent's loop; nothing else touches the state.
     private let call: LocalCall
     private let agent: Agent
     private var splitter = LineSplitter(bytesMax: Limits.lineBytes)
+    /// Read and not yet cut into lines.
+    private var uncut: ArraySlice<UInt8> = []
     private var accepted: Int64 = 0
     private var failed: Int64 = 0
     private var groupsUnderWay = 0
     private var isReading = false
-    private var hasEnded = false
+    private var waitsForRoom = false
+    private var bodyHasEnded = false
+    private var lastLineIsCut = false
     private var isBroken = false
+    private var isFinished = false
 
     private static let groupsMax = 2
+    /// Bytes of answers that may wait for the client before the next group is cut: what the connection tells streams to wait at.
+    private static let answersMax = 64 << 10
 
     init(call: LocalCall, agent: Agent) {
         self.call = call
         self.agent = agent
     }
 
-    func read() {
-        guard !isReading, !hasEnded, groupsUnderWay < Self.groupsMax else { return }
-        isReading = true
-        call.exchange.readBody { [self] part in
-            isReading = false
-            take(part)
-        }
-    }
-
-    private func take(_ part: HTTPExchange.BodyPart) {
-        switch part {
-        case .bytes(let bytes): submit(splitter.read(bytes))
-        case .end:
-            hasEnded = true
-            submit(splitter.finish())
-        case .failed:
-            // The client is gone or the framing broke: what was answered holds, the rest never was.
-            hasEnded = true
-            isBroken = true
-            finishIfDone()
-            return
-        }
-        // A client that does not read its answers must not fill our memory with them.
-        if call.exchange.unsentBytes > EventStream.backlogMax {
-            call.exchange.whenWritable { [self] in read() }
-        } else {
-            read()
+    /// Does all that can be done now; called again whenever something of what it waits for has come.
+    func proceed() {
+        while !isBroken, groupsUnderWay < Self.groupsMax, hasRoomForAnswers() {
+            if !uncut.isEmpty {
+                submit(splitter.read(Array(nextGroup())))
+            } else if !bodyHasEnded {
+                // Its answer calls this again, perhaps from within.
+                return read()
+            } else if !lastLineIsCut {
+                lastLineIsCut = true
+                submit(splitter.finish())
+            } else {
+                break
+            }
         }
         finishIfDone()
     }
 
-    private func submit(_ lines: [LineSplitter.Line]) {
-        for start in stride(from: 0, to: lines.count, by: Limits.groupRows) {
-            submit(group: lines[start..<min(lines.count, start + Limits.groupRows)])
+    private func read() {
+        guard !isReading else { return }
+        isReading = true
+        call.exchange.readBody { [self] part in
+            isReading = false
+            switch part {
+            case .bytes(let bytes): uncut = bytes[...]
+            case .end: bodyHasEnded = true
+            case .failed: end()
+            }
+            proceed()
         }
     }
 
-    private func submit(group lines: ArraySlice<LineSplitter.Line>) {
+    /// The client is gone or the framing broke: what was answered holds, the rest never was.
+    private func end() {
+        isBroken = true
+        uncut = []
+    }
+
+    private func hasRoomForAnswers() -> Bool {
+        guard call.exchange.isOpen else {
+            end()
+            return false
+        }
+        guard call.exchange.unsentBytes > Self.answersMax else { return true }
+        if !waitsForRoom {
+            waitsForRoom = true
+            call.exchange.whenWritable { [self] in
+                waitsForRoom = false
+                proceed()
+            }
+        }
+        return false
+    }
+
+    /// As many bytes as have the lines of one group, or all.
+    private func nextGroup() -> ArraySlice<UInt8> {
+        var lines = 0
+        let end = uncut.firstIndex { byte in
+            lines += byte == UInt8(ascii: "\n") ? 1 : 0
+            return lines == Limits.groupRows
+        }
+        let group = uncut[...(end ?? uncut.endIndex - 1)]
+        uncut = uncut[group.endIndex...]
+        return group
+    }
+
+    private func submit(_ lines: [LineSplitter.Line]) {
+        guard !lines.isEmpty else { return }
         let items = lines.map(read)
         let requester = call.peer.requester
         let work = items
@@ -94,8 +138,7 @@ final class LineIntake: @unchecked Sendable {
         } completion: { [self] result in
             groupsUnderWay -= 1
             answer(work, result)
-            read()
-            finishIfDone()
+            proceed()
         }
     }
 
@@ -148,8 +191,8 @@ final class LineIntake: @unchecked Sendable {
     }
 
     private func finishIfDone() {
-        guard hasEnded, !isReading, groupsUnderWay == 0 else { return }
-        groupsUnderWay = -1
+        guard isBroken || lastLineIsCut, groupsUnderWay == 0, !isFinished else { return }
+        isFinished = true
         if isBroken { return call.exchange.abort() }
         call.exchange.write(BulkAnswer.summary(accepted: accepted, failed: failed).bytes)
         call.exchange.end()

@@ -15,9 +15,10 @@ extension Agent {
     }
 
     func enqueue(_ call: LocalCall, wait: Duration?) throws(Problem) {
-        let body = try EnqueueBody.read(call.body)
+        let condition = call.exchange.request.header("If-Match")
+        let body = try EnqueueBody.read(call.body).matching(header: condition)
         let appKey = try EnqueueBody.appKey(
-            header: call.exchange.request.header("Idempotency-Key"), body: call.body)
+            header: call.exchange.request.header("Idempotency-Key"), body: call.body, condition: condition)
         let (mutations, isAtomic) =
             switch body {
             case .one(let mutation): ([mutation], false)

@@ -27,6 +27,8 @@ package final class EventStreams: @unchecked Sendable {
 
     private struct Stream {
         var exchange: HTTPExchange
+        /// Who reads it.
+        var group: PeerGroup
         var filter: JournalFilter
         /// The last event that was sent or passed over; `nil` until the first read found the journal's end.
         var position: Int64?
@@ -39,6 +41,13 @@ package final class EventStreams: @unchecked Sendable {
 
     package var count: Int { streams.count }
 
+    /// Streams of one user at one time: half of its connections, so that its short requests find one.
+    static let perUserMax = 4
+
+    func hasRoom(for group: PeerGroup) -> Bool {
+        streams.values.count { $0.group == group } < Self.perUserMax
+    }
+
     func add(_ exchange: HTTPExchange, filter: JournalFilter, after position: Int64?) {
         lastNumber += 1
         let number = lastNumber
@@ -47,7 +56,7 @@ package final class EventStreams: @unchecked Sendable {
         // Says at once that the stream stands, for clients that wait for the first byte. Whoever has no position yet gets
         // the journal's end instead, as soon as it is read: from then on nothing is missed, not even by a reconnect.
         if position != nil { exchange.write(EventStream.keepAlive) }
-        streams[number] = Stream(exchange: exchange, filter: filter, position: position)
+        streams[number] = Stream(exchange: exchange, group: exchange.request.peer.group, filter: filter, position: position)
         exchange.onClose { [weak self] in self?.remove(number) }
         feed(number)
         scheduleKeepAlive()
@@ -124,7 +133,7 @@ package final class EventStreams: @unchecked Sendable {
         guard let position else { return EventStream.start(at: page.newest) }
         var bytes: [UInt8] = []
         // What lies between was thrown away, or can no longer be told: the reader must look at the records again.
-        if position + 1 < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }
+        if position.saturatingAdd(1) < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }
         for event in page.events {
             let (type, json) = event.text
             bytes += EventStream.event(id: event.id, type: type, data: json)
@@ -150,6 +159,10 @@ extension Agent {
     func streamEvents(_ call: LocalCall, _ query: EventQuery) throws(Problem) {
         let position = try EventStream.position(lastEventID: call.exchange.request.header("Last-Event-ID"))
         if let entity = query.entity { try call.checkEntity(entity) }
+        guard events.hasRoom(for: call.exchange.request.peer.group) else {
+            throw LocalProblem.rate.problem(
+                "this user reads \(EventStreams.perUserMax) event streams, which is the most at one time: close one of them", retryAfter: 5)
+        }
         // Whoever may not operate sees the entities that its rules give it, and nothing about others.
         var filter = JournalFilter()
         filter.types = Set((query.types ?? []).map(\.rawValue))

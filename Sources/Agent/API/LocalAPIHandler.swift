@@ -47,11 +47,20 @@ extension HTTPExchange {
 }
 
 extension Agent {
+    /// Header fields that have one value, and that a request is read by.
+    private static let singleFields: [StaticString] = [
+        "idempotency-key", "content-type", "content-encoding", "last-event-id", "if-match", "if-none-match", "range", "repr-digest",
+        "blob-source",
+    ]
+
     func admit(_ request: RequestHead) -> HTTPAdmission {
         do throws(Problem) {
             let route = try Route.parse(method: request.method.rawValue, target: request.target)
             try mode.check(route)
             let access = try gate.admit(request.peer, to: route, now: environment.time.now().instant)
+            if let name = request.repeated(among: Self.singleFields) {
+                throw LocalProblem.malformed.problem("the header field \(name) came more than once, expected at most 1")
+            }
             try route.body.check(
                 contentType: request.header("Content-Type"), contentEncoding: request.header("Content-Encoding"),
                 contentLength: request.contentLength, isChunked: request.contentLength == nil)
@@ -62,7 +71,8 @@ extension Agent {
             case .lines: return .stream(limit: nil) { [self] exchange in serve(exchange, route, access, []) }
             case .file:
                 let limit = loaded.configuration.blobs.maxSizeBytes
-                return .stream(limit: limit) { [self] exchange in serve(exchange, route, access, []) }
+                let takesDescriptor = request.header(BlobSourceKind.header) == BlobSourceKind.fd.rawValue
+                return .stream(limit: limit, takesDescriptor: takesDescriptor) { [self] exchange in serve(exchange, route, access, []) }
             }
         } catch {
             observed.refusals[error.code, default: 0] += 1
@@ -98,7 +108,7 @@ extension Agent {
         case .health: call.answer(ControlAnswer.health)
         case .ready: showReadiness(call)
         case .enqueue(let wait): try enqueue(call, wait: wait)
-        case .enqueueLines: enqueueLines(call)
+        case .enqueueLines: try enqueueLines(call)
         case .mutations(let query): listMutations(call, query)
         case .mutation(let key): showMutation(call, key)
         case .cancelMutation(let key): cancelMutation(call, key)
@@ -135,7 +145,7 @@ extension Agent {
         case .blob(let id): showBlob(call, id)
         case .blobContent(let id): sendBlob(call, id)
         case .retryBlob(let id): retryBlob(call, id)
-        case .removeBlob(let id): removeBlob(call, id)
+        case .removeBlob(let id, let isForced): removeBlob(call, id, isForced: isForced)
         case .plan: try showPlan(call)
         }
     }

@@ -18,6 +18,10 @@ extension StoreError {
         case .removed:
             return LocalProblem.readOnly.problem("the database of the agent was moved or removed while it was in use", retryAfter: 30)
         case .locked: return LocalProblem.starting.problem("the database is busy", retryAfter: 1)
+        case .constraint:
+            // Our own mistake. What was asked for was undone, and the same request may well pass later.
+            return LocalProblem.readOnly.problem(
+                "the agent refused to store this because its own check failed; the agent's log says which", retryAfter: 30)
         default: return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
         }
     }

@@ -11,7 +11,6 @@ extension Agent {
     func startBlobs() {
         guard let folder = blobs.folder, !hasStopped else { return }
         let gates = loaded.configuration.blobs.gate == .before
-        let rescued = observed.recovery != nil
         let requester = Requester(app: AppName(trusted: "agent"), uid: 0)
         let capacity = loaded.configuration.blobCapacity
         store.run { store, _ throws(StoreError) in
@@ -23,7 +22,7 @@ extension Agent {
                 guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
                 let startedAt = agent.environment.time.now().wall
                 agent.blobs.thread.run { [self] in
-                    let found = Self.sweep(folder, known: known, before: startedAt, adopts: rescued)
+                    let found = Self.sweep(folder, known: known, before: startedAt)
                     executor.loop.execute {
                         self.assumeIsolated { agent in
                             switch found {
@@ -57,22 +56,21 @@ extension Agent {
     /// Of the alarm.
     static let noFiles = "no_files"
 
-    /// What a crash left behind: files on their way are of no use; whole ones without a row are, if the rows were lost.
+    /// What a crash left behind. Files on their way are of no use. A whole one without a row is adopted: its row may have been
+    /// acknowledged and lost, with a damaged database or because an older copy of it was put back. One that was never
+    /// acknowledged costs an upload.
     ///
     /// - Returns: A failure where the folder cannot be listed: what is not seen is not gone.
     private static func sweep(
-        _ folder: any BlobFolder, known: Set<BlobDigest>, before: Timestamp, adopts: Bool
+        _ folder: any BlobFolder, known: Set<BlobDigest>, before: Timestamp
     ) -> Result<SweptBlobs, BlobError> {
         do throws(BlobError) {
             let kept = Set(try folder.kept())
             for file in try folder.incoming() where file.changedAt <= before { folder.discard(incoming: file.name) }
             var swept = SweptBlobs(lost: known.subtracting(kept))
             for digest in kept.subtracting(known) {
-                if adopts, let size = try? folder.size(of: digest) {
-                    swept.orphans.append((digest, size))
-                } else {
-                    try? folder.remove(digest)
-                }
+                // One that cannot be looked at ends this, and the whole is looked at again. What is no regular file is no evidence.
+                if let size = try folder.size(of: digest) { swept.orphans.append((digest, size)) }
             }
             return .success(swept)
         } catch {
@@ -93,7 +91,7 @@ extension Agent {
         observed.attention[Self.noFiles] = nil
         goOnWithFiles()
         store.run { store, now throws(StoreError) in
-            // Photos of a database that was damaged are evidence all the same.
+            // Photos that the database has forgotten are evidence all the same.
             for (digest, size) in found.orphans {
                 _ = try store.addBlob(
                     digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
@@ -109,6 +107,8 @@ extension Agent {
             assumeIsolated { agent in
                 if case .success(let counts) = result {
                     agent.blobs.hasParked = counts.failed > 0
+                    let count = found.orphans.count
+                    if count > 0 { agent.log.notice("files without a row were taken up again", metadata: ["count": "\(count)"]) }
                     if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
                 }
                 agent.loadBlobs(BlobUploader.window)

@@ -37,10 +37,17 @@ extension Agent {
         switch kind {
         case .stream: begin(intake) { $0.stream() }
         case .fd:
-            guard let descriptor = call.exchange.takeDescriptor() else {
-                throw LocalProblem.malformed.problem("no descriptor came with the head of the request")
+            let source: BlobSource
+            switch call.exchange.takeDescriptor() {
+            case .one(let descriptor): source = BlobSource(descriptor: descriptor, close: HTTPExchange.closeDescriptor)
+            case .none: throw LocalProblem.malformed.problem("no descriptor came with the head of the request, expected 1")
+            case .several(let count):
+                throw LocalProblem.malformed.problem("\(count) descriptors came with the head of the request, expected 1")
+            case .lost:
+                throw Problem(
+                    HTTPProblem.ServerCode.busy.rawValue, status: 503,
+                    detail: "the agent has no free descriptor for the one that came with the request", retryAfter: 1)
             }
-            let source = BlobSource(descriptor: descriptor.number, close: descriptor.close)
             begin(intake) { $0.copy { () throws(BlobError) in source } }
         case .path: readPath(call, intake, folder, [])
         }
@@ -259,14 +266,22 @@ extension Agent {
                     guard agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
                     let loop = agent.blobs.thread.loop
                     loop.execute {
-                        guard row.hasFile, let reader = try? folder.read(row.digest) else {
-                            return call.refuse(LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more"))
+                        guard row.hasFile else { return call.refuse(Self.noBytes(id)) }
+                        do throws(BlobError) {
+                            BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
+                        } catch {
+                            // A disk that fails is not a file that is gone: what asks may ask again.
+                            let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
+                            call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
                         }
-                        BlobOutput(call.exchange, reader, on: loop).begin(row, range: range)
                     }
                 }
             }
         }
+    }
+
+    private static func noBytes(_ id: BlobID) -> Problem {
+        LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more")
     }
 
     // MARK: Decisions
@@ -292,27 +307,41 @@ extension Agent {
         }
     }
 
-    func removeBlob(_ call: LocalCall, _ id: BlobID) {
+    func removeBlob(_ call: LocalCall, _ id: BlobID, isForced: Bool) {
         guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
         let peer = call.peer
+        let why = "removed by uid \(peer.uid) (app \(peer.app)) before it was uploaded"
         store.run { store, now throws(StoreError) in
             guard let row = try store.reads.blob(id), peer.allows(.operate) || row.app == peer.app else {
                 throw .refused(LocalProblem.notFound.problem("there is no blob \(id)"))
             }
-            return try store.removeBlob(id, at: now)
+            let note = EventPayload.blob(id, state: .missing, offset: row.progress.offset, size: row.size, detail: why)
+            return try store.removeBlob(
+                id, isForced: isForced, why: why, note: String(decoding: note, as: UTF8.self), at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
                 case .failure(let error): agent.refuse(call, error)
-                case .success(let digest):
-                    agent.audit("remove", id.description, uid: peer.uid, ["digest": .string(digest.description)])
-                    agent.feed(blob: .removed(id))
-                    agent.removeFiles([digest], in: folder)
-                    call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", "removed") } })
-                    agent.noteEnqueued()
+                case .success(let (digest, removal)): agent.removed(call, id, digest, removal, from: folder, why: why)
                 }
             }
         }
+    }
+
+    private func removed(
+        _ call: LocalCall, _ id: BlobID, _ digest: BlobDigest, _ removal: Store.BlobRemoval, from folder: any BlobFolder, why: String
+    ) {
+        let isLost = removal == .lost
+        audit("remove", id.description, uid: call.peer.uid, ["digest": .string(digest.description), "lost": .bool(isLost)])
+        feed(blob: .removed(id))
+        removeFiles([digest], in: folder)
+        if isLost {
+            raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
+            events.poke()
+        }
+        let state = isLost ? BlobState.missing.rawValue : removal == .dropped ? BlobState.uploaded.rawValue : "removed"
+        call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", state) } })
+        noteEnqueued()
     }
 }
 

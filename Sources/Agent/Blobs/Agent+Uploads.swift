@@ -126,9 +126,13 @@ extension Agent {
             let json = note(.failed, progress.offset, why)
             guard code == "digest-mismatch" else { return park(id, code, why, progress, json) }
             // Perhaps it is our own copy that is not what it was.
-            compareOwnCopy(id) { agent, isWhole in
-                if isWhole { return agent.park(id, code, why, progress, json) }
-                let reason = "its bytes on this device are not what they were"
+            compareOwnCopy(id) { agent, copy in
+                let reason: String
+                switch copy {
+                case .whole, .unknown: return agent.park(id, code, why, progress, json)
+                case .changed: reason = "its bytes on this device are not what they were"
+                case .gone: reason = "its bytes are not on this device any more"
+                }
                 agent.lose(id, why: reason, note: note(.missing, progress.offset, reason))
             }
         case .missing(let why): lose(id, why: why, note: note(.missing, 0, why))
@@ -153,7 +157,14 @@ extension Agent {
         }
     }
 
-    private func compareOwnCopy(_ id: BlobID, then: @escaping @Sendable (isolated Agent, Bool) -> Void) {
+    /// What became of a file on this device.
+    private enum OwnCopy: Sendable {
+        case whole, changed, gone
+        /// It could not be read to its end. A disk that fails now and then is no reason to give a file up.
+        case unknown
+    }
+
+    private func compareOwnCopy(_ id: BlobID, then: @escaping @Sendable (isolated Agent, OwnCopy) -> Void) {
         guard let folder = blobs.folder else { return }
         let hash = environment.hash
         reader.read { reads, _ throws(StoreError) in
@@ -162,22 +173,31 @@ extension Agent {
             guard case .success(let digest?) = result else { return }
             assumeIsolated { agent in
                 agent.blobs.thread.run { [self] in
-                    let isWhole = Self.digest(of: digest, in: folder, hash()) == digest
-                    executor.loop.execute { self.assumeIsolated { then($0, isWhole) } }
+                    let copy = Self.ownCopy(of: digest, in: folder, hash())
+                    executor.loop.execute { self.assumeIsolated { then($0, copy) } }
                 }
             }
         }
     }
 
-    private static func digest(of name: BlobDigest, in folder: any BlobFolder, _ hash: any RunningDigest) -> BlobDigest? {
-        guard let reader = try? folder.read(name) else { return nil }
-        var offset: Int64 = 0
-        while offset < reader.size {
-            guard let bytes = try? reader.read(at: offset, count: 256 << 10), !bytes.isEmpty else { return nil }
-            hash.update(bytes)
-            offset += Int64(bytes.count)
+    private static func ownCopy(of name: BlobDigest, in folder: any BlobFolder, _ hash: any RunningDigest) -> OwnCopy {
+        do throws(BlobError) {
+            let reader = try folder.read(name)
+            var offset: Int64 = 0
+            while offset < reader.size {
+                let bytes = try reader.read(at: offset, count: 256 << 10)
+                if bytes.isEmpty { return .changed }
+                hash.update(bytes)
+                offset += Int64(bytes.count)
+            }
+            return hash.blobDigest == name ? .whole : .changed
+        } catch {
+            switch error.code {
+            case .notFound: return .gone
+            case .damaged, .altered: return .changed
+            case .full, .refused, .tooLarge, .io, .away: return .unknown
+            }
         }
-        return hash.blobDigest
     }
 
     // MARK: One request
@@ -322,7 +342,8 @@ extension Agent {
             try store.rearmBlobs(id, isDueOnly: isDueOnly, at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
-                let jobs = (try? result.get()) ?? []  // parked ones stay so, and are shown
+                // `try?`: where the store cannot, parked files stay parked, are shown as such, and are tried again in a day.
+                let jobs = (try? result.get()) ?? []
                 for job in jobs { agent.feed(blob: .added(job)) }
                 if !jobs.isEmpty { agent.blobs.isInUse = true }
                 then?(agent, !jobs.isEmpty)
@@ -350,6 +371,7 @@ extension Agent {
     /// Their rows say that they are not here any more.
     func removeFiles(_ digests: [BlobDigest], in folder: any BlobFolder) {
         let going = digests.filter { blobs.arriving[$0] == nil }
+        // `try?`: a file that cannot be removed takes room and does no harm; the sweep of the folder meets it again.
         blobs.thread.run { for digest in going { try? folder.remove(digest) } }
     }
 
@@ -390,7 +412,7 @@ private final class PieceSource: @unchecked Sendable {
 
     func next(upTo count: Int) -> [UInt8]? {
         guard left > 0 else { return nil }
-        // A file that cannot be read breaks the request; the next one finds out why.
+        // `try?`: a file that cannot be read breaks the request, which counts as an attempt; opening it for the next one tells why.
         guard let bytes = try? reader.read(at: offset, count: min(count, left)), !bytes.isEmpty else { return nil }
         offset += Int64(bytes.count)
         left -= bytes.count

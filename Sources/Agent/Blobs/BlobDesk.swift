@@ -62,7 +62,7 @@ final class FileThread: Sendable {
     /// What is under way ends; nothing is begun.
     func stop(on executor: LoopExecutor) {
         guard let group else { return }
-        // Nothing waits for it: a thread that is writing ends when it has written.
+        // Nothing waits for it: a thread that is writing ends when it has written. It fails for a group that is shut down already.
         Task(executorPreference: executor) { try? await group.shutdownGracefully() }
     }
 }

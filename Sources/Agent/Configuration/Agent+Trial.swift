@@ -102,6 +102,7 @@ extension Agent {
     /// those whom it knows.
     func noteWay(_ way: ConfigurationTrial.Name?, _ result: Result<HTTPResponse, TransportError>) {
         guard case .success(let response) = result, (200...299).contains(response.status) || response.status == 304,
+            response.isHubs(at: environment.time.now().wall),
             HubHeaders(reading: response.headers, now: environment.time.now().wall).epoch != nil
         else { return }
         noteReached(way)

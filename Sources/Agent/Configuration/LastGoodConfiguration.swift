@@ -77,6 +77,7 @@ package enum LastGoodConfiguration {
 
     private static func sources(in settings: ArraySlice<UInt8>) -> [ConfigurationSource] {
         let mark = Array(sourceMark.utf8)
+        // The digest agrees: a line that cannot be read was written by another version, which had something else to say.
         return settings.split(separator: UInt8(ascii: "\n")).prefix { $0.starts(with: mark) }.compactMap { line in
             (try? JSONReader.read(Array(line.dropFirst(mark.count)))).flatMap { ConfigurationSource($0) }
         }

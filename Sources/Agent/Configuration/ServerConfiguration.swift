@@ -25,6 +25,7 @@ package struct ServerConfiguration: Hashable, Sendable {
             ])
         }
         guard bytes.count <= Self.bytesMax else { throw refusal("\(bytes.count) bytes", "at most \(Self.bytesMax)") }
+        // Where it is no JSON does not matter to an agent, which cannot correct it: the old one stays in force, and that is told.
         guard let json = try? JSONReader.read(bytes), var object = json.object else { throw refusal("is not JSON", "a JSON object") }
         guard let version = object["version"]?.int else { throw refusal("version is missing", "a whole number") }
         self.version = version

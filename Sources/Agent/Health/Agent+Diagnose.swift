@@ -69,9 +69,9 @@ extension Agent {
         let now = environment.time.now()
         var bundle = DiagnosticsBundle(device: device, at: now.wall, redactor: redactor)
         bundle.add("summary.json", json: summary(diary, now.wall))
-        if let status = try? JSONReader.read(status(diary.view).withoutParticulars.answer.body) { bundle.add("status.json", json: status) }
+        add("status", status(diary.view).withoutParticulars.answer.body, to: &bundle)
         let findings = Doctor.examine(doctorFacts(diary.view)).map(\.withoutParticulars)
-        if let checklist = try? JSONReader.read(DoctorAnswer(findings: findings).answer.body) { bundle.add("checklist.json", json: checklist) }
+        add("checklist", DoctorAnswer(findings: findings).answer.body, to: &bundle)
         bundle.add(
             "config.txt",
             text: loaded.settings.map { setting in
@@ -83,6 +83,15 @@ extension Agent {
         bundle.add("events.ndjson", lines: diary.notes.compactMap(Self.line))
         bundle.add("ledger.ndjson", lines: diary.usage.map(Self.line))
         return bundle
+    }
+
+    /// Adds an answer of ours. One that is beyond the limits of what we read is added as text: it is missed where it is needed most.
+    private func add(_ name: String, _ body: [UInt8], to bundle: inout DiagnosticsBundle) {
+        do {
+            bundle.add("\(name).json", json: try JSONReader.read(body))
+        } catch {
+            bundle.add("\(name).txt", text: String(decoding: body, as: UTF8.self))
+        }
     }
 
     private var redactor: Redactor {
@@ -105,7 +114,11 @@ extension Agent {
     }
 
     private static func line(_ event: JournalEvent) -> JSON? {
-        guard case .note(let type, let json) = event.body, var data = try? JSONReader.read(json) else { return nil }
+        guard case .note(let type, let json) = event.body else { return nil }
+        // Text that is no JSON cannot be searched for secrets by member, so it is left out and said to be.
+        guard var data = try? JSONReader.read(json) else {
+            return ["type": .string(type), "n": .int(event.id), "at": .string(event.at.description), "data": "unreadable"]
+        }
         // A value of the configuration that was not accepted may be a secret in the wrong place.
         if type == EventType.attention.rawValue, data.object?["code"]?.text?.hasPrefix("config_") == true, var object = data.object {
             object["detail"] = .string(Redactor.mark)

@@ -94,7 +94,7 @@ extension Agent {
             observed.hubAnsweredAt = environment.time.now().instant
             if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
             let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
-            if facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
+            if facts.version != nil, facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
             guard let version = facts.version else { return }
             let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
             observed.foreignVersions = isCommon ? [] : facts.supportedVersions
@@ -162,7 +162,7 @@ extension Agent {
             minFreeBytes: Int64(capacity.minFreeBytes), sqlite: facts.sqlite)
         store.synchronous = "full"
         store.isReadOnly = observed.storeIsReadOnly
-        store.recovery = observed.recovery
+        store.recovery = recoveryNews(isFull: observed.isQuotaUsedUp)
         return store
     }
 

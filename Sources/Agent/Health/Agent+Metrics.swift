@@ -59,6 +59,13 @@ extension Agent {
         page.family("agentd_conflicts_open", .gauge, "Conflicts that wait for a decision.", [([:], openConflicts)])
         page.histogram("agentd_enqueue_seconds", "From a mutation's request to its answer.", observed.enqueueTimes)
         page.histogram("agentd_fsync_seconds", "Commits of the database, the wait for the medium included.", store.commitTimes)
+        let jobs = store.jobTimes
+        page.histogram("agentd_store_job_seconds", "Jobs of the thread that writes the database, their commits not included.", jobs.times)
+        page.gauge("agentd_store_job_longest_seconds", "The longest of these jobs since the start.", jobs.longest)
+        page.family(
+            "agentd_store_jobs_over_bound_total", .counter,
+            "Jobs that took longer than \(StoreJobTimes.bound.components.seconds) seconds, for which apps had to wait.",
+            [([:], Int64(jobs.overBound))])
         page.histogram("agentd_pull_page_seconds", "Answered requests for a page of changes or of a listing.", observed.pullTimes)
         page.histogram("agentd_push_seconds", "Answered requests that carried mutations.", observed.pushTimes)
         page.family("agentd_db_bytes", .gauge, "Size of the database, free pages not counted.", [([:], facts.bytes)])

@@ -1,10 +1,10 @@
 import LocalAPI
 import Logging
-import SyncCore
+package import SyncCore
 package import SyncStore
 
 /// What the store can do at the moment, and so what the local API can.
-enum ServiceMode: Hashable {
+package enum ServiceMode: Hashable {
     case serving
     /// The database is being put in order; nothing can be asked of it yet.
     case recovering
@@ -35,9 +35,12 @@ enum ServiceMode: Hashable {
     }
 
     /// Why `GET /v1/readyz` says no; `nil` when it does not.
-    var obstacle: String? {
+    ///
+    /// - Parameter held: How long the thread that writes has been at the same job; `nil` while it waits for one. Meanwhile nothing
+    ///   can be enqueued.
+    package func obstacle(held: Duration?) -> String? {
         switch self {
-        case .serving: nil
+        case .serving: held.map { $0 > StoreJobTimes.bound } == true ? "busy" : nil
         case .recovering: "recovering"
         case .readOnly, .unusable: "read-only"
         }
@@ -120,9 +123,7 @@ extension Agent {
     }
 
     func noteLostTail(_ count: Int64) {
-        let text = "\(count) acknowledged mutations at the end of the database are missing"
-        observed.recovery = text
-        raise("lost_tail", text)
+        raise("lost_tail", "\(count) acknowledged mutations at the end of the database are missing")
     }
 
     /// An operator has looked at what a listing or the feed would have removed.
@@ -144,7 +145,7 @@ extension Agent {
 
     /// Ready when the store works and what records refer to is here (PROTOCOL A8, "first-sync seeding").
     func showReadiness(_ call: LocalCall) {
-        if let obstacle = mode.obstacle { return call.answer(ControlAnswer.ready(reason: obstacle, firstSync: nil)) }
+        if let obstacle = mode.obstacle(held: store.heldFor) { return call.answer(ControlAnswer.ready(reason: obstacle, firstSync: nil)) }
         reader.read { reads, now throws(StoreError) in
             (entities: try reads.entities(), facts: try reads.facts(at: now))
         } completion: { [self] result in
@@ -169,8 +170,8 @@ extension Agent {
             (rules[name]?.kind ?? .event) != .event && (mapping.map { $0.entities[name]?.list != nil } ?? true)
         }
         func isRead(_ name: EntityName) -> Bool { found[name]?.lastFullAt != nil }
-        let done = names.reduce(0) { $0 + (found[$1]?.records ?? 0) }
-        let total = names.reduce(0) { $0 + max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0) }
+        let done = names.reduce(Int64(0)) { $0.saturatingAdd(found[$1]?.records ?? 0) }
+        let total = names.reduce(Int64(0)) { $0.saturatingAdd(max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0)) }
         let references = names.filter { rules[$0]?.kind == .reference }
         // An existing backend knows no filters.
         func hasItsSeed(_ name: EntityName) -> Bool {

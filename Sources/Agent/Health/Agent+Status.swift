@@ -30,11 +30,22 @@ extension Agent {
         do throws(StoreError) {
             var view = try StoreView(
                 StoreReads(database: .empty()), today: around.book.clock.day, at: environment.time.now())
-            view.obstacle = error.description
+            view.obstacle = obstacle(error)
             return .success(view)
         } catch {
             return result
         }
+    }
+
+    /// Why nothing could be read. A database that could not even be made has no tables, which is no cause.
+    private func obstacle(_ error: StoreError) -> String {
+        guard let fault = observed.storeFault else { return error.description }
+        return fault.code == .diskFull ? "the disk of the state folder is full (\(fault))" : fault.description
+    }
+
+    /// What went wrong with the disk lately, and passed.
+    func recoveryNews(isFull: Bool) -> String? {
+        observed.recovery?.told(at: environment.time.now().instant, hasRoom: !isFull && !observed.storeIsReadOnly)
     }
 
     /// What the store contributes.
@@ -113,11 +124,11 @@ extension Agent {
         if let free, free < Int64(capacity.minFreeBytes) { state = .diskFull }
         if observed.isQuotaUsedUp { state = .diskFull }
         if facts.open >= Int64(capacity.maxMutations) || facts.bytes >= Int64(capacity.maxSizeBytes) { state = .queueFull }
-        if observed.storeIsReadOnly { state = .readOnly }
+        if observed.storeIsReadOnly { state = observed.storeFault?.code == .diskFull ? .diskFull : .readOnly }
         return .init(
             state: state, bytes: facts.bytes, walBytes: facts.walBytes, freeBytes: free, schema: facts.schema,
             sqlite: facts.sqlite, durability: "full",
-            integrity: observed.integrity, recovery: observed.recovery)
+            integrity: observed.integrity, recovery: recoveryNews(isFull: state == .diskFull))
     }
 
     private func connectivity() -> StatusDocument.Connectivity {
@@ -142,7 +153,7 @@ extension Agent {
         sync.stalls = around.stalls
         if let clock = engine.clock.offset(at: now) {
             // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
-            let isSuspect = clock.offset > HybridClock.aheadMax || clock.offset < .zero - HybridClock.aheadMax
+            let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
         } else if isClockUnsynced {
             sync.clock = .init(offset: .zero, error: .zero, state: observed.attention["clock_suspect"] == nil ? "unsynced" : "suspect")

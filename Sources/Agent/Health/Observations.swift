@@ -1,5 +1,6 @@
 import SyncCore
 import SyncHTTP
+import SyncStore
 
 /// What the agent has seen of itself since it started: for status and metrics, never for a decision about data.
 struct Observations {
@@ -35,10 +36,12 @@ struct Observations {
     var cause: String?
     /// `ok`, or what the last check of the database complained about.
     var integrity = "ok"
-    /// What was lost or repaired when the store was opened, in words.
-    var recovery: String?
+    /// What went wrong last with the database or its disk, and passed.
+    var recovery: Recovery?
     /// A commit failed and the store could not be opened again.
     var storeIsReadOnly = false
+    /// Why the database cannot be used at the moment; `nil` while it can.
+    var storeFault: StoreError?
     /// What files, disk and kernel said last, and when they were asked.
     var system: DoctorFacts.System?
     var systemSeenAt: Instant?

@@ -1,3 +1,4 @@
+import LocalAPI
 import Logging
 import SyncCore
 import SyncStore
@@ -7,6 +8,12 @@ extension Agent {
     /// Tells the store what the engine has learned of the time. Before the engine's own wishes, so that what an answer brings
     /// is stored by the clock that it brings.
     func tellAnchor() {
+        if engine.anchor == nil, observed.anchor != nil {
+            // Its few answers disagreed with a clock that the kernel keeps right since.
+            observed.anchor = nil
+            observed.wallIsSynchronised = nil
+            lookAtClock()
+        }
         guard let anchor = engine.anchor, anchor.isNews(after: observed.anchor) else { return }
         observed.anchor = anchor
         learn(anchor)
@@ -47,6 +54,27 @@ extension Agent {
 
     /// Nobody says that our clock is right.
     var isClockUnsynced: Bool { observed.anchor == nil && !environment.wallIsSynchronised() }
+
+    /// The hub's time is not believed, or is again (`ClockRule.swift`).
+    func noteHubTime(_ verdict: ClockOffset.Verdict) {
+        let code = StatusDocument.Alarm.hubClock
+        switch verdict {
+        case .accepted:
+            guard observed.attention.removeValue(forKey: code) != nil else { return }
+            log.notice("the hub's time is used again")
+        case .implausible(let time):
+            raise(
+                code,
+                "the hub's clock shows \(time) (\(time.milliseconds) ms), which is not between \(Timestamp.plausible.lowerBound) and "
+                    + "\(Timestamp.plausible.upperBound): its time is not used; check the clock of the hub: timedatectl")
+        case .doubted(let time, let ahead):
+            let side = ahead < .zero ? "behind" : "ahead of"
+            raise(
+                code,
+                "the hub's clock shows \(time), \(ahead.magnitude.milliseconds / 1_000) s \(side) what is known: its time is not used "
+                    + "before more answers agree with it; check the clocks of the hub and of this machine: timedatectl")
+        }
+    }
 
     /// A certificate that is out of date by a clock which nobody trusts says nothing about the hub.
     func noteCertificateDate(_ result: Result<HTTPResponse, TransportError>) {

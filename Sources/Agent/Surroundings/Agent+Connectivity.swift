@@ -128,6 +128,7 @@ extension Agent {
         let uplink = around.connectivity.uplink
         Task(executorPreference: executor) { [weak self] in
             let result = await transport.answer(to: request)
+            // One that does not answer tells nothing, which is what it is taken for.
             let portal = (try? result.get()).flatMap { CaptivePortal($0) }
             await self?.portalSaid(portal, interface, result.traffic, over: uplink)
         }

@@ -90,48 +90,109 @@ static inline int sync_unix_probe(const char *path) {
     return result;
 }
 
-// Looks at the next byte of a Unix stream without taking it, and picks up a descriptor that travels with it (SCM_RIGHTS,
-// unix(7)): a peek installs it as reading does, and a read(2) would lose it. Returns a new descriptor with FD_CLOEXEC, or -1
-// when none comes next. The kernel closes what there was no room for.
-static inline int sync_peek_descriptor(int socket) {
+// Most descriptors that the kernel lets one message carry: SCM_MAX_FD, include/net/scm.h.
+#define SYNC_RIGHTS_MAX 253
+
+// Control messages that carry descriptors into this process (level SOL_SOCKET).
+#define SYNC_SCM_RIGHTS 0x01 // what the sender attached, unix(7)
+#define SYNC_SCM_PIDFD 0x04  // the sender itself, where SO_PASSPIDFD is set: include/linux/socket.h, since Linux 6.5
+
+// Room for all control messages of one read: the descriptors (1,032 bytes), and credentials, security label and pidfd,
+// which come as well where a service manager has asked for them (PassCredentials=, PassSecurity= of systemd.socket(5)).
+#define SYNC_CONTROL_MAX 2048
+
+// The descriptors in `size` bytes of control messages, in their order; reads nothing but these bytes.
+//
+//     offset  size                     struct cmsghdr, recvmsg(2); the next one begins at a multiple of sizeof(size_t)
+//     0       sizeof(size_t)           cmsg_len, header included
+//     +       4                        cmsg_level
+//     +       4                        cmsg_type
+//     +       cmsg_len less header     data; of these two types whole ints, a rest is ignored
+//
+// Ends at a message that is shorter than its header or longer than what is left. Writes at most `capacity` descriptors of
+// messages of `type`, and returns how many there are.
+static inline int sync_control_descriptors(const void *control, size_t size, int type, int32_t *descriptors, int capacity) {
+    const size_t head = sizeof(struct cmsghdr);
+    const unsigned char *bytes = (const unsigned char *)control;
+    int count = 0;
+    for (size_t at = 0; size - at >= head;) {
+        struct cmsghdr part;
+        memcpy(&part, bytes + at, head);
+        if (part.cmsg_len < head || part.cmsg_len > size - at) break;
+        if (part.cmsg_level == SOL_SOCKET && part.cmsg_type == type) {
+            for (size_t place = head; part.cmsg_len - place >= sizeof(int32_t); place += sizeof(int32_t)) {
+                if (count < capacity) memcpy(&descriptors[count], bytes + at + place, sizeof(int32_t));
+                count++;
+            }
+        }
+        const size_t rest = size - at - part.cmsg_len, padding = (0 - part.cmsg_len) & (sizeof(size_t) - 1);
+        if (rest <= padding) break;
+        at = size - rest + padding;
+    }
+    return count;
+}
+
+// Looks at the next byte of a Unix stream without taking it, and accepts the descriptors that travel with it (SCM_RIGHTS,
+// unix(7)): a peek installs them in this process as reading does, and a read(2) would let the kernel close them. All of them
+// are accepted, since each that is installed and not found would stay open for ever, and all but the first are closed.
+//
+// Sets `first` to a descriptor with FD_CLOEXEC, which belongs to the caller, or to -1. Returns how many were attached, 0 also
+// when nothing can be read; -1 when the kernel could not hand over all of them (MSG_CTRUNC: this process is out of
+// descriptors), and then none is left open.
+static inline int sync_peek_descriptors(int socket, int32_t *first) {
     char byte;
     struct iovec piece = {.iov_base = &byte, .iov_len = 1};
     union {
         struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[SYNC_CONTROL_MAX];
     } control;
     struct msghdr message = {
         .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    if (recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0) return -1;
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        int descriptor;
-        if (part->cmsg_len < CMSG_LEN(sizeof descriptor)) continue;
-        memcpy(&descriptor, CMSG_DATA(part), sizeof descriptor);
-        return descriptor;
-    }
-    return -1;
+    *first = -1;
+    ssize_t got;
+    do got = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) return 0;
+    const int capacity = SYNC_CONTROL_MAX / sizeof(int32_t);
+    int32_t found[SYNC_CONTROL_MAX / sizeof(int32_t)];
+    int count = sync_control_descriptors(control.bytes, message.msg_controllen, SYNC_SCM_PIDFD, found, capacity);
+    for (int index = 0; index < count; index++) close(found[index]);
+    count = sync_control_descriptors(control.bytes, message.msg_controllen, SYNC_SCM_RIGHTS, found, capacity);
+    const int keeps = count > 0 && !(message.msg_flags & MSG_CTRUNC);
+    for (int index = keeps ? 1 : 0; index < count; index++) close(found[index]);
+    if (keeps) *first = found[0];
+    return message.msg_flags & MSG_CTRUNC ? -1 : count;
 }
 
-// Sends `bytes`, all of them, with `descriptor` attached to the first. Returns 0 or -1 with errno set.
-static inline int sync_send_descriptor(int socket, const void *bytes, size_t count, int descriptor) {
-    struct iovec piece = {.iov_base = (void *)bytes, .iov_len = count};
+// Sends `bytes`, all of them, with `count` descriptors (1 to SYNC_RIGHTS_MAX) attached to the first. Returns 0, or -1 with
+// errno set.
+static inline int sync_send_descriptors(int socket, const void *bytes, size_t size, const int32_t *descriptors, int count) {
+    if (size == 0 || count < 1 || count > SYNC_RIGHTS_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct iovec piece = {.iov_base = (void *)bytes, .iov_len = size};
     union {
         struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(SYNC_RIGHTS_MAX * sizeof(int32_t))];
     } control = {0};
     struct msghdr message = {
-        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes,
+        .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int32_t))};
     struct cmsghdr *part = CMSG_FIRSTHDR(&message);
     part->cmsg_level = SOL_SOCKET;
     part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof descriptor);
-    memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
-    ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    while (sent >= 0 && (size_t)sent < count) {
+    part->cmsg_len = CMSG_LEN((size_t)count * sizeof(int32_t));
+    memcpy(CMSG_DATA(part), descriptors, (size_t)count * sizeof(int32_t));
+    ssize_t sent;
+    do sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    // The kernel may take less than all: the descriptors went with the first part.
+    while (sent >= 0 && (size_t)sent < size) {
         bytes = (const char *)bytes + sent;
-        count -= (size_t)sent;
-        sent = send(socket, bytes, count, MSG_NOSIGNAL);
+        size -= (size_t)sent;
+        do sent = send(socket, bytes, size, MSG_NOSIGNAL);
+        while (sent < 0 && errno == EINTR);
     }
     return sent < 0 ? -1 : 0;
 }

@@ -25,6 +25,9 @@ int csl_catch_signal(int signal, int descriptor);
 /// pipe2(2) with O_CLOEXEC: ends[0] is read, ends[1] is written and never waits. Returns 0 or errno.
 int csl_signal_pipe(int ends[2]);
 
+/// Signals that were caught since the last call, bit n for signal n: equal ones that came in between count once.
+uint64_t csl_take_signals(void);
+
 /// Puts the default action back. Returns 0 or errno.
 int csl_release_signal(int signal);
 

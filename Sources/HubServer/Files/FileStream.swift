@@ -53,15 +53,16 @@ final class FileOutput: @unchecked Sendable {
     private let reader: any BlobReader
     private let loop: any EventLoop
     private let readBytes: Int
+    private let uploads: HubUploads
     /// The place of the request among those that are served, until all is sent.
     private let slot: HubWorker.Slot
     private var offset: Int64 = 0
 
-    /// - Parameter readBytes: To be asked of the storage at once.
-    init(_ exchange: HTTPExchange, _ reader: any BlobReader, readBytes: Int, holding slot: HubWorker.Slot, on loop: any EventLoop) {
+    init(_ exchange: HTTPExchange, _ reader: any BlobReader, _ uploads: HubUploads, holding slot: HubWorker.Slot, on loop: any EventLoop) {
         self.exchange = exchange
         self.reader = reader
-        self.readBytes = readBytes
+        self.uploads = uploads
+        readBytes = uploads.storage.traits.readBytes
         self.slot = slot
         self.loop = loop
     }
@@ -75,8 +76,17 @@ final class FileOutput: @unchecked Sendable {
     private func next() {
         guard exchange.isOpen else { return exchange.abort() }
         guard offset < reader.size else { return exchange.end() }
-        guard let bytes = try? reader.read(at: offset, count: readBytes), !bytes.isEmpty else {
-            // Only a cut tells the client that this is not all.
+        let bytes: [UInt8]
+        // Only a cut tells the client that this is not all. That the storage has other bytes than it was given is for the
+        // operator to hear.
+        do throws(BlobError) {
+            bytes = try reader.read(at: offset, count: readBytes)
+        } catch {
+            uploads.tell(error)
+            return exchange.abort()
+        }
+        guard !bytes.isEmpty else {
+            uploads.tell(BlobError(.damaged, doing: "send a file", detail: "it ends after \(offset) of \(reader.size) bytes"))
             return exchange.abort()
         }
         offset += Int64(bytes.count)

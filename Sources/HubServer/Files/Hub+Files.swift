@@ -295,7 +295,9 @@ extension Hub {
         }
         for id in expired { uploads.discard(id) }
         uploads.later {
-            guard let files = try? uploads.storage.incoming() else { return }  // the next day looks again
+            let files: [(name: String, changedAt: Timestamp)]
+            // The next day looks again.
+            do throws(BlobError) { files = try uploads.storage.incoming() } catch { return uploads.tell(error) }
             for file in files {
                 // An hour: whoever makes a file makes its row at once, but perhaps after we looked.
                 let isLeft = known[file.name].map { $0 } ?? (file.changedAt < now.advanced(by: .seconds(-3_600)))

@@ -24,7 +24,8 @@ extension Hub {
     }
 
     private func flip(_ name: RecordName, _ digests: Set<BlobDigest>, at now: Timestamp) throws(DatabaseError) {
-        guard let old = try store.record(name)?.record, var data = old.data else { return }
+        // Of a damaged record nothing is known, and nothing may be written over it.
+        guard let old = try store.record(name)?.whole, var data = old.data else { return }
         let commit = state.head + 1
         let node = DeviceID(trusted: "hub")
         let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
@@ -40,7 +41,7 @@ extension Hub {
             isChanged = true
         }
         guard isChanged else { return }
-        let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps)
+        let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old.additions)
         try store.put(name, record, data: data.json, originKey: "", at: now)
         try advance(to: commit, adding: HubCounters())
     }

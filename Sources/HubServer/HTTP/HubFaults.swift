@@ -27,7 +27,7 @@
                 if sides.count == 2, let share = Double(sides[1]) { shares[String(sides[0])] = share }
             }
             self.shares = shares
-            random = Mutex(SeededRandom(seed: UInt64(shares["seed"] ?? 1)))
+            random = Mutex(SeededRandom(seed: UInt64(exactly: shares["seed"] ?? 1) ?? 1))
         }
 
         private func strikes(_ name: String) -> Bool {

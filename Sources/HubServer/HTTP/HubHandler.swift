@@ -3,11 +3,13 @@ import NIOCore
 import NIOPosix
 import SyncCore
 import SyncHTTP
+import Synchronization
 
-/// Between HTTP and the hub's thread: admits, reads the body, hands over, compresses the answer.
+/// Between HTTP and the hub's thread: finds out who asks, admits, reads the body, hands over, compresses the answer.
 final class HubHandler: HTTPHandler {
     private let worker: HubWorker
     private let environment: HubService.Environment
+    private let attempts = Mutex(AttemptLimit(at: .now()))
     #if ABLATIONS
         private let faults: HubFaults?
     #endif
@@ -23,52 +25,168 @@ final class HubHandler: HTTPHandler {
         #endif
     }
 
+    /// In this order, so that whoever asks costs no more than is known of him: what is no request at all or can be answered by
+    /// anybody is answered from the head; the caller must have shown who it is before a body is read or a place is taken.
     func admit(_ head: RequestHead) -> HTTPAdmission {
         let request = HubRequest(head)
         let endpoint = Endpoint.find(request.path)
         #if ABLATIONS
             if let faults, let refused = faults.instead(of: endpoint) { return .answering(refused) }
         #endif
-        // Strangers are turned away before their body is read, and cost neither memory nor a turn of the hub.
-        if endpoint?.isForDevices == true {
-            do throws(HubRefusal) {
-                let gate = HubGate(
-                    tokens: environment.tokens(), now: environment.time.now().wall, mayLag: worker.keepsTokens)
-                _ = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint?.isTus ?? false)
-            } catch {
-                if let response = try? error.answer() { return .answering(Hub.finish(response, at: environment.time.now().wall)) }
-            }
-        }
-        // A body of any size goes to the disk and not through memory.
-        if let uploads = worker.uploads, endpoint?.isTus == true, request.method == "PATCH" || request.method == "POST" {
-            return takeFile(request, uploads)
-        }
-        let asksFiles = endpoint == .file || endpoint == .blob
-        let declared = head.contentLength ?? Limits.hubRequestBytes
-        switch worker.place(rank: endpoint?.rank ?? 2, bytes: min(declared, Limits.hubRequestBytes)) {
-        case .none(let seconds): return .answering(overloaded(seconds))
-        case .slot(let slot):
-            let loop = MultiThreadedEventLoopGroup.currentEventLoop
-            return .collect(limit: Limits.hubRequestBytes) { [self] exchange, body in
+        guard let endpoint else { return answering(HubResponse(Hub.notFound), to: request) }
+        if endpoint.isForDevices { return admit(request, at: endpoint) }
+        guard endpoint.methods.contains(request.method) else { return answering(Hub.wrongMethod(at: endpoint), to: request) }
+        switch endpoint {
+        case .probe: return answering(Hub.probed(request), to: request)
+        case .healthz: return answering(Hub.alive, to: request)
+        case .enroll:
+            return .collect(limit: Hub.enrolmentBytes) { [self] exchange, body in
                 var whole = request
                 whole.body = body
-                if asksFiles, let uploads = worker.uploads { return ask(whole, slot, exchange, uploads) }
-                let job = HubWorker.Job(request: whole, slot: slot) { [self] response in
-                    // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
+                enrol(whole, exchange, mayLag: worker.keepsTokens)
+            }
+        default:
+            return .stream(limit: 0) { [self] exchange in
+                let loop = MultiThreadedEventLoopGroup.currentEventLoop
+                worker.view(endpoint) { [self] response in
                     guard let loop else { return send(response, to: request, exchange) }
                     loop.execute { self.send(response, to: request, exchange) }
                 }
-                worker.submit(job)
             }
         }
     }
 
-    private func takeFile(_ head: HubRequest, _ uploads: HubUploads) -> HTTPAdmission {
-        guard case .slot(let slot) = worker.place(rank: 2, bytes: uploads.storage.traits.bytesPerUpload) else {
-            return .answering(overloaded(2))
+    // MARK: Callers
+
+    private func admit(_ request: HubRequest, at endpoint: Endpoint, mayLag: Bool = true) -> HTTPAdmission {
+        let now = environment.time.now().wall
+        let gate = HubGate(tokens: environment.tokens(), now: now)
+        do throws(HubRefusal) {
+            try HubGate.checkVersion(request.headers, isTus: endpoint.isTus)
+            if mayLag, worker.keepsTokens, gate.lacksToken(request.headers) { return lookingUp(request, at: endpoint) }
+            let caller = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
+            guard endpoint.methods.contains(request.method) else { return answering(Hub.wrongMethod(at: endpoint), to: request) }
+            return .known(admit(request, at: endpoint, of: caller.device))
+        } catch {
+            return answering(refused(error), to: request)
         }
-        return .stream(limit: nil) { [self] exchange in ask(head, slot, exchange, uploads) }
     }
+
+    /// Asks the database whether another hub has given the token out.
+    private func lookingUp(_ request: HubRequest, at endpoint: Endpoint) -> HTTPAdmission {
+        .later { [self] decision in
+            worker.lookUpTokens { problem in
+                decision.make { [self] _ in
+                    if let problem { return answering(HubResponse(problem), to: request) }
+                    return admit(request, at: endpoint, mayLag: false)
+                }
+            }
+        }
+    }
+
+    private func admit(_ request: HubRequest, at endpoint: Endpoint, of device: DeviceID) -> HTTPAdmission {
+        // A body of any size goes to the disk and not through memory.
+        if let uploads = worker.uploads, endpoint.isTus, request.method == "PATCH" || request.method == "POST" {
+            switch worker.place(rank: 2, bytes: uploads.storage.traits.bytesPerUpload, of: device) {
+            case .none(_, let isOwn): return answering(overloaded(2, isOwn), to: request)
+            case .slot(let slot):
+                return .stream(limit: nil) { [self] exchange in ask(request, slot, exchange, uploads) }
+            }
+        }
+        let asksFiles = endpoint == .file || endpoint == .blob
+        let bytes = min(request.contentLength ?? Limits.hubRequestBytes, Limits.hubRequestBytes)
+        switch worker.place(rank: endpoint.rank, bytes: bytes, of: device) {
+        case .none(let seconds, let isOwn): return answering(overloaded(seconds, isOwn), to: request)
+        case .slot(let slot):
+            return .collect(limit: Limits.hubRequestBytes) { [self] exchange, body in
+                var whole = request
+                whole.body = body
+                if asksFiles, let uploads = worker.uploads { return ask(whole, slot, exchange, uploads) }
+                submit(whole, slot, exchange)
+            }
+        }
+    }
+
+    private func submit(_ request: HubRequest, _ slot: HubWorker.Slot, _ exchange: HTTPExchange) {
+        let loop = MultiThreadedEventLoopGroup.currentEventLoop
+        worker.submit(HubWorker.Job(request: request, slot: slot) { [self] response in
+            // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
+            guard let loop else { return send(response, to: request, exchange) }
+            loop.execute { self.send(response, to: request, exchange) }
+        })
+    }
+
+    // MARK: Enrolment
+
+    /// Only a token that is good gets to the hub's thread. Others cost one hash.
+    private func enrol(_ request: HubRequest, _ exchange: HTTPExchange, mayLag: Bool) {
+        let now = environment.time.now().wall
+        let gate = HubGate(tokens: environment.tokens(), now: now)
+        do throws(HubRefusal) {
+            let token = try Hub.enrolmentToken(request)
+            if mayLag, gate.tokens?.find(token) == nil { return enrolLater(request, exchange) }
+            let entry = try gate.enrolling(token)
+            switch worker.place(rank: Endpoint.enroll.rank, bytes: request.body.count, of: entry.device) {
+            case .none(let seconds, let isOwn): answer(overloaded(seconds, isOwn), to: request, exchange)
+            case .slot(let slot): submit(request, slot, exchange)
+            }
+        } catch {
+            worker.figures.failedEnrolments.add(1, ordering: .relaxed)
+            let refusal = refused(error)
+            guard isBeyondLimit(exchange.request.peer) else { return answer(refusal, to: request, exchange) }
+            worker.figures.limitedEnrolments.add(1, ordering: .relaxed)
+            let problem = Problem(
+                "too-many-attempts", status: 429, detail: "too many enrolments with a token that is not good", retryAfter: 10)
+            // Each further attempt costs a connection, of which an address has few.
+            answer(HubResponse(problem), to: request, exchange, closes: true)
+        }
+    }
+
+    private func enrolLater(_ request: HubRequest, _ exchange: HTTPExchange) {
+        let loop = MultiThreadedEventLoopGroup.currentEventLoop
+        worker.lookUpTokens { [self] problem in
+            (loop ?? worker.loop).execute { [self] in
+                if let problem { return answer(HubResponse(problem), to: request, exchange) }
+                enrol(request, exchange, mayLag: false)
+            }
+        }
+    }
+
+    /// Counts an enrolment that failed.
+    private func isBeyondLimit(_ peer: HTTPPeer) -> Bool {
+        !attempts.withLock { $0.fail(peer.group, at: .now()) }
+    }
+
+    // MARK: Answers from the head
+
+    private func refused(_ refusal: HubRefusal) -> HubResponse {
+        do throws(DatabaseError) {
+            return try refusal.answer()
+        } catch {
+            // What is decided from the head alone asks no database.
+            return HubResponse(Hub.unavailable(error))
+        }
+    }
+
+    private func answering(_ response: HubResponse, to request: HubRequest) -> HTTPAdmission {
+        let finished = Hub.finish(response, at: environment.time.now().wall)
+        worker.traffic.count(request, finished)
+        return .answering(finished)
+    }
+
+    private func answer(_ response: HubResponse, to request: HubRequest, _ exchange: HTTPExchange, closes: Bool = false) {
+        let finished = Hub.finish(response, at: environment.time.now().wall)
+        worker.traffic.count(request, finished)
+        log(finished, to: request)
+        exchange.respond(finished, closes: closes)
+    }
+
+    private func overloaded(_ seconds: Int, _ isOwn: Bool) -> HubResponse {
+        let detail = isOwn ? "this device asks too much at once" : "too much is being asked at the moment"
+        return HubResponse(Problem("overloaded", status: 503, detail: detail, retryAfter: seconds))
+    }
+
+    // MARK: Files
 
     /// Asks the hub, does on the files' threads what it wants done first, and asks again, until it has an answer.
     private func ask(
@@ -111,7 +229,7 @@ final class HubHandler: HTTPHandler {
                 let reader = try uploads.storage.read(digest)
                 guard reader.size == size else { throw BlobError(.notFound, doing: "read \(digest)", detail: "it has \(reader.size) bytes") }
                 log(response, to: request)
-                FileOutput(exchange, reader, readBytes: uploads.storage.traits.readBytes, holding: slot, on: loop).begin(response)
+                FileOutput(exchange, reader, uploads, holding: slot, on: loop).begin(response)
             } else {
                 guard try uploads.storage.size(of: digest) == size else { throw BlobError(.notFound, doing: "look at \(digest)", detail: "gone") }
                 send(response, to: request, exchange)
@@ -148,11 +266,6 @@ final class HubHandler: HTTPHandler {
         exchange.respond(response)
     }
 
-    private func overloaded(_ seconds: Int) -> HubResponse {
-        let problem = Problem("overloaded", status: 503, detail: "too much is being asked at the moment", retryAfter: seconds)
-        return Hub.finish(HubResponse(problem), at: environment.time.now().wall)
-    }
-
     @Sendable static func problemBody(_ problem: HTTPProblem) -> [UInt8] {
         Problem(problem.code, status: problem.status, detail: problem.detail).json(prefix: Problem.hubPrefix).bytes
     }
@@ -166,9 +279,10 @@ extension HTTPAdmission {
 }
 
 extension HTTPExchange {
-    func respond(_ response: HubResponse) {
+    func respond(_ response: HubResponse, closes: Bool = false) {
         respond(
-            status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, body: response.body)
+            status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, body: response.body,
+            closes: closes)
     }
 }
 
@@ -182,6 +296,7 @@ extension HubRequest {
         var subject: DeviceID?
         if case .remote(_, _, let name?) = head.peer { subject = DeviceID(name) }
         self.init(head.method.rawValue, head.target, headers: headers, certificateDevice: subject)
+        contentLength = head.contentLength
     }
 
     private static let headerNames = [

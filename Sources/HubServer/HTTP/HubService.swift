@@ -3,6 +3,7 @@ import NIOCore
 import NIOPosix
 package import SyncCore
 package import SyncHTTP
+import Synchronization
 
 /// A hub that can be reached: HTTP/1.1 over TCP or TLS around a ``Hub``.
 package final class HubService: Sendable {
@@ -23,14 +24,38 @@ package final class HubService: Sendable {
             self.port = port
             self.tls = tls
         }
+
+        /// Connections at one time of one address that have not shown a credential; `nil`: no such limit.
+        package var strangersPerAddress: Int? {
+            get { limits.strangersPerAddress }
+            set { limits.strangersPerAddress = newValue }
+        }
+
+        /// Files that may be open at one time: the connections, as many again that hear that there is no room, and what the
+        /// database, files and an object store need.
+        package var filesMax: UInt { UInt(2 * limits.connections + 256) }
     }
 
     /// A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of a
     /// cycle.
+    ///
+    /// Strangers, that is TCP connections before a credential was shown, have half of all connections, and one address an eighth
+    /// of all. A fleet behind one address (NAT, a balancer) has no limit of its own but for the moment that each device needs to
+    /// show its token.
+    ///
+    /// The slowest line that is served is one of 9.6 kbit/s, which carries some 1,000 bytes a second: a TLS handshake and the
+    /// first head (6 KiB) take 8 s of the 20 s; a body must bring 256 B/s, a quarter of the line, after 60 s of grace. The
+    /// largest push (4 MiB) takes such a line 70 minutes, and an agent on it sends 64 KiB at once.
     package static var defaultLimits: HTTPServerLimits {
         var limits = HTTPServerLimits()
         limits.connections = 1_024
+        limits.strangers = 512
+        limits.strangersPerAddress = 128
+        limits.firstHeadTime = .seconds(20)
         limits.idleTime = .seconds(75)
+        limits.strangerIdleTime = .seconds(15)
+        limits.bodyRate = 256
+        limits.bodyGrace = .seconds(60)
         return limits
     }
 
@@ -94,8 +119,16 @@ package final class HubService: Sendable {
         HubHeaders().write(to: &spoken)
         configuration.problemHeaders = spoken.fields.map { ($0.name, $0.value) }
         configuration.limits = options.limits
-        configuration.refused = { problem, peer in
+        configuration.refused = { [figures = worker.figures] problem, peer in
+            figures.countRefusal(problem.code)
             log.debug("refused", metadata: ["status": "\(problem.status)", "detail": "\(problem.detail)", "peer": "\(peer)"])
+        }
+        let isDue = Mutex(RateBudget(size: 1, perSecond: 1.0 / 60, at: .now()))
+        configuration.closedForRoom = { peer in
+            guard isDue.withLock({ $0.spend(at: .now()) }) else { return }
+            log.warning(
+                "connections are closed to make room for others",
+                metadata: ["peer": "\(peer)", "hint": "agenthub_connections_closed_total counts them; told once a minute at most"])
         }
         if let tls {
             configuration.configureTLS = { try $0.pipeline.syncOperations.addHandler(tls.handler()) }
@@ -103,6 +136,7 @@ package final class HubService: Sendable {
         }
         do {
             let server = try await HTTPServer.start(configuration, on: group, handler: handler)
+            worker.figures.use { server.counts }
             worker.start()
             return HubService(server, worker, group, ownGroup)
         } catch {

@@ -17,8 +17,11 @@ final class HubWorker: @unchecked Sendable {
     /// The database keeps the tokens; what the environment knows of them is what was read last.
     let keepsTokens: Bool
     private let environment: HubService.Environment
+    let traffic: HubTraffic
+    let figures = ServiceFigures()
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
+    private let storageFailure = Exchanged<BlobError?>(nil)
     /// The mark that was handed over last, and when the next one is planned.
     private var marked: HubMark?
     private var marking: Scheduled<Void>?
@@ -26,6 +29,8 @@ final class HubWorker: @unchecked Sendable {
     private let watching = Mutex<RepeatedTask?>(nil)
 
     private let inbox = Mutex(Inbox())
+    private let views = Mutex(Views())
+    private let lookUps = Mutex(LookUps())
     private let admission: Mutex<Admission>
 
     private struct Inbox {
@@ -59,6 +64,7 @@ final class HubWorker: @unchecked Sendable {
         uploads = hub.settings.uploads
         keepsTokens = hub.settings.keepsTokens
         self.files = files
+        traffic = hub.traffic
         self.hub = hub
         self.loop = loop
         self.environment = environment
@@ -78,26 +84,109 @@ final class HubWorker: @unchecked Sendable {
     final class Slot: Sendable {
         private let worker: HubWorker
         private let bytes: Int
+        private let device: DeviceID
 
-        fileprivate init(_ worker: HubWorker, bytes: Int) {
+        fileprivate init(_ worker: HubWorker, bytes: Int, of device: DeviceID) {
             self.worker = worker
             self.bytes = bytes
+            self.device = device
         }
 
-        deinit { worker.admission.withLock { $0.release(bytes: bytes) } }
+        deinit { worker.admission.withLock { $0.release(bytes: bytes, of: device) } }
     }
 
     enum Place {
         case slot(Slot)
-        case none(seconds: Int)
+        /// - Parameter isOwn: Because of what this device alone asks.
+        case none(seconds: Int, isOwn: Bool)
     }
 
-    func place(rank: Int, bytes: Int) -> Place {
-        switch admission.withLock({ $0.take(rank: rank, bytes: bytes) }) {
-        case .admitted: .slot(Slot(self, bytes: bytes))
-        case .refused(let seconds): .none(seconds: seconds)
+    func place(rank: Int, bytes: Int, of device: DeviceID) -> Place {
+        switch admission.withLock({ $0.take(rank: rank, bytes: bytes, of: device) }) {
+        case .admitted: return .slot(Slot(self, bytes: bytes, of: device))
+        case .refused(let seconds):
+            figures.overloaded.add(1, ordering: .relaxed)
+            return .none(seconds: seconds, isOwn: false)
+        case .deviceRefused(let seconds):
+            figures.overloadedByDevice.add(1, ordering: .relaxed)
+            return .none(seconds: seconds, isOwn: true)
         }
     }
+
+    // MARK: What anybody may ask
+
+    /// Asks the hub what only it can say of itself. All who ask before it is answered get one answer, and beyond a rate of ten a
+    /// second the one before: so it costs the thread of the devices next to nothing, whoever asks and how often.
+    ///
+    /// - Parameter answer: Called on any thread.
+    func view(_ endpoint: Endpoint, answer: @escaping @Sendable (HubResponse) -> Void) {
+        let kept: HubResponse? = views.withLock { views in
+            if let kept = views.last[endpoint], !views.budget.spend(at: .now()) { return kept }
+            views.waiting[endpoint, default: []].append(answer)
+            if !views.isAwaited {
+                views.isAwaited = true
+                loop.execute { self.show() }
+            }
+            return nil
+        }
+        guard let kept else { return }
+        traffic.count(HubRequest("GET", endpoint.rawValue), kept)
+        answer(kept)
+    }
+
+    private func show() {
+        loop.assertInEventLoop()
+        let waiting = views.withLock { views in
+            defer { (views.waiting, views.isAwaited) = ([:], false) }
+            return views.waiting
+        }
+        for (endpoint, answers) in waiting {
+            let request = HubRequest("GET", endpoint.rawValue)
+            var response = hub.handle(request, at: environment.time.now().wall)
+            traffic.count(request, response, times: Int64(answers.count) - 1)
+            if endpoint == .metrics { response.body += Array(figures.page.utf8) }
+            views.withLock { $0.last[endpoint] = response }
+            for answer in answers { answer(response) }
+        }
+    }
+
+    /// Brings the book of tokens up to date for callers whose token is not in it. Once a second at most, for all of them.
+    ///
+    /// - Parameter then: Called on the worker's loop; with what to answer if the database did not say.
+    func lookUpTokens(then: @escaping @Sendable (Problem?) -> Void) {
+        let delay: TimeAmount? = lookUps.withLock { lookUps in
+            lookUps.waiting.append(then)
+            guard lookUps.waiting.count == 1 else { return nil }
+            let now = NIODeadline.now()
+            lookUps.next = max(now, lookUps.next)
+            defer { lookUps.next = lookUps.next + HubWorker.lookUpPeriod }
+            return lookUps.next - now
+        }
+        guard let delay else { return }
+        loop.scheduleTask(in: delay) {
+            let waiting = self.lookUps.withLock { lookUps in
+                defer { lookUps.waiting = [] }
+                return lookUps.waiting
+            }
+            let problem = self.hub.lookUpTokens(at: self.environment.time.now().wall)
+            for then in waiting { then(problem) }
+        }
+    }
+
+    private struct Views {
+        var waiting: [Endpoint: [@Sendable (HubResponse) -> Void]] = [:]
+        var isAwaited = false
+        var last: [Endpoint: HubResponse] = [:]
+        var budget = RateBudget(size: 20, perSecond: 10, at: .now())
+    }
+
+    private struct LookUps {
+        var waiting: [@Sendable (Problem?) -> Void] = []
+        /// Not before.
+        var next = NIODeadline.uptimeNanoseconds(0)
+    }
+
+    private static let lookUpPeriod = TimeAmount.seconds(1)
 
     func submit(_ job: Job) {
         let isFirst = inbox.withLock { inbox in
@@ -126,9 +215,12 @@ final class HubWorker: @unchecked Sendable {
         guard let uploads, uploads.storage.traits.isRemote else { return }
         let storage = uploads.storage
         watching.withLock { watching in
-            watching = files.next().scheduleRepeatedTask(initialDelay: .zero, delay: HubWorker.watchPeriod) { _ in
-                // The storage itself reports when that changes.
-                try? storage.check()
+            watching = files.next().scheduleRepeatedTask(initialDelay: .zero, delay: HubWorker.watchPeriod) { [storageFailure] _ in
+                var failure: BlobError?
+                do throws(BlobError) { try storage.check() } catch { failure = error }
+                let isNews = storageFailure.exchange(failure) != failure
+                // A storage that does not answer says so itself. One that refuses us is told once.
+                if isNews, let failure { uploads.tell(failure) }
             }
         }
     }
@@ -221,7 +313,24 @@ final class HubWorker: @unchecked Sendable {
 
     /// Slice by slice, so that nobody who asks meanwhile waits for all of it.
     private func shrink(slices: Int) {
+        // A failure is reported by the hub; there is a slice again tomorrow.
         guard slices > 0, let isDone = try? hub.shrink(), !isDone else { return }
         loop.execute { self.shrink(slices: slices - 1) }
+    }
+}
+
+/// A value that several threads put in place of each other.
+private final class Exchanged<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    init(_ value: Value) {
+        self.value = Mutex(value)
+    }
+
+    func exchange(_ new: Value) -> Value {
+        value.withLock { value in
+            defer { value = new }
+            return value
+        }
     }
 }

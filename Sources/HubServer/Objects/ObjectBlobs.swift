@@ -15,6 +15,7 @@ package final class ObjectBlobs: BlobStorage {
     let store: ObjectStore
     /// Bytes of all uploads that wait in memory for their part to be full.
     let held = Atomic(0)
+    private let wasTriedOut = Atomic(false)
 
     /// Beyond this what waits goes to the store as a piece, which costs a request more and no memory.
     static let heldMax = 24 << 20
@@ -33,17 +34,25 @@ package final class ObjectBlobs: BlobStorage {
     package func freeBytes() -> Int64? { nil }
 
     package func check() throws(BlobError) {
+        guard wasTriedOut.load(ordering: .relaxed) else { return try tryOutAll() }
         _ = try store.list("blobs/", limit: 1)
     }
 
     /// Whether it lets us do what we will need, once at the start: an operator should not hear of it from the first device.
-    package func tryOut() throws(BlobError) {
-        try check()
+    ///
+    /// - Parameter patience: The time for all of it. A store that takes longer counts as away, and ``check()`` does the rest.
+    package func tryOut(within patience: Duration) throws(BlobError) {
+        try store.hurrying(patience) { () throws(BlobError) in try tryOutAll() }
+    }
+
+    private func tryOutAll() throws(BlobError) {
+        _ = try store.list("blobs/", limit: 1)
         _ = try store.openParts("partial/")
         try store.put(Array("agenthub looks whether it may write here\n".utf8), as: "check")
         // Another replica that starts at this moment may have deleted it again.
         _ = try store.get("check", atMost: 1_024)
         try store.delete("check")
+        wasTriedOut.store(true, ordering: .relaxed)
     }
 
     // MARK: Coming in

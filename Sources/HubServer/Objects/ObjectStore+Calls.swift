@@ -77,22 +77,28 @@ extension ObjectStore {
 
     /// ListObjectsV2
     ///
-    /// - Parameter limit: Of objects; `nil`: all.
+    /// - Parameter limit: Of objects; `nil`: those of ``ListGuard/pagesMax`` pages, 100,000.
+    /// - Throws: `.away`, too, for a list that does not end.
     func list(_ prefix: String, limit: Int? = nil) throws(BlobError) -> [Object] {
         var found: [Object] = []
         var token: String?
+        var pages = ListGuard()
         repeat {
             let query = [
                 token.map { "continuation-token=\(Self.escaped($0))" }, "list-type=2", "max-keys=\(min(limit ?? 1_000, 1_000))",
                 "prefix=\(Self.escaped(place.prefix + prefix))",
             ].compactMap { $0 }.joined(separator: "&")
-            let root = try document(Call(method: .get, key: "", query: query, maxAnswer: 8 << 20, doing: "list \(prefix)"))
-            for entry in root.all("Contents") {
+            let call = Call(method: .get, key: "", query: query, maxAnswer: 8 << 20, doing: "list \(prefix)")
+            let root = try document(call)
+            let entries = root.all("Contents")
+            for entry in entries {
                 guard let key = own(entry["Key"]), let size = entry["Size"].flatMap({ Int64($0) }) else { continue }
                 found.append(Object(key: key, size: size, changedAt: moment(entry["LastModified"])))
             }
             token = root["IsTruncated"] == "true" ? root["NextContinuationToken"] : nil
-        } while token != nil && found.count < limit ?? .max
+            if let token, let fault = pages.fault(after: token, isEmpty: entries.isEmpty) { throw listFailed(call, fault) }
+        } while token != nil && found.count < limit ?? .max && !pages.isFull
+        listEnded()
         return found
     }
 
@@ -149,6 +155,7 @@ extension ObjectStore {
     func openParts(_ prefix: String) throws(BlobError) -> [(key: String, upload: String, begunAt: Timestamp)] {
         var found: [(key: String, upload: String, begunAt: Timestamp)] = []
         var marker = (key: "", upload: "")
+        var pages = ListGuard()
         while true {
             let query = [
                 marker.key.isEmpty ? nil : "key-marker=\(Self.escaped(marker.key))", "prefix=\(Self.escaped(place.prefix + prefix))",
@@ -162,14 +169,19 @@ extension ObjectStore {
             case .refused(let refusal) where refusal.code == "NoSuchUpload": return found
             case .refused(let refusal): throw failure(call.doing, refusal)
             }
-            for entry in root.all("Upload") {
+            let entries = root.all("Upload")
+            for entry in entries {
                 guard let key = own(entry["Key"]), key.hasPrefix(prefix), let upload = entry["UploadId"] else { continue }
                 found.append((key, upload, moment(entry["Initiated"])))
             }
             let next = (key: root["NextKeyMarker"] ?? "", upload: root["NextUploadIdMarker"] ?? "")
-            guard root["IsTruncated"] == "true", !next.key.isEmpty, next != marker else { return found }
+            guard root["IsTruncated"] == "true", !next.key.isEmpty else { break }
+            if let fault = pages.fault(after: "\(next.key) \(next.upload)", isEmpty: entries.isEmpty) { throw listFailed(call, fault) }
+            guard !pages.isFull else { break }
             marker = next
         }
+        listEnded()
+        return found
     }
 
     // MARK: Reading and writing
@@ -226,4 +238,30 @@ extension ObjectStore {
 extension ObjectStore.Refusal {
     /// There is no such object; a missing bucket is another matter.
     var isMissing: Bool { status == 404 && (code == "NoSuchKey" || code.isEmpty) }
+}
+
+/// Follows a list over its pages, so that a store that never comes to an end costs a bounded number of calls.
+struct ListGuard {
+    /// Of at most 1,000 entries each. What is beyond them is for the next time: lists find what can be removed.
+    static let pagesMax = 100
+    /// S3 may give a page without entries and with a token, and one that goes on in this way is broken.
+    static let emptyPagesMax = 8
+
+    private var tokens: Set<String> = []
+    private var emptyPages = 0
+
+    var isFull: Bool { tokens.count >= Self.pagesMax }
+
+    /// - Parameter token: Where the page says that the next one begins.
+    /// - Returns: What is wrong with the list; `nil` when it may go on.
+    mutating func fault(after token: String, isEmpty: Bool) -> String? {
+        emptyPages = isEmpty ? emptyPages + 1 : 0
+        guard tokens.insert(token).inserted else {
+            return "the list does not end: expected a continuation token that is new on each page, found one a second time"
+        }
+        guard emptyPages < Self.emptyPagesMax else {
+            return "the list does not end: expected entries, found \(emptyPages) pages without one in a row"
+        }
+        return nil
+    }
 }

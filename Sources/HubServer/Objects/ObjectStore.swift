@@ -22,6 +22,15 @@ package final class ObjectStore: Sendable {
         var reopening = Reopening()
     }
 
+    private struct Lists {
+        /// The last one broke the rules, which was told.
+        var isBroken = false
+    }
+
+    private let lists = Mutex(Lists())
+    /// Until then all calls must have ended; `nil`: they have their usual time.
+    private let end = Mutex<Instant?>(nil)
+
     package enum Change: Sendable {
         case away(BlobError)
         case back
@@ -110,6 +119,13 @@ package final class ObjectStore: Sendable {
         }
     }
 
+    /// Runs calls that have so much time together; what is not done by then fails as if the store were away.
+    func hurrying<T>(_ patience: Duration, _ body: () throws(BlobError) -> T) throws(BlobError) -> T {
+        end.withLock { $0 = time.now().instant.advanced(by: patience) }
+        defer { end.withLock { $0 = nil } }
+        return try body()
+    }
+
     /// As ``ask(_:)`` where anything but success is a failure.
     func demand(_ call: Call) throws(BlobError) -> HTTPResponse {
         switch try ask(call) {
@@ -142,6 +158,10 @@ package final class ObjectStore: Sendable {
             region: place.region, service: "s3", keyID: credentials.keyID, secret: credentials.secret)
         if let caFile { request.tls = TLSIdentity(caFile: caFile) }
         request.deadlines = Self.deadlines(of: call.method)
+        if let end = end.withLock({ $0 }) {
+            let left = max(.milliseconds(1), time.now().instant.duration(to: end))
+            request.deadlines.total = min(request.deadlines.total ?? left, left)
+        }
         return request
     }
 
@@ -172,6 +192,21 @@ package final class ObjectStore: Sendable {
             return !health.isAway
         }
         if isNews { report(.away(failure)) }
+    }
+
+    /// A list that does not end as the rules of S3 have it. Told once; objects are written and read all the same.
+    func listFailed(_ call: Call, _ detail: String) -> BlobError {
+        let failure = BlobError(.away, doing: "\(call.doing) in \(place)", detail: detail)
+        let isNews = lists.withLock { lists in
+            defer { lists.isBroken = true }
+            return !lists.isBroken
+        }
+        if isNews { report(.busy(failure)) }
+        return failure
+    }
+
+    func listEnded() {
+        lists.withLock { $0.isBroken = false }
     }
 
     private func came() {

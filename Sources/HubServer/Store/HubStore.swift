@@ -5,9 +5,14 @@ final class HubStore {
     let database: any Database
     private let hubQuery: String
     private let feedQuery: String
+    private let ablations: Ablations
+    /// Records whose row was found to be damaged, and why, each told once (``takeDamage()``).
+    private(set) var damaged: [RecordName: RecordDamage] = [:]
+    private var untold: [RecordName] = []
 
-    init(_ database: any Database) {
+    init(_ database: any Database, ablations: Ablations = .none) {
         self.database = database
+        self.ablations = ablations
         hubQuery = """
             SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
               (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)) FROM hub
@@ -36,11 +41,16 @@ final class HubStore {
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
-        try database.first(hubQuery) {
+        let hub = try database.first(hubQuery) {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
                 tokens: $0.int(8), opening: $0.optionalText(9) ?? "")
         }
+        // What no commits can have counted to has no successor either, and devices take no larger number for one.
+        if let hub, !(0...(1 << 53)).contains(hub.head) {
+            throw DatabaseError(.corrupt, doing: "read the newest commit number", detail: "it is \(hub.head); expected 0 to 2^53")
+        }
+        return hub
     }
 
     func create(_ hub: HubRow) throws(DatabaseError) {
@@ -65,7 +75,10 @@ final class HubStore {
 
     struct RecordRow {
         var id: RecordID
-        var record: VersionedRecord
+        /// The commit of its last change.
+        var version: Int64
+        /// A damaged record is never taken for an empty one: nothing is merged with it, and no device is shown it.
+        var content: Result<VersionedRecord, RecordDamage>
         /// Key of the mutation that made the last change.
         var originKey: String
         /// Bytes of the document.
@@ -75,14 +88,14 @@ final class HubStore {
     private static let recordColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
-        try database.first(HubStore.recordQuery, .text(name.entity.text), .text(name.id.text), read: HubStore.recordRow)
+        try database.first(HubStore.recordQuery, .text(name.entity.text), .text(name.id.text)) { recordRow($0, of: name.entity) }
     }
 
     /// Those of many records that there are, asked in one go.
-    func records(_ names: [RecordName]) throws(DatabaseError) -> [RecordName: VersionedRecord] {
-        var found: [RecordName: VersionedRecord] = [:]
+    func records(_ names: [RecordName]) throws(DatabaseError) -> [RecordName: RecordRow] {
+        var found: [RecordName: RecordRow] = [:]
         try database.read(HubStore.recordQuery, each: names.map { [.text($0.entity.text), .text($0.id.text)] }) { index, row in
-            found[names[index]] = HubStore.recordRow(row).record
+            found[names[index]] = recordRow(row, of: names[index].entity)
         }
         return found
     }
@@ -115,8 +128,8 @@ final class HubStore {
         _ entity: EntityName, after: (version: Int64, id: String), deletionsAfter: Int64, limit: Int
     ) throws(DatabaseError) -> [RecordRow] {
         try database.all(
-            feedQuery, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit)),
-            read: HubStore.recordRow)
+            feedQuery, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit))
+        ) { recordRow($0, of: entity) }
     }
 
     /// Live records by id.
@@ -124,21 +137,70 @@ final class HubStore {
         try database.all(
             """
             SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id > ? AND data IS NOT NULL ORDER BY id LIMIT ?
-            """, .text(entity.text), .text(after?.text ?? ""), .int(Int64(limit)), read: HubStore.recordRow)
+            """, .text(entity.text), .text(after?.text ?? ""), .int(Int64(limit))
+        ) { recordRow($0, of: entity) }
     }
 
-    private static func recordRow(_ row: any DatabaseRow) -> RecordRow {
-        let text = row.optionalText(2)
-        let stamp = VersionedRecord.Stamp(
-            version: row.int(1), hlc: StampColumn.hlc(row.text(3)), writer: DeviceID(trusted: row.text(4)),
-            author: row.optionalText(7))
-        let exceptions = row.optionalText(5).map { StampColumn.exceptions($0) } ?? [:]
+    private func recordRow(_ row: any DatabaseRow, of entity: EntityName) -> RecordRow {
+        let id = RecordID(trusted: row.text(0))
+        let content: Result<VersionedRecord, RecordDamage>
+        do throws(RecordDamage) {
+            content = .success(try readRecord(row))
+        } catch {
+            content = .failure(error)
+            note(error, of: RecordName(entity, id))
+        }
         return RecordRow(
-            id: RecordID(trusted: row.text(0)),
-            record: VersionedRecord(
-                data: text.map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp, exceptions: exceptions,
-                additions: row.optionalText(8).map { StampColumn.additions($0) } ?? [:]),
-            originKey: row.text(6), size: text?.utf8.count ?? 0)
+            id: id, version: row.int(1), content: content, originKey: row.text(6), size: row.optionalText(2)?.utf8.count ?? 0)
+    }
+
+    private func readRecord(_ row: any DatabaseRow) throws(RecordDamage) -> VersionedRecord {
+        if ablations.contains(.storedReadAsInput) { return readRecordAsInput(row) }
+        guard let hlc = HybridTime(row.text(3)) else { throw RecordDamage("hlc is no stamp") }
+        let stamp = VersionedRecord.Stamp(
+            version: row.int(1), hlc: hlc, writer: DeviceID(trusted: row.text(4)), author: row.optionalText(7))
+        var data: JSONObject?
+        if let text = row.optionalText(2) {
+            guard let object = try StoredColumn.json("data", text).object else { throw RecordDamage("data is no object") }
+            data = object
+        }
+        return VersionedRecord(
+            data: data, stamp: stamp, exceptions: try row.optionalText(5).map(StampColumn.exceptions) ?? [:],
+            additions: try row.optionalText(8).map(StampColumn.additions) ?? [:])
+    }
+
+    /// Only for a test build that wants to see what happens then.
+    private func readRecordAsInput(_ row: any DatabaseRow) -> VersionedRecord {
+        let stamp = VersionedRecord.Stamp(
+            version: row.int(1), hlc: HybridTime(row.text(3)) ?? HybridTime(milliseconds: 0, counter: 0, node: "0"),
+            writer: DeviceID(trusted: row.text(4)), author: row.optionalText(7))
+        return VersionedRecord(
+            data: row.optionalText(2).map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp,
+            exceptions: row.optionalText(5).flatMap { try? StampColumn.exceptions($0) } ?? [:],
+            additions: row.optionalText(8).flatMap { try? StampColumn.additions($0) } ?? [:])
+    }
+
+    private func note(_ damage: RecordDamage, of name: RecordName) {
+        guard damaged[name] == nil, damaged.count < HubStore.damagedMax else { return }
+        damaged[name] = damage
+        untold.append(name)
+    }
+
+    /// More would say nothing new.
+    private static let damagedMax = 1_000
+
+    /// Damage that was found since this was asked last.
+    func takeDamage() -> [HubError] {
+        defer { untold = [] }
+        return untold.compactMap { name in
+            damaged[name].map { damage in
+                var error = HubError(
+                    .database, doing: "read the record \(name)",
+                    detail: "\(damage.detail); changes of it wait, and it is not handed out, until it is restored from a backup")
+                error.isDamage = true
+                return error
+            }
+        }
     }
 
     // MARK: Lost values
@@ -151,14 +213,16 @@ final class HubStore {
             WHERE (CAST(?1 AS TEXT) IS NULL OR entity = ?1) AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) ORDER BY n DESC LIMIT ?3
             """, DatabaseValue(entity?.text), DatabaseValue(id?.text), .int(Int64(limit))
         ) {
-            LostRow(
+            let text = $0.optionalText(2)
+            // For people only: what cannot be read is shown as the text that it is, and said to be that.
+            let value = text.flatMap { try? JSONReader.read($0, limits: .stored) }
+            let stamp = VersionedRecord.Stamp(
+                version: $0.int(3), hlc: HybridTime($0.text(4)) ?? HybridTime(milliseconds: 0, counter: 0, node: "0"),
+                writer: DeviceID(trusted: $0.text(5)), author: $0.optionalText(6))
+            return LostRow(
                 record: RecordName(EntityName(trusted: $0.text(8)), RecordID(trusted: $0.text(0))),
-                value: LostValue(
-                    field: $0.text(1), value: $0.optionalText(2).flatMap { try? JSONReader.read($0) },
-                    stamp: .init(
-                        version: $0.int(3), hlc: StampColumn.hlc($0.text(4)), writer: DeviceID(trusted: $0.text(5)),
-                        author: $0.optionalText(6))),
-                at: Timestamp(milliseconds: $0.int(7)))
+                value: LostValue(field: $0.text(1), value: value ?? text.map { .string($0) }, stamp: stamp),
+                at: Timestamp(milliseconds: $0.int(7)), isUnreadable: text != nil && value == nil)
         }
     }
 
@@ -348,6 +412,15 @@ package struct LostRow: Hashable, Sendable {
     package var record: RecordName
     package var value: LostValue
     package var at: Timestamp
+    /// What is stored is no JSON: ``value`` is its text.
+    package var isUnreadable = false
+
+    package init(record: RecordName, value: LostValue, at: Timestamp, isUnreadable: Bool = false) {
+        self.record = record
+        self.value = value
+        self.at = at
+        self.isUnreadable = isUnreadable
+    }
 
     /// A removal that lost has no `value`.
     package var json: JSON {
@@ -358,6 +431,7 @@ package struct LostRow: Hashable, Sendable {
             "hlc": .string(value.stamp.hlc.description),
         ]
         object["value"] = value.value
+        if isUnreadable { object["unreadable"] = true }
         return .object(object)
     }
 }
@@ -463,19 +537,24 @@ private enum StampColumn {
         if stamp.foreign > 0 { writer.int(stamp.foreign) }
     }
 
-    static func exceptions(_ text: String) -> [JSONString: VersionedRecord.Stamp] {
+    static func exceptions(_ text: String) throws(RecordDamage) -> [JSONString: VersionedRecord.Stamp] {
+        guard let object = try StoredColumn.json("exceptions", text).object else { throw RecordDamage("exceptions is no object") }
         var result: [JSONString: VersionedRecord.Stamp] = [:]
-        for member in (try? JSONReader.read(text))?.object?.members ?? [] {
-            if let stamp = stamp(member.value.array?[...] ?? []) { result[member.name] = stamp }
+        for member in object.members {
+            guard let stamp = stamp(member.value.array?[...] ?? []) else { throw RecordDamage("exceptions has no stamp for a field") }
+            result[member.name] = stamp
         }
         return result
     }
 
-    static func additions(_ text: String) -> [JSONString: [JSON: VersionedRecord.Stamp]] {
+    static func additions(_ text: String) throws(RecordDamage) -> [JSONString: [JSON: VersionedRecord.Stamp]] {
+        guard let object = try StoredColumn.json("additions", text).object else { throw RecordDamage("additions is no object") }
         var result: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
-        for member in (try? JSONReader.read(text))?.object?.members ?? [] {
+        for member in object.members {
             for row in member.value.array ?? [] {
-                guard let parts = row.array, let element = parts.first, let stamp = stamp(parts.dropFirst()) else { continue }
+                guard let parts = row.array, let element = parts.first, let stamp = stamp(parts.dropFirst()) else {
+                    throw RecordDamage("additions has no stamp for an element")
+                }
                 result[member.name, default: [:]][element] = stamp
             }
         }
@@ -484,13 +563,31 @@ private enum StampColumn {
 
     private static func stamp(_ parts: ArraySlice<JSON>) -> VersionedRecord.Stamp? {
         let parts = Array(parts)
-        guard parts.count >= 3, let version = parts[0].int, let hlc = parts[1].text, let writer = parts[2].text else { return nil }
+        guard parts.count >= 3, let version = parts[0].int, let hlc = parts[1].text.flatMap({ HybridTime($0) }),
+            let writer = parts[2].text
+        else { return nil }
         return .init(
-            version: version, hlc: self.hlc(hlc), writer: DeviceID(trusted: writer),
+            version: version, hlc: hlc, writer: DeviceID(trusted: writer),
             author: parts.count > 3 ? parts[3].text : nil, foreign: parts.count > 4 ? parts[4].int ?? 0 : 0)
     }
+}
 
-    static func hlc(_ text: String) -> HybridTime {
-        HybridTime(text) ?? HybridTime(milliseconds: 0, counter: 0, node: "0")
+/// What a column of a record holds and cannot be read.
+struct RecordDamage: Error, Hashable {
+    var detail: String
+
+    init(_ detail: String) {
+        self.detail = detail
+    }
+}
+
+private enum StoredColumn {
+    /// What this hub has checked before it stored it, read without the limits of input.
+    static func json(_ column: String, _ text: String) throws(RecordDamage) -> JSON {
+        do throws(JSONError) {
+            return try JSONReader.read(text, limits: .stored)
+        } catch {
+            throw RecordDamage("\(column) is no JSON: \(error)")
+        }
     }
 }

@@ -107,7 +107,7 @@ enum SQLiteSchema {
         guard name == applicationID || (name == 0 && isEmpty) else {
             throw DatabaseError(.foreign, doing: "open the database", detail: "it belongs to another program (application_id \(name))")
         }
-        guard present <= version else {
+        guard (0...version).contains(present) else {
             throw DatabaseError(
                 .foreign, doing: "open the database", detail: "it has schema \(present), this program knows up to \(version)")
         }

@@ -52,6 +52,7 @@ package struct EnqueueAnswer: Hashable, Sendable {
                 guard let record = enqueued.record else { return }
                 writer.member("sync_status", record.status.name)
                 writer.member("version", record.version)
+                writer.member("etag", record.etag)
                 writer.stored("data", record.view)
             }
         }

@@ -16,6 +16,10 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case alreadySent = "already-sent"
     case alreadyResolved = "already-resolved"
     case versionMismatch = "version-mismatch"
+    /// The record is not as its author read it (`If-Match`, `if_match`).
+    case preconditionFailed = "precondition-failed"
+    /// A record shows this file, and its bytes are not at the server yet.
+    case linked
     case idempotencyMismatch = "idempotency-mismatch"
     case paused
     case tooLarge = "too-large"
@@ -36,7 +40,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .notFound: 404
         case .methodNotAllowed: 405
         case .timeout: 408
-        case .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .idempotencyMismatch, .paused: 409
+        case .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .idempotencyMismatch, .paused, .linked: 409
+        case .preconditionFailed: 412
         case .tooLarge: 413
         case .unsupportedMediaType: 415
         case .validation: 422
@@ -61,6 +66,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .alreadySent: "it is on its way; make another change that corrects it"
         case .alreadyResolved: "nothing is left to decide; `agentctl conflicts show` tells who did"
         case .versionMismatch: "read the record again and decide anew"
+        case .preconditionFailed: "read the record again, decide anew, and send the etag of that read"
+        case .linked: "wait until it is uploaded (`agentctl blobs show`)"
         case .idempotencyMismatch: "use a new Idempotency-Key for a new body"
         case .paused: "`agentctl resume`, or wait for the end of the pause"
         case .tooLarge: "make it smaller; large content belongs into a file"
@@ -80,6 +87,9 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     package static func hint(_ problem: Problem) -> String {
         guard let known = LocalProblem(problem) else { return "" }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
+        if known == .linked, let blob = problem.members["blob"]?.text {
+            return "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
+        }
         guard known == .alreadySent, let state = problem.members["state"]?.text.flatMap({ MutationState(name: $0) }) else {
             return known.hint
         }
@@ -101,8 +111,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
         case .forbidden, .entityNotAllowed: 77
         case .starting: 2
-        case .notFound, .timeout, .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .idempotencyMismatch,
-            .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
+        case .notFound, .timeout, .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .preconditionFailed, .linked,
+            .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
             1
         }
     }
@@ -128,6 +138,7 @@ extension Problem {
         var headers: HTTPHeaders = []
         if let allow = members["allow"]?.array { headers["Allow"] = allow.compactMap(\.text).joined(separator: ", ") }
         if let retryAfter { headers["Retry-After"] = String(retryAfter) }
+        if status == 412, let etag = members["etag"]?.text { headers["ETag"] = etag }
         var answer = LocalAnswer(
             status, contentType: LocalProblem.contentType, headers: headers,
             body: json(prefix: Problem.localPrefix).bytes)

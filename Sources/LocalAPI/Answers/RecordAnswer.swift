@@ -22,7 +22,7 @@ package struct RecordAnswer: Hashable, Sendable {
     package static func answer(
         _ record: RecordSnapshot, view: RecordView = .merged, ifNoneMatch: String? = nil
     ) -> LocalAnswer {
-        let etag = quoted(record.etag)
+        let etag = record.etag
         let headers: HTTPHeaders = ["ETag": etag]
         if let ifNoneMatch, matches(ifNoneMatch, etag) { return LocalAnswer(304, headers: headers) }
         return LocalAnswer(200, headers: headers) { write(record, view: view, to: &$0) }
@@ -59,7 +59,7 @@ package struct RecordAnswer: Hashable, Sendable {
             writer.time("updated_at", record.updatedAt)
             writer.elements("pending", record.pending) { $0.string($1.text) }
             writer.member("conflict", record.conflict)
-            writer.member("etag", quoted(record.etag))
+            writer.member("etag", record.etag)
         }
     }
 
@@ -82,11 +82,6 @@ package struct RecordAnswer: Hashable, Sendable {
         etag = reader.text("etag") ?? ""
     }
 
-    /// Weak, because the same record may be written with other members by a newer agent.
-    private static func quoted(_ etag: String) -> String {
-        etag.hasPrefix("W/\"") ? etag : "W/\"\(etag)\""
-    }
-
     /// RFC 9110, 13.1.2: a list of tags with weak comparison, or `*`.
     static func matches(_ header: String, _ etag: String) -> Bool {
         func opaque(_ tag: Substring) -> Substring {
@@ -100,8 +95,8 @@ package struct RecordAnswer: Hashable, Sendable {
 
     /// The document cut down to some of its fields, nested as they were.
     private static func project(_ document: String?, _ fields: [FieldPath]) -> JSON {
-        // A stored document that does not read is shown as absent here, and found by the store's own checks.
-        guard let document, let object = (try? JSONReader.read(document, limits: .message))?.object else {
+        // The store has checked the row; what it gave and what is no JSON all the same is shown as no document.
+        guard let document, let object = (try? JSONReader.read(document, limits: .stored))?.object else {
             return .null
         }
         var result: JSONObject = [:]

@@ -54,8 +54,10 @@ extension AgentClient {
         try await call(.retryBlob(id)) { BlobItem($0) }
     }
 
-    package func removeBlob(_ id: BlobID) async throws(AgentError) -> Reply<Void> {
-        try await call(.removeBlob(id)) { _ in () }
+    /// - Parameter isForced: Also when a record shows it whose bytes the server does not have; they are lost then.
+    /// - Returns: `removed`; `missing` when bytes were lost; `uploaded` when only the local copy is gone.
+    package func removeBlob(_ id: BlobID, isForced: Bool = false) async throws(AgentError) -> Reply<String> {
+        try await call(.removeBlob(id, isForced: isForced)) { AnswerReader($0).text("state") }
     }
 
     private static func read<Value>(
@@ -63,7 +65,8 @@ extension AgentClient {
     ) throws(AgentError) -> Reply<Value> {
         let doing = doing(route)
         guard (200...299).contains(response.status) else { throw AgentError.refused(doing, problem(response)) }
-        guard let json = try? JSONReader.read(response.body, limits: .message), let value = read(json) else {
+        // Whatever is wrong with the answer, it is one error.
+        guard let json = try? JSONReader.read(response.body, limits: .answer), let value = read(json) else {
             throw AgentError.badAnswer(doing, "the answer is not what it must be")
         }
         return Reply(status: response.status, value: value, body: response.body)

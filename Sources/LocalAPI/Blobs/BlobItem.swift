@@ -116,7 +116,7 @@ package struct BlobItem: Hashable, Sendable {
     package var percent: Int {
         guard size > 0 else { return state == "uploaded" ? 100 : 0 }
         if state == "uploaded" { return 100 }
-        return min(99, Int(Double(offset) / Double(size) * 100))
+        return Int(min(99, max(0, Double(offset) / Double(size) * 100)))
     }
 }
 

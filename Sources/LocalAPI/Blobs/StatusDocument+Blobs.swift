@@ -62,7 +62,7 @@ extension StatusDocument {
         }
 
         /// Nothing that anybody would look for.
-        var isNothing: Bool { pending + failed + missing == 0 }
+        var isNothing: Bool { pending == 0 && failed == 0 && missing == 0 }
     }
 }
 
@@ -85,7 +85,7 @@ extension StatusRows {
             }
             texts.append(why)
         }
-        if blobs.failed + blobs.missing > 0 { texts.append("-> agentctl blobs list --state failed,missing") }
+        if blobs.failed > 0 || blobs.missing > 0 { texts.append("-> agentctl blobs list --state failed,missing") }
         let tone: StatusRow.Tone = blobs.missing > 0 ? .bad : blobs.failed > 0 || blobs.reason != nil ? .warning : .plain
         return StatusRow("BLOBS", texts, tone, wrapsTo: 2)
     }

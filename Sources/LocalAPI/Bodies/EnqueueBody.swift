@@ -34,12 +34,34 @@ package enum EnqueueBody: Hashable, Sendable {
     /// The app's key for this request, from the header `Idempotency-Key`.
     ///
     /// - Throws: 400 `malformed` for a key that is empty, longer than 255 bytes, or not visible ASCII.
-    package static func appKey(header: String?, body: [UInt8]) throws(Problem) -> AppKey? {
+    ///
+    /// - Parameter condition: The header `If-Match`; with another one it is another request.
+    package static func appKey(header: String?, body: [UInt8], condition: String? = nil) throws(Problem) -> AppKey? {
         guard let header else { return nil }
         guard isKey(header) else {
             throw LocalProblem.malformed.problem("the Idempotency-Key must be 1 to 255 characters of visible ASCII")
         }
-        return AppKey(key: header, fingerprint: fingerprint(body))
+        let condition = condition.map { Array("\nIf-Match: \($0)".utf8) } ?? []
+        return AppKey(key: header, fingerprint: fingerprint(body + condition))
+    }
+
+    /// The condition of the header `If-Match` for the one mutation of a body; the member `if_match` says the same.
+    ///
+    /// - Throws: 400 `malformed` for a field that holds no etag, with a list, or beside the member.
+    package func matching(header: String?) throws(Problem) -> EnqueueBody {
+        guard let header else { return self }
+        guard let tags = EntityTags(header) else { throw LocalProblem.malformed.problem("If-Match " + EntityTags.rule) }
+        guard case .one(var mutation) = self else {
+            throw LocalProblem.malformed.problem("If-Match is for one mutation: in a list each member has its own if_match")
+        }
+        guard mutation.ifMatch == nil else {
+            throw LocalProblem.malformed.problem("the condition came twice, as If-Match and as if_match: send one of them")
+        }
+        guard mutation.action != .create else {
+            throw LocalProblem.malformed.problem("If-Match does not go with a create: there is no record to match yet")
+        }
+        mutation.ifMatch = tags
+        return .one(mutation)
     }
 
     static func isKey(_ text: String) -> Bool {

@@ -44,6 +44,7 @@ package enum MutationBody {
         }
         writer.member("priority", mutation.priority?.name)
         writer.member("expect_version", mutation.expectedVersion)
+        writer.member("if_match", mutation.ifMatch?.text)
         if !mutation.dependsOn.isEmpty { writer.member("depends_on", JSON.list(mutation.dependsOn.map(\.text))) }
         if !mutation.coalesces { writer.member("coalesce", false) }
         writer.member("ttl", mutation.ttl?.components.seconds)
@@ -53,7 +54,7 @@ package enum MutationBody {
     }
 
     static let memberNames = [
-        "entity", "record_id", "action", "data", "unset", "ops", "priority", "expect_version", "depends_on", "coalesce",
+        "entity", "record_id", "action", "data", "unset", "ops", "priority", "expect_version", "if_match", "depends_on", "coalesce",
         "ttl", "author", "durability", "blobs",
     ]
 
@@ -73,6 +74,6 @@ package enum MutationBody {
     static let dependenciesMax = 50
     static let blobsMax = 64
     static let operationsMax = 256
-    static let fieldBytesMax = 256
+    static let fieldBytesMax = Limits.nameBytes
     static let authorBytesMax = 256
 }

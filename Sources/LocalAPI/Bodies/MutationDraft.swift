@@ -16,6 +16,7 @@ struct MutationDraft {
     private var operations: [FieldOperation] = []
     private var priority: Priority?
     private var expectedVersion: Int64?
+    private var ifMatch: EntityTags?
     private var dependsOn: [MutationKey] = []
     private var coalesces = true
     private var ttl: Duration?
@@ -50,6 +51,8 @@ struct MutationDraft {
             if !value.isNull { priority = word(value, "priority", { Priority(name: $0) }, \.name) }
         case "expect_version":
             if !value.isNull { expectedVersion = integer(value, "expect_version", in: 0...(1 << 53)) }
+        case "if_match":
+            if !value.isNull { ifMatch = entityTags(value) }
         case "depends_on": dependsOn = keys(value)
         case "coalesce":
             if let bool = value.bool {
@@ -91,11 +94,14 @@ struct MutationDraft {
         return NewMutation(
             action, entity, recordID, data: data ?? [:], unset: unset, operations: operations, priority: priority,
             expectedVersion: expectedVersion, dependsOn: dependsOn, coalesces: coalesces, ttl: ttl, author: author,
-            durability: durability, blobs: blobs, size: size)
+            durability: durability, blobs: blobs, ifMatch: ifMatch, size: size)
     }
 
     /// What the members mean for one another.
     private mutating func checkTogether(_ action: NewMutation.Action) {
+        if ifMatch != nil, action == .create {
+            faults.refused(pointer + "/if_match", "does not go with a create: there is no record to match yet")
+        }
         if action != .create, !hasRecordID {
             faults.missing(pointer + "/record_id", "the record's id; only a create can do without")
         }
@@ -171,6 +177,16 @@ struct MutationDraft {
         return nil
     }
 
+    private mutating func entityTags(_ value: JSON) -> EntityTags? {
+        guard let text = value.text else {
+            faults.wrong(pointer + "/if_match", "a string", value)
+            return nil
+        }
+        let tags = EntityTags(text)
+        if tags == nil { faults.refused(pointer + "/if_match", EntityTags.rule) }
+        return tags
+    }
+
     private mutating func list(_ value: JSON, _ name: String, max: Int, of what: String) -> [JSON] {
         guard let array = value.array else {
             faults.wrong("\(pointer)/\(name)", "an array of \(what)", value)
@@ -198,8 +214,9 @@ struct MutationDraft {
             faults.wrong(place, "a field name", value)
             return nil
         }
-        if (1...MutationBody.fieldBytesMax).contains(text.utf8.count) { return text }
-        faults.refused(place, "must be 1 to \(MutationBody.fieldBytesMax) bytes")
+        // As the name of a member is measured, which it becomes.
+        if (1...MutationBody.fieldBytesMax).contains(JSONString(text).source.utf8.count) { return text }
+        faults.refused(place, "must be 1 to \(MutationBody.fieldBytesMax) bytes, each escape counted as it is written")
         return nil
     }
 

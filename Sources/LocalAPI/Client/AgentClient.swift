@@ -195,7 +195,7 @@ package struct AgentClient: Sendable {
         guard (200...299).contains(response.status) else { throw AgentError.refused(doing, Self.problem(response)) }
         let json: JSON
         do throws(JSONError) {
-            json = try JSONReader.read(response.body, limits: .message)
+            json = try JSONReader.read(response.body, limits: .answer)
         } catch {
             throw AgentError.badAnswer(doing, "the answer is not JSON: \(error)")
         }
@@ -242,7 +242,8 @@ package struct AgentClient: Sendable {
 
     /// The problem in an answer that is not 2xx; one of our own when the body holds none.
     static func problem(status: Int, body: [UInt8]) -> Problem {
-        guard let json = try? JSONReader.read(body), json.object?["type"] != nil else {
+        // A body that is no problem document, or none at all, leaves the status to go by.
+        guard let json = try? JSONReader.read(body, limits: .answer), json.object?["type"] != nil else {
             return Problem("unknown", status: status, detail: "the agent answered with status \(status)")
         }
         return Problem(json)

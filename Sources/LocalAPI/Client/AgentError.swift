@@ -62,7 +62,8 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     package var exitStatus: Int32 {
         switch code {
         case .unreachable, .badAnswer: 2
-        case .refused: LocalProblem(problem)?.exitStatus ?? 1
+        // An answer without a body, as some proxies give it, still says by its status that we may not.
+        case .refused: LocalProblem(problem)?.exitStatus ?? (problem.status == 401 || problem.status == 403 ? 77 : 1)
         }
     }
 

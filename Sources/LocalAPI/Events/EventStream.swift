@@ -43,7 +43,8 @@ package enum EventStream {
 
     /// The position in the header `Last-Event-ID`.
     ///
-    /// - Throws: 400 `malformed` for anything but a whole number from 0.
+    /// - Returns: A position beyond the journal's end gets a `reset`, as one that was thrown away does.
+    /// - Throws: 400 `malformed` for anything but a whole number from 0 to 2^63 - 1.
     package static func position(lastEventID: String?) throws(Problem) -> Int64? {
         guard let lastEventID, !lastEventID.isEmpty else { return nil }
         guard lastEventID.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }), let id = Int64(lastEventID) else {

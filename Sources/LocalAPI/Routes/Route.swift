@@ -31,7 +31,8 @@ package enum Route: Hashable, Sendable {
     case blob(BlobID)
     case blobContent(BlobID)
     case retryBlob(BlobID)
-    case removeBlob(BlobID)
+    /// - Parameter isForced: Also when a record shows it whose bytes the server does not have.
+    case removeBlob(BlobID, isForced: Bool)
 
     // Control and observation
     case status

@@ -70,7 +70,9 @@ package struct RouteTarget: Hashable, Sendable {
         case .blob(let id): (method, path) = (.get, ["blobs", id.description])
         case .blobContent(let id): (method, path) = (.get, ["blobs", id.description, "content"])
         case .retryBlob(let id): (method, path) = (.post, ["blobs", id.description, "retry"])
-        case .removeBlob(let id): (method, path) = (.delete, ["blobs", id.description])
+        case .removeBlob(let id, let isForced):
+            (method, path) = (.delete, ["blobs", id.description])
+            if isForced { add("force", "true") }
         case .entities: (method, path) = (.get, ["entities"])
         case .status: (method, path) = (.get, ["status"])
         case .health: (method, path) = (.get, ["healthz"])

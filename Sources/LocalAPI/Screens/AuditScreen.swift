@@ -26,7 +26,8 @@ package enum AuditScreen {
 
     /// `{"scope":"all","reason":""}` as `scope: all`; what is empty says nothing.
     private static func words(_ detail: String) -> String? {
-        guard let object = (try? JSONReader.read(detail, limits: .message))?.object else { return detail }
+        // What does not read as JSON is shown as it came.
+        guard let object = (try? JSONReader.read(detail, limits: .answer))?.object else { return detail }
         let parts = object.members.compactMap { member -> String? in
             let text = member.value.text ?? member.value.json
             return ["", "null", "[]"].contains(text) ? nil : "\(member.name.text): \(text)"

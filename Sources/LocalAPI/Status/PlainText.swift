@@ -57,15 +57,12 @@ package enum PlainText {
 
     private static func two(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }
 
-    /// Text from outside as it may stand on a terminal or in a log: without control, line and direction characters,
-    /// which could move the cursor or turn the line around.
+    /// Text from outside as it may stand in one line of a screen or a log: `?` for each character that ``TerminalText`` would
+    /// escape, line feeds and tabs included.
     package static func safe(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
-            switch scalar.value {
-            case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: result += "?"
-            default: result.unicodeScalars.append(scalar)
-            }
+            if TerminalText.isUnsafe(scalar) { result += "?" } else { result.unicodeScalars.append(scalar) }
         }
         return result
     }

@@ -6,7 +6,8 @@ extension StatusDocument {
     package struct Alarm: Hashable, Sendable {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
         /// `epoch_changed`, `identity_damaged`, `foreign_database`,
-        /// `links_unwatched`, `no_files`, `database_removed`, `database_unreadable`; a newer agent may know others.
+        /// `links_unwatched`, `no_files`, `stream_unreadable`, `database_removed`, `database_unreadable`, `socket_removed`, `hub_clock`,
+        /// `backend_clock`; a newer agent may know others.
         package var code: String
         /// One sentence for people.
         package var detail: String
@@ -20,13 +21,19 @@ extension StatusDocument {
         package static let databaseRemoved = "database_removed"
         /// Nothing that comes out of the database is known: what status tells of it are zeros.
         package static let databaseUnreadable = "database_unreadable"
+        /// The file of the local socket is gone and cannot be made anew: who is connected is served, and no other app.
+        package static let socketRemoved = "socket_removed"
+        /// The hub's time is not used because it cannot be right, or too few answers agree with it.
+        package static let hubClock = "hub_clock"
+        /// An existing backend lists records that are stamped in the future.
+        package static let backendClock = "backend_clock"
         /// What heals by itself and is only told. Everything else asks for a look, also what we do not know.
-        package static let healing: Set<String> = ["replica_regressed", "epoch_changed"]
+        package static let healing: Set<String> = ["replica_regressed", "epoch_changed", hubClock, backendClock]
         /// What belongs into the status; other things that were raised show in their own members.
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
             "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
-            "no_files", databaseRemoved, databaseUnreadable,
+            "no_files", "stream_unreadable", databaseRemoved, databaseUnreadable, socketRemoved, hubClock, backendClock,
         ]
 
         func write(to writer: inout JSONWriter) {

@@ -143,10 +143,12 @@ extension StatusDocument {
         }
 
         package func count(_ state: MutationState) -> Int64 { counts[state] ?? 0 }
-        package var open: Int64 { MutationState.allCases.filter { !$0.isTerminal }.reduce(0) { $0 + count($1) } }
-        package var finished: Int64 { MutationState.allCases.filter(\.isTerminal).reduce(0) { $0 + count($1) } }
+        package var open: Int64 { sum(MutationState.allCases.filter { !$0.isTerminal }) }
+        package var finished: Int64 { sum(MutationState.allCases.filter(\.isTerminal)) }
         /// Nothing vanished: every accepted mutation is in exactly one state.
-        package var isBalanced: Bool { open + finished == enqueued }
+        package var isBalanced: Bool { open.saturatingAdd(finished) == enqueued }
+        /// An agent may claim any number, so that sums are clamped.
+        package func sum(_ states: [MutationState]) -> Int64 { states.reduce(0) { $0.saturatingAdd(count($1)) } }
     }
 
     /// Pending mutations that have to wait for the same reason.

@@ -119,7 +119,7 @@ extension StatusDocument.Outbox {
             limit: reader.int("limit"))
         for priority in Priority.allCases { pending[priority] = reader.inside("pending").int(priority.name) }
         for state in MutationState.allCases where state != .pending { counts[state] = reader.int(state.name) }
-        counts[.pending] = pending.values.reduce(0, +)
+        counts[.pending] = pending.values.reduce(0) { $0.saturatingAdd($1) }
         deferred = reader.list("deferred").compactMap { element in
             let deferral = AnswerReader(element)
             guard let priority = deferral.text("priority").flatMap({ Priority(name: $0) }),

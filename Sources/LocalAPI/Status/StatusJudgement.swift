@@ -59,7 +59,7 @@ extension StatusDocument {
         if outbox.count(.conflicted) > 0 { attention.append("conflicts") }
         if sync.clock?.state == "suspect" { attention.append("clock") }
         if outbox.count(.rejected) > 0 { degraded.append("rejected") }
-        if outbox.count(.failed) + outbox.count(.held) > 0 { degraded.append("parked") }
+        if outbox.sum([.failed, .held]) > 0 { degraded.append("parked") }
         if let blobs, blobs.missing > 0 { attention.append("blobs_missing") }
         if let blobs, blobs.failed > 0 { degraded.append("blobs_failed") }
         if database.recovery != nil { degraded.append("recovered") }

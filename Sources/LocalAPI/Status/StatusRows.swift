@@ -45,7 +45,7 @@ struct StatusRows {
         if unreadable != nil { return StatusRow("WORK", ["unknown: the database cannot be read"], .bad) }
         let outbox = document.outbox
         guard outbox.isBalanced else {
-            let found = count(outbox.open + outbox.finished)
+            let found = count(outbox.open.saturatingAdd(outbox.finished))
             return StatusRow(
                 "WORK", ["the counters do not add up: \(count(outbox.enqueued)) accepted, \(found) found"], .bad)
         }
@@ -54,7 +54,7 @@ struct StatusRows {
             text = "nothing accepted yet"
         } else {
             let done = outbox.count(.done)
-            let otherwise = outbox.finished - done
+            let otherwise = outbox.finished.saturatingSubtract(done)
             text = "safe: \(count(outbox.enqueued)) accepted = \(count(done)) at hub + \(count(outbox.open)) on flash"
             // Cancelled, discarded, expired, merged into another and the like.
             if otherwise > 0 { text += " + \(count(otherwise)) closed" }
@@ -157,7 +157,7 @@ struct StatusRows {
         let outbox = document.outbox
         let pending = outbox.count(.pending)
         let inFlight = outbox.count(.inFlight)
-        guard pending + inFlight > 0 else { return StatusRow("OUTBOX", ["empty"]) }
+        guard pending > 0 || inFlight > 0 else { return StatusRow("OUTBOX", ["empty"]) }
         let classes = Priority.allCases.compactMap { priority in
             outbox.pending[priority].flatMap { $0 > 0 ? "\(count($0)) \(priority.name)" : nil }
         }
@@ -167,7 +167,7 @@ struct StatusRows {
         let why = reasons.prefix(3).map { first in
             let same = outbox.deferred.filter { isSame($0, first) }
             let numbers = same.map { "\(count($0.count)) \($0.priority.name)" }.joined(separator: ", ")
-            let verb = same.reduce(0) { $0 + $1.count } == 1 ? " waits: " : " wait: "
+            let verb = same.reduce(0) { $0.saturatingAdd($1.count) } == 1 ? " waits: " : " wait: "
             return numbers + verb + words(first.reason) + end(first)
         }
         return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning, wrapsTo: 2)
@@ -215,7 +215,7 @@ struct StatusRows {
     private func attention(
         _ label: String, _ states: [MutationState], _ command: String, _ tone: StatusRow.Tone
     ) -> StatusRow? {
-        let number = states.reduce(0) { $0 + document.outbox.count($1) }
+        let number = document.outbox.sum(states)
         guard number > 0 else { return nil }
         guard let latest = document.attention.first(where: { states.contains($0.state) }) else {
             return StatusRow(label, [count(number)], tone)

@@ -127,7 +127,16 @@ package struct BlobUploader: Sendable {
         var hasBegun = false
         /// Bytes of the piece under way.
         var inFlight = 0
+        /// Waits since the server had more than ever before.
+        var waits = 0
+        /// The most that it had.
+        var best: Int64 = 0
+        /// Requests in a row that may be followed at once and brought the server no byte more.
+        var idleSteps = 0
     }
+
+    /// The longest way without a new byte is: destroy, look up, create. One that is longer leads in a circle.
+    package static let idleStepsMax = 8
 
     /// Files that are held in memory: a device may have taken ten thousand photos.
     package static let window = 128
@@ -303,11 +312,15 @@ package struct BlobUploader: Sendable {
     ) {
         guard let id = calls[call], var file = files[id], let request = file.request else { return }
         let before = file.machine.progress
-        let outcome: UploadMachine.Outcome
+        var outcome: UploadMachine.Outcome
         switch result {
         case .success(let response):
             outcome = file.machine.answered(request, response, settings.server, at: moment.wall)
-            if case .send(_, let count) = request, case .next = outcome { sizer.sent(count, in: took) }
+            if case .create = request, let place = file.machine.progress.url, place != before.url,
+                files.contains(where: { $0.key != id && $0.value.machine.progress.url == place }) {
+                outcome = file.machine.refusePlace()
+            }
+            if case .send(_, let count) = request, case .next = outcome, !file.machine.wantsSmallerPiece { sizer.sent(count, in: took) }
             if file.machine.wantsSmallerPiece { sizer.broke() }
         case .failure(let error):
             outcome = file.machine.failed(request, error)
@@ -349,13 +362,23 @@ package struct BlobUploader: Sendable {
         _ effects: inout [Effect]
     ) {
         file.why = nil
+        var outcome = outcome
+        if file.machine.best > file.best { (file.best, failures, file.waits) = (file.machine.best, 0, 0) }
+        if file.machine.progress.offset > before.offset {
+            file.idleSteps = 0
+        } else if case .next = outcome {
+            file.idleSteps += 1
+            if file.idleSteps > Self.idleStepsMax {
+                outcome = .wait(counts: true, asked: nil, why: "the server's answers lead in a circle")
+            }
+        }
         switch outcome {
-        case .next:
-            failures = 0
-            file.isRetry = false
+        case .next: file.isRetry = false
         case .wait(let counts, let asked, let why):
             file.why = why
             file.isRetry = true
+            file.waits += 1
+            file.idleSteps = 0
             if counts { file.machine.count() }
             guard file.machine.progress.attempts < settings.attempts else {
                 let detail = "no progress in \(settings.attempts) attempts; the last: \(why)"
@@ -364,7 +387,8 @@ package struct BlobUploader: Sendable {
             }
             // One file's trouble is its own as long as the server answers about it; silence is everybody's.
             failures += 1
-            var delay = settings.backoff.delay(afterFailures: max(failures, file.machine.progress.attempts), using: &random)
+            let inARow = max(failures, file.machine.progress.attempts, file.waits)
+            var delay = settings.backoff.delay(afterFailures: inARow, using: &random)
             if let asked { delay = Backoff.honouring(asked, over: delay, using: &random) }
             file.notBefore = moment.instant.advanced(by: delay)
             if !counts || asked != nil { heldUntil = max(heldUntil ?? moment.instant, moment.instant.advanced(by: delay)) }

@@ -11,7 +11,16 @@
 /// - An offset beyond what was ever sent, or a length that is not ours, is not our upload: it is destroyed, all begins again.
 /// - No server's word that all bytes are there is believed: the digest at the end decides. A wrong one destroys the upload
 ///   and begins again, twice at most.
-/// - A success without `Tus-Resumable` (the hub: without `Sync-Version`) was said by somebody in between, and changes nothing.
+/// - A success without `Tus-Resumable` was said by somebody in between, and changes nothing. Neither does any answer in the
+///   hub's place without `Sync-Version`, whatever its status.
+///
+/// And the rules that keep a server from being asked without end:
+///
+/// - Only an offset beyond every earlier one is progress. A piece is of use when the server has at least a quarter of it, or
+///   32 KiB; one that was not is an attempt without progress: it counts and waits, whatever the status said.
+/// - An upload that the server no longer knows is made again after a wait, and the loss counts.
+/// - Answers that count nothing (busy, or not the server's own) count from the eleventh piece in a row on.
+/// - At most eight times the file and 64 MiB are sent in one run of the agent; then the upload fails.
 package struct UploadMachine: Hashable, Sendable {
     /// What the server at the other end can.
     package struct Server: Hashable, Sendable {
@@ -63,6 +72,14 @@ package struct UploadMachine: Hashable, Sendable {
         case refused(String)
         case done(isVerified: Bool)
         case failed(code: String, why: String)
+
+        /// Nothing more is asked for this file.
+        package var isEnd: Bool {
+            switch self {
+            case .done, .failed: true
+            case .next, .wait, .refused: false
+            }
+        }
     }
 
     package let size: Int64
@@ -74,6 +91,28 @@ package struct UploadMachine: Hashable, Sendable {
     private var sentTo: Int64
     /// The last piece was found too large.
     package private(set) var wantsSmallerPiece = false
+    /// The highest offset that the server has ever told.
+    package private(set) var best: Int64
+    /// The piece that was sent last, while it is not known what became of it.
+    private var piece: Piece?
+    /// Pieces in a row that brought nothing, by answers that count nothing.
+    private var idlePieces = 0
+    /// Bytes of pieces that were sent since the machine was made or re-armed.
+    private var spent: Int64 = 0
+    /// Answers in a row that the upload is gone, without the server's own header.
+    private var doubtfulLosses = 0
+
+    private struct Piece: Hashable, Sendable {
+        var offset: Int64
+        var count: Int64
+        /// That it brought no answer has counted already.
+        var hasCounted: Bool
+
+        /// Whether the server's offset shows that the piece was worth its bytes.
+        func isOfUse(reaching offset: Int64) -> Bool {
+            offset - self.offset >= min(max(1, count / 4), UploadMachine.usefulBytes)
+        }
+    }
 
     private enum Knowledge: Hashable, Sendable {
         /// Nobody has asked yet whether the file is there already.
@@ -91,6 +130,15 @@ package struct UploadMachine: Hashable, Sendable {
     }
 
     package static let restartsMax = 2
+    /// So many pieces in a row may bring nothing by answers that count nothing.
+    package static let idlePiecesMax = 10
+    /// A piece of which the server has this many bytes was of use, however large it was.
+    package static let usefulBytes: Int64 = 32 << 10
+
+    /// The most bytes of pieces that are sent for one file: eight times its size, and 64 MiB for small ones.
+    package static func spentMax(size: Int64) -> Int64 {
+        size.saturatingMultiply(8).saturatingAdd(64 << 20)
+    }
 
     package init(size: Int64, digest: BlobDigest, progress: UploadProgress) {
         self.size = size
@@ -98,6 +146,7 @@ package struct UploadMachine: Hashable, Sendable {
         self.progress = progress
         // A database that was restored may remember less than was sent: what counts is that nothing beyond the file was.
         sentTo = progress.url == nil ? 0 : size
+        best = progress.offset
         knowledge = progress.url == nil ? .nothing : .unsure
     }
 
@@ -124,6 +173,9 @@ package struct UploadMachine: Hashable, Sendable {
     package mutating func answered(_ request: Request, _ response: HTTPResponse, _ server: Server, at now: Timestamp) -> Outcome {
         let said = Reply(response, server, now: now)
         wantsSmallerPiece = false
+        if case .send(let offset, let count) = request { sending(offset, Int64(count)) }
+        // Whatever answers in the hub's place decides nothing, with whatever status.
+        if server.blobs != nil, !said.isHub { return answeredByOther(request, said) }
         // A refusal of the device is none of the file, whatever was asked.
         if said.status == 401 || said.status == 403 {
             unsure()
@@ -138,15 +190,17 @@ package struct UploadMachine: Hashable, Sendable {
         case .verify: outcome = verified(said, server)
         case .destroy: outcome = destroyed(said)
         }
-        if case .wait(_, _, let why) = outcome { progress.error = why }
-        if case .next = outcome { progress.error = nil }
-        return outcome
+        return end(request, outcome)
     }
 
     /// No answer came.
     package mutating func failed(_ request: Request, _ error: TransportError) -> Outcome {
         // Any part of it may have arrived.
-        if case .send(let offset, let count) = request { sentTo = max(sentTo, offset + Int64(count)) }
+        if case .send(let offset, let count) = request {
+            if !error.code.provesNothingSent { sending(offset, Int64(count)) }
+            sentTo = max(sentTo, offset + Int64(count))
+            piece?.hasCounted = true
+        }
         unsure()
         wantsSmallerPiece = false
         progress.error = error.description
@@ -155,8 +209,17 @@ package struct UploadMachine: Hashable, Sendable {
         case .unresolved, .unreachable, .cancelled, .credentials, .untrusted, .untrustedDate, .clientCertificate:
             return .wait(counts: false, asked: nil, why: error.description)
         case .timedOut, .broken, .tooLarge, .malformed:
-            return .wait(counts: true, asked: nil, why: error.description)
+            return end(request, .wait(counts: true, asked: nil, why: error.description))
         }
+    }
+
+    /// The place that the server gave is that of another file's upload: bytes of both would be mixed up there.
+    package mutating func refusePlace() -> Outcome {
+        forget()
+        knowledge = .absent
+        let why = "the server gave the upload the place of another one"
+        progress.error = why
+        return .wait(counts: true, asked: nil, why: why)
     }
 
     /// The bytes were fetched back and hashed.
@@ -173,7 +236,45 @@ package struct UploadMachine: Hashable, Sendable {
         progress.attempts = 0
         progress.restarts = 0
         progress.error = nil
+        (spent, idlePieces, doubtfulLosses) = (0, 0, 0)
         unsure()
+    }
+
+    // MARK: Without end
+
+    /// A piece has left, or a part of it.
+    private mutating func sending(_ offset: Int64, _ count: Int64) {
+        spent = spent.saturatingAdd(count)
+        piece = Piece(offset: offset, count: count, hasCounted: false)
+    }
+
+    /// What bounds all answers alike, when what the answer itself means is known.
+    private mutating func end(_ request: Request, _ outcome: Outcome) -> Outcome {
+        var outcome = outcome
+        if case .send = request, case .wait(let counts, let asked, let why) = outcome {
+            piece?.hasCounted = true
+            if !counts {
+                idlePieces += 1
+                if idlePieces > Self.idlePiecesMax { outcome = .wait(counts: true, asked: asked, why: why) }
+            }
+        }
+        if case .send = request, !outcome.isEnd, spent > Self.spentMax(size: size) {
+            let why = "\(spent) bytes were sent for a file of \(size), and the server does not have it"
+            progress.error = why
+            return .failed(code: "no-progress", why: why)
+        }
+        if case .wait(_, _, let why) = outcome { progress.error = why }
+        if case .next = outcome { progress.error = nil }
+        return outcome
+    }
+
+    private mutating func answeredByOther(_ request: Request, _ said: Reply) -> Outcome {
+        unsure()
+        if case .send(let offset, let count) = request {
+            sentTo = max(sentTo, offset + Int64(count))
+            wantsSmallerPiece = true
+        }
+        return end(request, said.foreign)
     }
 
     // MARK: By request
@@ -186,10 +287,15 @@ package struct UploadMachine: Hashable, Sendable {
             return .done(isVerified: true)
         case 404:
             guard said.isHub else { return said.foreign }
+            // All bytes were there a moment ago, by its own word: sent again without a count, they would be for ever.
+            if knowledge == .whole { return mismatch("the hub said that all had arrived, and does not know the file", isWrong: false) }
             knowledge = .absent
             return .next
-        // No hub, or an older one: it is uploaded without asking.
+        // An older hub: it is uploaded without asking.
         case 405, 501:
+            if knowledge == .whole {
+                return .wait(counts: true, asked: said.asked, why: "the hub does not tell the digest of what it has (\(said.status))")
+            }
             knowledge = .absent
             return .next
         default: return said.trouble
@@ -215,7 +321,13 @@ package struct UploadMachine: Hashable, Sendable {
             }
             guard taken <= count else { return mismatch("the server claims bytes that were not sent", isWrong: false) }
             return reached(taken, said, server)
-        case 413: return .failed(code: "too-large", why: "the server takes no file of \(size) bytes\(said.hint)")
+        case 413:
+            // A proxy before it may have a limit for requests; only the server itself knows one for files.
+            guard said.isOwn else {
+                wantsSmallerPiece = true
+                return .wait(counts: true, asked: said.asked, why: "the server's proxy takes no request of this size\(said.hint)")
+            }
+            return .failed(code: "too-large", why: "the server takes no file of \(size) bytes\(said.hint)")
         case 422 where said.isMismatch: return mismatch("the digest was wrong when all had arrived")
         case 507: return .wait(counts: false, asked: said.asked, why: "the server has no room\(said.hint)")
         default: return said.trouble
@@ -230,8 +342,9 @@ package struct UploadMachine: Hashable, Sendable {
             if let length = said.length, length != size { return mismatch("the upload has \(length) bytes there", isWrong: false) }
             guard offset <= min(size, sentTo) else { return mismatch("the server has more than was sent", isWrong: false) }
             progress.expiresAt = said.expires ?? progress.expiresAt
+            doubtfulLosses = 0
             return reached(offset, said, server)
-        case 404, 410: return vanished()
+        case 404, 410: return vanished(said)
         default: return said.trouble
         }
     }
@@ -250,7 +363,7 @@ package struct UploadMachine: Hashable, Sendable {
                 return .next
             }
             return self.reached(reached, said, server)
-        case 404, 410: return vanished()
+        case 404, 410: return vanished(said)
         case 409, 423, 503:
             unsure()
             // What was sent may be in there, or another connection of ours that the server has not given up yet.
@@ -275,7 +388,7 @@ package struct UploadMachine: Hashable, Sendable {
             guard said.isHub || said.isTus else { return said.foreign }
             guard let found = said.digest else { return .done(isVerified: false) }
             return found == digest ? .done(isVerified: true) : mismatch("the server has other bytes (\(found))")
-        case 404, 410: return vanished()
+        case 404, 410: return vanished(said)
         default: return said.trouble
         }
     }
@@ -292,11 +405,21 @@ package struct UploadMachine: Hashable, Sendable {
 
     /// The server has all up to here.
     private mutating func reached(_ offset: Int64, _ said: Reply, _ server: Server) -> Outcome {
-        if offset > progress.offset { progress.attempts = 0 }
+        let sent = piece
+        piece = nil
+        let isOfUse = sent?.isOfUse(reaching: offset) ?? true
+        if offset > best {
+            best = offset
+            if isOfUse || offset == size { (progress.attempts, idlePieces) = (0, 0) }
+        }
         progress.offset = offset
         guard offset == size else {
             knowledge = .sure
-            return .next
+            guard let sent, offset < sent.offset + sent.count else { return .next }
+            wantsSmallerPiece = true
+            if isOfUse || sent.hasCounted { return .next }
+            let taken = max(0, offset - sent.offset)
+            return .wait(counts: true, asked: said.asked, why: "the server took \(taken) bytes of a piece of \(sent.count)")
         }
         if let found = said.digest {
             return found == digest ? .done(isVerified: true) : mismatch("the server has other bytes (\(found))")
@@ -314,10 +437,19 @@ package struct UploadMachine: Hashable, Sendable {
     }
 
     /// The server knows nothing of the upload (any more). It may be that all had arrived.
-    private mutating func vanished() -> Outcome {
+    ///
+    /// Where the answer is not certainly the server's own it is asked twice more: what was sent must not be given up on the
+    /// word of a proxy. Some servers leave their header out of errors, so the third time it is believed.
+    private mutating func vanished(_ said: Reply) -> Outcome {
+        let why = "the server does not know the upload any more (\(said.status))"
+        if !said.isOwn {
+            doubtfulLosses += 1
+            unsure()
+            if doubtfulLosses < 3 { return .wait(counts: true, asked: said.asked, why: why) }
+        }
         forget()
         knowledge = .nothing
-        return .next
+        return .wait(counts: true, asked: said.asked, why: why)
     }
 
     private mutating func forget() {
@@ -325,6 +457,8 @@ package struct UploadMachine: Hashable, Sendable {
         progress.offset = 0
         progress.expiresAt = nil
         sentTo = 0
+        piece = nil
+        doubtfulLosses = 0
     }
 
     /// - Parameter isWrong: Wrong bytes are there; otherwise it is another upload than ours.
@@ -348,6 +482,8 @@ package struct UploadMachine: Hashable, Sendable {
         let status: Int
         let isTus: Bool
         let isHub: Bool
+        /// It names itself as the server that was asked: by the hub's header, or by that of tus.
+        let isOwn: Bool
         let offset: Int64?
         let length: Int64?
         let digest: BlobDigest?
@@ -362,6 +498,7 @@ package struct UploadMachine: Hashable, Sendable {
             let facts = HubHeaders(reading: response.headers, now: now)
             isHub = facts.version == HubHeader.currentVersion
             isTus = response.headers[Tus.resumable] == Tus.version
+            isOwn = server.blobs == nil ? isTus : isHub
             offset = Tus.count(response.headers[Tus.offset])
             length = Tus.count(response.headers[Tus.length])
             digest = response.headers[Tus.reprDigest].flatMap { BlobDigest(field: $0) }

@@ -17,6 +17,11 @@ package struct MetricsPage: Sendable {
         }
     }
 
+    /// One sample: a duration that is not counted by bounds.
+    package mutating func gauge(_ name: String, _ help: String, _ duration: Duration) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n\(name) \(seconds(duration))\n"
+    }
+
     /// One series: what took no longer than each bound, the sum, and how many in all.
     package mutating func histogram(_ name: String, _ help: String, _ histogram: DurationHistogram) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) histogram\n"

@@ -86,7 +86,8 @@ extension DoctorFacts.Flash {
     /// `nil` until the machine has run for an hour: what it does at its start is no measure.
     var writtenPerDay: Int64? {
         guard let writtenBytes, let seconds = machineUptime?.components.seconds, seconds >= 3_600 else { return nil }
-        return Int64(Double(writtenBytes) / Double(seconds) * 86_400)
+        // The product may be larger than an integer can hold.
+        return Int64(min(max(0, Double(writtenBytes) / Double(seconds) * 86_400), 9e18))
     }
 
     /// SD or eMMC.

@@ -67,41 +67,128 @@ package struct JSONNumber: Sendable {
 }
 
 /// Members in the order sent. Names are unique; the reader refuses duplicates.
+///
+/// A lookup in an object of many members goes by an index of their names, and a removal leaves a gap that is closed when gaps
+/// outnumber members: so finding, replacing, adding and removing cost the same in an object of ten members and of ten thousand,
+/// and a merge is linear in its input whoever sent it. Small objects have no index: comparing a few names beats hashing one.
 package struct JSONObject: Sendable {
     package struct Member: Sendable {
         package var name: JSONString
         package var value: JSON
     }
 
-    package private(set) var members: [Member]
+    /// The members, and gaps where members were removed.
+    private var slots: [Member]
+    // Invariant: nil while there are at most `unindexedMax` slots, which have no gaps then.
+    private var index: Index?
+
+    /// Members that are found by comparing their names.
+    static let unindexedMax = 16
 
     package init() {
-        members = []
+        slots = []
     }
 
     /// - Precondition: The names are unique.
     package init(uniqueMembers members: [Member]) {
-        self.members = members
+        self.init(uniqueMembers: members, places: nil)
     }
 
-    package var isEmpty: Bool { members.isEmpty }
-    package var count: Int { members.count }
+    /// - Parameter places: The place of each name among the members, if the caller knows it.
+    init(uniqueMembers members: [Member], places: [JSONString: Int]?) {
+        slots = members
+        guard members.count > JSONObject.unindexedMax else { return }
+        index = Index(places: places ?? JSONObject.places(of: members))
+    }
+
+    /// Linear after a removal, which has left a gap: not to be asked for between removals.
+    package var members: [Member] {
+        guard let index, !index.gaps.isEmpty else { return slots }
+        JSONWork.count(slots.count)
+        var members: [Member] = []
+        members.reserveCapacity(count)
+        for (place, member) in slots.enumerated() where !index.gaps.contains(place) { members.append(member) }
+        return members
+    }
+
+    package var isEmpty: Bool { count == 0 }
+    package var count: Int { slots.count - (index?.gaps.count ?? 0) }
 
     /// Reads, replaces in place, appends, or with `nil` removes the member of that name.
     package subscript(name: String) -> JSON? {
         get {
-            members.first { $0.name.means(name) }?.value
+            place(of: name).map { slots[$0].value }
         }
         set {
-            if let index = members.firstIndex(where: { $0.name.means(name) }) {
-                if let newValue { members[index].value = newValue } else { members.remove(at: index) }
+            if let place = place(of: name) {
+                if let newValue { slots[place].value = newValue } else { remove(at: place) }
             } else if let newValue {
-                members.append(Member(name: JSONString(name), value: newValue))
+                append(Member(name: JSONString(name), value: newValue))
             }
         }
     }
 
     package var names: [String] { members.map(\.name.text) }
+
+    private func place(of name: String) -> Int? {
+        guard let index else {
+            JSONWork.count(slots.count)
+            return slots.firstIndex { $0.name.means(name) }
+        }
+        JSONWork.count(1)
+        return index.places[JSONString(name)]
+    }
+
+    private mutating func append(_ member: Member) {
+        slots.append(member)
+        if index != nil {
+            ownIndex().places[member.name] = slots.count - 1
+        } else if slots.count > JSONObject.unindexedMax {
+            index = Index(places: JSONObject.places(of: slots))
+        }
+    }
+
+    private mutating func remove(at place: Int) {
+        guard index != nil else {
+            slots.remove(at: place)
+            return
+        }
+        let index = ownIndex()
+        index.places[slots[place].name] = nil
+        index.gaps.insert(place)
+        // What it held is freed now; only the gap stays.
+        slots[place].value = .null
+        if 2 * index.gaps.count >= slots.count { self = JSONObject(uniqueMembers: members) }
+    }
+
+    /// The index, held by this value alone.
+    private mutating func ownIndex() -> Index {
+        // Asked before the index is taken out of its property, which would be a second reference.
+        if isKnownUniquelyReferenced(&index), let index { return index }
+        let own = Index(places: index?.places ?? [:], gaps: index?.gaps ?? [])
+        JSONWork.count(slots.count)
+        index = own
+        return own
+    }
+
+    private static func places(of members: [Member]) -> [JSONString: Int] {
+        JSONWork.count(members.count)
+        var places = [JSONString: Int](minimumCapacity: members.count)
+        for (place, member) in members.enumerated() { places[member.name] = place }
+        return places
+    }
+
+    /// Unchecked: it changes only while one value alone holds it (``ownIndex()``).
+    private final class Index: @unchecked Sendable {
+        var places: [JSONString: Int]
+        /// Places of removed members.
+        var gaps: Set<Int>
+
+        init(places: [JSONString: Int], gaps: Set<Int> = []) {
+            self.places = places
+            self.gaps = gaps
+        }
+    }
 }
 
 // MARK: - Building and taking apart
@@ -198,7 +285,8 @@ extension JSONNumber {
 
 extension JSON: Hashable {
     package static func == (left: JSON, right: JSON) -> Bool {
-        switch (left, right) {
+        JSONWork.count(1)
+        return switch (left, right) {
         case (.null, .null): true
         case (.bool(let a), .bool(let b)): a == b
         case (.number(let a), .number(let b)): a == b
@@ -230,7 +318,10 @@ extension JSONString: Hashable {
     }
 
     package func hash(into hasher: inout Hasher) {
-        for byte in text.utf8 { hasher.combine(byte) }
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        // A border: the same bytes cut elsewhere are other names.
+        hasher.combine(0xFF as UInt8)
     }
 
     /// Compares with plain text, without decoding when there is nothing to decode.
@@ -286,17 +377,21 @@ extension JSONNumber: Hashable, Comparable {
 }
 
 extension JSONObject: Hashable {
+    /// Each member is compared with one other, once: members that differ under the same name are not looked for in another
+    /// order, which would double the work at each level of a deep document.
     package static func == (left: JSONObject, right: JSONObject) -> Bool {
         guard left.count == right.count else { return false }
-        for (a, b) in zip(left.members, right.members) where !(a.name == b.name && a.value == b.value) {
-            return equalInAnyOrder(left, right)
+        let (mine, theirs) = (left.members, right.members)
+        for place in mine.indices {
+            guard mine[place].name == theirs[place].name else { return equalInAnyOrder(mine[place...], theirs[place...]) }
+            guard mine[place].value == theirs[place].value else { return false }
         }
         return true
     }
 
-    private static func equalInAnyOrder(_ left: JSONObject, _ right: JSONObject) -> Bool {
-        let values = Dictionary(right.members.map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
-        return left.members.allSatisfy { values[$0.name] == $0.value }
+    private static func equalInAnyOrder(_ left: ArraySlice<Member>, _ right: ArraySlice<Member>) -> Bool {
+        let values = Dictionary(right.map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
+        return left.allSatisfy { values[$0.name] == $0.value }
     }
 
     package func hash(into hasher: inout Hasher) {

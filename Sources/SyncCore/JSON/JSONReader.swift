@@ -4,11 +4,15 @@
 package struct JSONReader {
     package struct Limits: Sendable {
         /// Nested arrays and objects.
-        package var depth = 32
+        package var depth = SyncCore.Limits.jsonDepth
         /// UTF-8 bytes of a member name, escapes included.
-        package var nameBytes = 256
-        /// Values in the whole text; bounds the memory that a small text of many tiny values can ask for.
+        package var nameBytes = SyncCore.Limits.nameBytes
+        /// Values in the whole text.
         package var values = 1_000_000
+        /// Members of one object.
+        package var members = SyncCore.Limits.objectMembers
+        /// Memory that the value may take, by ``JSONReader/Cost``. It bounds what a small text of many tiny values can ask for.
+        package var memoryBytes = SyncCore.Limits.messageMemoryBytes
 
         package init() {}
 
@@ -19,6 +23,42 @@ package struct JSONReader {
             limits.depth = SyncCore.Limits.jsonDepth + SyncCore.Limits.messageDepth
             return limits
         }
+
+        /// For answers of the hub and of a backend. A document that their side holds may be deeper, and its names longer, than
+        /// a new one may be: it must not make a whole page unreadable. Depth still protects the stack.
+        package static var answer: Limits {
+            var limits = stored
+            limits.values = Limits().values
+            limits.members = Limits().members
+            limits.memoryBytes = SyncCore.Limits.messageMemoryBytes
+            return limits
+        }
+
+        /// For what this program has checked and stored itself. Nothing that was stored may be refused when it is read, so no
+        /// limit of input applies: names and counts are bounded by the text, and depth, which protects the stack, by far more
+        /// than ``Fold`` ever built.
+        package static var stored: Limits {
+            var limits = Limits()
+            limits.depth = SyncCore.Limits.storedDepth
+            limits.nameBytes = .max
+            limits.values = .max
+            limits.members = .max
+            limits.memoryBytes = .max
+            return limits
+        }
+    }
+
+    /// Memory of a value, bytes, on a 64-bit machine: what the storage of arrays and objects takes while they grow, which is up
+    /// to twice their content, and the heap that a longer string needs.
+    private enum Cost {
+        static let value = 2 * MemoryLayout<JSON>.stride
+        static let container = 32
+        /// Of an object with few members; of one with an index, its entry as well.
+        static let member = 2 * MemoryLayout<JSONObject.Member>.stride
+        static let indexedMember = member + 64
+
+        /// Up to 15 bytes stand in the value itself.
+        static func text(_ bytes: Int) -> Int { bytes <= 15 ? 0 : bytes + 32 }
     }
 
     /// - Throws: ``JSONError`` with the byte offset and what was expected there.
@@ -42,6 +82,8 @@ package struct JSONReader {
     private let limits: Limits
     private var position = 0
     private var values = 0
+    /// By ``Cost``.
+    private var memory = 0
     /// Whether the string that was read last holds an escape.
     private var sawEscape = false
 
@@ -80,12 +122,20 @@ package struct JSONReader {
         }
     }
 
+    private mutating func spend(_ bytes: Int) throws(JSONError) {
+        memory += bytes
+        guard memory <= limits.memoryBytes else {
+            throw fail(.tooMany, "values that take at most \(limits.memoryBytes) bytes of memory")
+        }
+    }
+
     private mutating func object(depth: Int) throws(JSONError) -> JSONObject {
         guard depth <= limits.depth else { throw fail(.tooDeep, "at most \(limits.depth) levels") }
         position += 1
         var members: [JSONObject.Member] = []
-        var seen: Set<JSONString>?
+        var places: [JSONString: Int]?
         var hasEscapedName = false
+        try spend(Cost.container)
         skipSpace()
         if take(UInt8(ascii: "}")) { return JSONObject() }
         // Most objects have a few members; growing to that step by step would be three allocations.
@@ -93,20 +143,24 @@ package struct JSONReader {
         while true {
             skipSpace()
             let start = position
+            guard members.count < limits.members else { throw fail(.tooMany, "at most \(limits.members) members in an object") }
             guard position < bytes.count else { throw fail(.truncated, "a member name") }
             guard bytes[position] == UInt8(ascii: "\"") else { throw fail(.unexpected, "a member name in quotes") }
             let name = try string(limit: limits.nameBytes)
             hasEscapedName = hasEscapedName || sawEscape
-            // Few members: comparing beats hashing. Many: a set keeps it linear.
+            // Few members: comparing beats hashing. Many: an index keeps it linear, here and in every lookup later.
             let duplicate: Bool
-            if members.count < 16, !hasEscapedName {
+            if members.count < JSONObject.unindexedMax, !hasEscapedName {
                 duplicate = members.contains { sameBytes($0.name.source, name.source) }
-            } else if members.count < 16 {
+            } else if members.count < JSONObject.unindexedMax {
                 duplicate = members.contains { $0.name == name }
             } else {
-                if seen == nil { seen = Set(members.map(\.name)) }
-                duplicate = seen?.insert(name).inserted == false
+                if places == nil {
+                    places = Dictionary(members.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+                }
+                duplicate = places?.updateValue(members.count, forKey: name) != nil
             }
+            try spend(places == nil ? Cost.member : Cost.indexedMember)
             if duplicate { throw JSONError(code: .duplicateName, offset: start, expected: "each member name once") }
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw unexpected("a colon") }
@@ -114,7 +168,7 @@ package struct JSONReader {
             members.append(JSONObject.Member(name: name, value: try value(depth: depth)))
             skipSpace()
             if take(UInt8(ascii: ",")) { continue }
-            if take(UInt8(ascii: "}")) { return JSONObject(uniqueMembers: members) }
+            if take(UInt8(ascii: "}")) { return JSONObject(uniqueMembers: members, places: places) }
             throw unexpected("a comma or a closing brace")
         }
     }
@@ -122,11 +176,13 @@ package struct JSONReader {
     private mutating func array(depth: Int) throws(JSONError) -> [JSON] {
         guard depth <= limits.depth else { throw fail(.tooDeep, "at most \(limits.depth) levels") }
         position += 1
+        try spend(Cost.container)
         var elements: [JSON] = []
         skipSpace()
         if take(UInt8(ascii: "]")) { return elements }
         while true {
             skipSpace()
+            try spend(Cost.value)
             elements.append(try value(depth: depth))
             skipSpace()
             if take(UInt8(ascii: ",")) { continue }
@@ -147,6 +203,7 @@ package struct JSONReader {
                 guard position - start <= limit else {
                     throw JSONError(code: .nameTooLong, offset: opening, expected: "a name of at most \(limit) bytes")
                 }
+                try spend(Cost.text(position - start))
                 let source = String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<position]), as: UTF8.self)
                 position += 1
                 return JSONString(validSource: source)
@@ -238,6 +295,7 @@ package struct JSONReader {
         guard position - start <= 1_000 else {
             throw JSONError(code: .badNumber, offset: start, expected: "a number of at most 1000 characters")
         }
+        try spend(Cost.text(position - start))
         let source = String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<position]), as: UTF8.self)
         return JSONNumber(validSource: source)
     }

@@ -164,6 +164,12 @@ package struct FieldContest: Sendable {
         return text.unicodeScalars.count > limit
     }
 
+    /// The same of what an appended text would make of a field.
+    static func isTooLong(_ operation: FieldOperation, after field: FieldFold, _ rules: EntityRules) -> Bool {
+        guard let limit = rules.maxLength[operation.field], let text = operation.value.text, !field.isList else { return false }
+        return (field.value?.text ?? "").unicodeScalars.count + text.unicodeScalars.count > limit
+    }
+
     private func bounded(_ decision: Decision) -> Decision {
         guard case .both(let value) = decision.outcome, FieldContest.isTooLong(value, field, rules) else { return decision }
         return Decision(.undecided)
@@ -214,7 +220,9 @@ package struct FieldContest: Sendable {
     private func united(_ mine: [JSON], _ theirs: [JSON]) -> Decision {
         let known = known.value?.array ?? []
         let operations = WireForm.setDifference(from: known, to: mine, field)
-        let all = operations.reduce(JSON.array(theirs)) { Fold.apply($1, to: $0, replaces: localIsLater) ?? $0 }
+        let fold = FieldFold(.array(theirs))
+        for operation in operations { _ = fold.apply(operation, replaces: localIsLater) }
+        let all = fold.value ?? .array(theirs)
         let union = Union(field: field, strategy: strategy, known: known, result: all.array ?? [])
         return Decision(
             outcome(of: all, .array(mine), .array(theirs)), lost: union.lost(of: mine, .local) + union.lost(of: theirs, .remote))

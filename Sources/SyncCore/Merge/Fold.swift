@@ -25,10 +25,10 @@ package enum Fold {
             result[field] = merged(member.value, onto: result[field], base: mutation.base[field]) ?? member.value
         }
         for field in mutation.unset { result[field] = nil }
-        for operation in mutation.operations {
-            result[operation.field] = apply(operation, to: result[operation.field])
-        }
-        return result
+        if mutation.operations.isEmpty { return result }
+        var fold = DocumentFold(result)
+        for operation in mutation.operations { fold.apply(operation) }
+        return fold.result
     }
 
     /// A value that was changed member by member goes onto what is there now in the same way. The later word is ours: who
@@ -92,6 +92,17 @@ package enum Fold {
             guard let old = present else { return operation.value }
             return extreme(operation.kind, old, operation.value) ?? value
         }
+    }
+
+    /// The first of some operations that cannot mean anything on the document, which those before it have changed.
+    package static func firstMisfit(of operations: [FieldOperation], on document: JSONObject) -> (index: Int, found: JSON?)? {
+        var fold = DocumentFold(document)
+        for (index, operation) in operations.enumerated() {
+            let field = fold.field(operation.field)
+            guard field.fits(operation) else { return (index, field.value) }
+            fold.apply(operation)
+        }
+        return nil
     }
 
     /// Whether an operation can mean anything on a value. One that cannot would be lost without a word.

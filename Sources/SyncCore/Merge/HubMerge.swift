@@ -75,6 +75,10 @@ private struct Merge {
     /// What a field gets that this change writes.
     let stamp: VersionedRecord.Stamp
     var accepted = HubMerge.Accepted()
+    /// Of ``HubMerge/Accepted/merged``.
+    private var mergedNames: Set<JSONString> = []
+    /// Of ``HubMerge/Accepted/lost``.
+    private var told: Set<LostValue> = []
 
     init(change: HubMerge.Change, rules: EntityRules, commit: Int64, now: Timestamp, ablations: Ablations) {
         self.ablations = ablations
@@ -142,71 +146,100 @@ private struct Merge {
             case .local:
                 document[field] = value
                 stamps[name] = written(over: old)
-            case .remote: accepted.merged.append(field)
+            case .remote: noteMerged(field)
             case .both(let united):
-                if united != value { accepted.merged.append(field) }
+                if united != value { noteMerged(field) }
                 document[field] = united
                 stamps[name] = written(over: old, isMerged: united != value)
             case .undecided: undecided.append(field)
             }
         }
-        var additions = record.additions
+        guard content.operations.isEmpty else { return operate(on: document, stamps, undecided, of: record, since: base) }
+        return conclude(document, stamps, undecided, record.additions)
+    }
+
+    /// Operations, on what the assignments made of the fields.
+    private mutating func operate(
+        on document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp], _ undecided: [String],
+        of record: VersionedRecord, since base: Int64
+    ) -> HubMerge.Outcome {
+        var (stamps, undecided, additions) = (stamps, undecided, record.additions)
+        var fold = DocumentFold(document)
+        // Of the fields as they were before the change.
+        var before: [JSONString: PresentField] = [:]
+        var tooLong: Set<JSONString> = []
         for operation in content.operations {
             let name = JSONString(operation.field)
             let old = stamps[name]
             let isNews = isNews(old, since: base)
-            guard Fold.fits(operation, document[operation.field]) else { return .rejected(misfit(operation, document)) }
-            let result = apply(operation, to: document[operation.field], &additions[name, default: [:]], base)
-            displace(operation, document[operation.field], by: result, of: record, since: base)
-            if isNews, operation.kind == .append, FieldContest.isTooLong(result, operation.field, rules) {
+            let field = fold.field(operation.field)
+            guard field.fits(operation) else { return .rejected(misfit(operation, field.value)) }
+            if tooLong.contains(name) { continue }
+            if isNews, operation.kind == .append, FieldContest.isTooLong(operation, after: field, rules) {
+                tooLong.insert(name)
                 undecided.append(operation.field)
                 continue
             }
+            let wasNothing = field.isNothing
+            let isChanged = apply(operation, to: &fold, &additions[name, default: [:]], base)
+            if isChanged, let its = record.stamp(of: operation.field), self.isNews(its, since: base) {
+                let present = before[name] ?? PresentField(record, operation.field, its)
+                before[name] = present
+                displace(operation, wasNothing: wasNothing, in: present, since: base)
+            }
             // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
-            guard let result else { continue }
-            document[operation.field] = result
+            if field.isMissing { continue }
             stamps[name] = written(over: old, isMerged: isNews)
         }
+        return conclude(fold.result, stamps, undecided, additions)
+    }
+
+    private mutating func conclude(
+        _ document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp], _ undecided: [String],
+        _ additions: [JSONString: [JSON: VersionedRecord.Stamp]]
+    ) -> HubMerge.Outcome {
         guard undecided.isEmpty else { return .conflict(fields: undecided) }
         if !accepted.merged.isEmpty { accepted.isPlain = false }
         return write(document, stamps, additions)
     }
 
     /// An operation on a field, with the memory of a set.
+    ///
+    /// - Returns: Whether the field is another one now.
     private mutating func apply(
-        _ operation: FieldOperation, to value: JSON?, _ additions: inout [JSON: VersionedRecord.Stamp], _ base: Int64
-    ) -> JSON? {
+        _ operation: FieldOperation, to fold: inout DocumentFold, _ additions: inout [JSON: VersionedRecord.Stamp], _ base: Int64
+    ) -> Bool {
+        guard operation.kind.isOfSet else { return fold.apply(operation).isChanged }
         let key = SetElement.key(operation.value)
         let old = additions[key]
         let isNews = isNews(old, since: base)
         switch operation.kind {
-        case .add:
+        case .remove where isNews && !ablations.contains(.removalBeatsAddition):
+            noteMerged(operation.field)
+            lose(nil, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
+            return false
+        case .remove:
+            additions[key] = nil
+            return fold.apply(operation).isChanged
+        case .add, .append, .increment, .max, .min:
             let replaces = old.map { !isNews || isLater(than: $0.hlc) } ?? true
-            let result = Fold.apply(operation, to: value, replaces: replaces)
-            if !replaces, result == value, value?.array?.contains(operation.value) == false {
+            let change = fold.apply(operation, replaces: replaces)
+            if !replaces, !change.isChanged, !change.found.contains(operation.value) {
                 noteMerged(operation.field)
                 lose(operation.value, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
             }
             var new = stamp
             if let old {
                 new.hlc = max(old.hlc, stamp.hlc)
-                if isNews { new.foreign = old.others(than: change.device) }
+                if isNews { new.foreign = old.others(than: self.change.device) }
             }
             additions[key] = new
-            return result
-        case .remove where isNews && !ablations.contains(.removalBeatsAddition):
-            noteMerged(operation.field)
-            lose(nil, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
-            return value
-        case .remove:
-            additions[key] = nil
-            return Fold.apply(operation, to: value)
-        case .append, .increment, .max, .min: return Fold.apply(operation, to: value)
+            return change.isChanged
         }
     }
 
     private mutating func noteMerged(_ field: String) {
-        if !accepted.merged.contains(field) { accepted.merged.append(field) }
+        if mergedNames.insert(JSONString(field)).inserted { accepted.merged.append(field) }
     }
 
     /// Tells of what goes or changes unseen: an element of a set, or nothing, when something comes on top of it.
@@ -214,27 +247,25 @@ private struct Merge {
     /// Who put an element there is known of an addition. In a list that was written whole it is only as new as the field, unless
     /// an addition is what is new about that.
     private mutating func displace(
-        _ operation: FieldOperation, _ present: JSON?, by result: JSON?, of record: VersionedRecord, since base: Int64
+        _ operation: FieldOperation, wasNothing: Bool, in present: PresentField, since base: Int64
     ) {
-        let field = operation.field, before = record.data?[field]
-        guard let its = record.stamp(of: field), isNews(its, since: base), result != present else { return }
+        let field = operation.field
         let lost: LostValue
-        if let element = SetElement.displaced(by: operation, in: before) {
-            let additions = record.additions[JSONString(field)] ?? [:]
-            var writer = its
-            if let addition = additions[SetElement.key(element)], isNews(addition, since: base) {
+        if let element = present.displaced(by: operation) {
+            var writer = present.stamp
+            if let addition = present.additions[SetElement.key(element)], isNews(addition, since: base) {
                 writer = addition
-            } else if additions.values.contains(where: { $0.version == its.version }) {
+            } else if present.isNewByAddition {
                 return
             }
             lost = LostValue(field: SetElement.place(of: element, in: field), value: element, stamp: writer)
-        } else if before?.isNull ?? true, present?.isNull ?? true {
-            lost = LostValue(field: field, value: before, stamp: its)
+        } else if present.isNothing, wasNothing {
+            lost = LostValue(field: field, value: present.value, stamp: present.stamp)
         } else {
             return
         }
         // Two operations on one element do away with it once.
-        if !accepted.lost.contains(lost) { accepted.lost.append(lost) }
+        if told.insert(lost).inserted { accepted.lost.append(lost) }
     }
 
     /// - Parameters:
@@ -254,11 +285,20 @@ private struct Merge {
     }
 
     private mutating func lose(_ value: JSON?, of field: String, writtenBy stamp: VersionedRecord.Stamp) {
-        accepted.lost.append(LostValue(field: field, value: value, stamp: stamp))
+        let lost = LostValue(field: field, value: value, stamp: stamp)
+        told.insert(lost)
+        accepted.lost.append(lost)
     }
 
-    private func misfit(_ operation: FieldOperation, _ document: JSONObject) -> Problem {
-        let found = document[operation.field]?.kind ?? "nothing"
+    /// What an operation of a create cannot do with the create's own values.
+    private var misfitOfCreate: Problem? {
+        if content.operations.isEmpty { return nil }
+        let written = Fold.apply(MutationContent(.create, data: content.data, unset: content.unset), to: nil) ?? [:]
+        return Fold.firstMisfit(of: content.operations, on: written).map { misfit(content.operations[$0.index], $0.found) }
+    }
+
+    private func misfit(_ operation: FieldOperation, _ value: JSON?) -> Problem {
+        let found = value?.kind ?? "nothing"
         let detail = "\(operation.field) holds \(found), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change"
         return Problem(
             "validation", status: 422, detail: detail, errors: [.init("/ops/\(operation.field)", "expected a value of the same kind")])
@@ -296,6 +336,7 @@ private struct Merge {
             case .comesBack: break
             }
         }
+        if let misfit = misfitOfCreate { return .rejected(misfit) }
         return write(Fold.apply(content, to: nil) ?? [:], [:])
     }
 
@@ -318,6 +359,7 @@ private struct Merge {
             return .rejected(
                 Problem("validation", status: 422, detail: "\(entity) holds events: they are created, never changed or deleted"))
         }
+        if let misfit = misfitOfCreate { return .rejected(misfit) }
         let document = Fold.apply(content, to: nil) ?? [:]
         guard let record else { return write(document, [:]) }
         if record.data == document { return .accepted(accepted) }
@@ -344,8 +386,24 @@ private struct Merge {
             let present = Set((document[name.text]?.array ?? []).map { SetElement.key($0) })
             additions[name] = stamps.filter { present.contains($0.key) }
         }
-        accepted.record = VersionedRecord(data: document, stamp: stamp, exceptions: stamps, additions: additions)
+        accepted.record = VersionedRecord(
+            data: document, stamp: stamp, exceptions: Merge.withoutOldRemovals(stamps, document), additions: additions)
         return .accepted(accepted)
+    }
+
+    /// Of fields that the document lacks, only the stamps of so many are kept as it may have fields, those of the newest
+    /// removals: else a record whose fields come and go under ever new names would grow for ever.
+    private static func withoutOldRemovals(
+        _ stamps: [JSONString: VersionedRecord.Stamp], _ document: JSONObject
+    ) -> [JSONString: VersionedRecord.Stamp] {
+        guard stamps.count > document.count + Limits.documentFields else { return stamps }
+        let removed = stamps.filter { document[$0.key.text] == nil }
+        let newest = removed.sorted {
+            ($0.value.version, $1.key.source) > ($1.value.version, $0.key.source)
+        }
+        var kept = stamps
+        for (name, _) in newest.dropFirst(Limits.documentFields) { kept[name] = nil }
+        return kept
     }
 
     /// A stamp never goes back: the value that it stands for was written with the earlier one in sight, or has beaten it.
@@ -373,6 +431,28 @@ private struct Merge {
     var forbidden: Problem {
         Problem("forbidden", status: 403, detail: "\(change.mutation.record.entity) is reference data, which devices only read")
     }
+}
+
+/// A field as the hub has it, for the operations of one change.
+private struct PresentField {
+    let value: JSON?
+    let stamp: VersionedRecord.Stamp
+    let additions: [JSON: VersionedRecord.Stamp]
+    /// What is new about the field is that an operation put something in.
+    let isNewByAddition: Bool
+    private let set: SetIndex
+
+    init(_ record: VersionedRecord, _ field: String, _ stamp: VersionedRecord.Stamp) {
+        value = record.data?[field]
+        self.stamp = stamp
+        additions = record.additions[JSONString(field)] ?? [:]
+        isNewByAddition = additions.values.contains { $0.version == stamp.version }
+        set = SetIndex(value)
+    }
+
+    var isNothing: Bool { value?.isNull ?? true }
+
+    func displaced(by operation: FieldOperation) -> JSON? { set.displaced(by: operation) }
 }
 
 extension HubMerge {

@@ -32,7 +32,7 @@ package enum Rebase {
         /// Of the fields whose stamp differs from `remoteHLC`.
         package var fieldHLC: [String: HybridTime]
         /// Values that mutations before this one put there and that may be at the hub already: no news.
-        package var expected: [String: [JSON?]] = [:]
+        package var expected: [String: Set<JSON?>] = [:]
         /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
         /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
         package var isKnown = true
@@ -93,22 +93,30 @@ package enum Rebase {
     /// - Parameter record: As it was right after the mutation.
     package static func lost(of local: Local, merged: [String], in record: JSONObject, rules: EntityRules) -> [Loss] {
         let content = local.content
+        let removed = Set(content.unset.map { JSONString($0) })
+        // By field, in their order.
+        let operations = Dictionary(grouping: content.operations) { JSONString($0.field) }
         var lost: [Loss] = []
         for field in merged {
-            let isWritten = content.data[field] != nil || content.unset.contains(field)
-            let mine = content.unset.contains(field) ? nil : content.data[field]
+            let isRemoved = removed.contains(JSONString(field))
+            let isWritten = isRemoved || content.data[field] != nil
+            let mine = isRemoved ? nil : content.data[field]
             if isWritten, mine != record[field] {
                 let known: FieldContest.Known =
                     content.action == .create ? .value(content.base[field]) : content.base[field].map { .value($0) } ?? .unknown
                 let contest = FieldContest(rules, field, localIsLater: false, signature: local.signature, known: known)
                 lost += contest.decide(local: mine, remote: record[field]).lost.filter { $0.side == .local }
             }
-            for (index, operation) in content.operations.enumerated() where operation.field == field {
+            guard let mine = operations[JSONString(field)] else { continue }
+            let present = SetIndex(record[field])
+            var last: [JSON: Int] = [:]
+            for (index, operation) in mine.enumerated() { last[SetElement.key(operation.value)] = index }
+            for (index, operation) in mine.enumerated() {
                 let key = SetElement.key(operation.value)
                 // What the mutation itself did to the element later counts.
-                let isLast = !content.operations[(index + 1)...].contains { $0.field == field && SetElement.key($0.value) == key }
-                let there = record[field]?.array?.first { SetElement.key($0) == key }
-                guard isLast, let there, operation.kind == .remove || operation.kind == .add && there != operation.value else { continue }
+                guard last[key] == index, let there = present.first(key),
+                    operation.kind == .remove || operation.kind == .add && there != operation.value
+                else { continue }
                 // Not `nil`, which could mean the JSON null there.
                 let value = operation.kind == .add ? operation.value : Optional.none
                 let place = SetElement.place(of: key, in: field)
@@ -153,6 +161,16 @@ private struct Pass {
     var result: MutationContent
     var lost: [Rebase.Loss] = []
     var undecided: [String] = []
+    /// Of ``undecided``, while operations are checked.
+    private var asked: Set<JSONString> = []
+    /// Names of fields that are no part of the result any more.
+    private var dropped: Set<JSONString> = []
+    /// Operations that go before those of the result, the last ones first.
+    private var leading: [[FieldOperation]] = []
+    /// Of ``lost``.
+    private var told: Set<Rebase.Loss> = []
+    /// Sets as the hub has them now, and as they were seen, for the operations on them.
+    private var sets: [JSONString: (theirs: SetIndex, seen: SetIndex)] = [:]
 
     init(local: Rebase.Local, ground: Rebase.Ground, rules: EntityRules) {
         self.local = local
@@ -213,7 +231,9 @@ private struct Pass {
             decide(member.name.text, member.value, remote)
         }
         for field in local.content.unset { decide(field, nil, remote) }
+        assemble()
         if local.content.action == .create { sayDifferences(remote) }
+        asked = Set(undecided.map { JSONString($0) })
         for operation in local.content.operations { check(operation, remote) }
         if !undecided.isEmpty { return outcome(.isDisputed(.field, fields: undecided)) }
         // An update that was empty from the start is somebody's wish to touch the record.
@@ -239,7 +259,10 @@ private struct Pass {
         let contest = FieldContest(
             rules, field, localIsLater: isLater(field) || isOwn(field, theirs), signature: local.signature, known: known)
         let decision = contest.decide(local: value, remote: theirs)
-        lost += decision.lost.filter { $0.side == .local || !isOwn(field, theirs) }
+        for loss in decision.lost where loss.side == .local || !isOwn(field, theirs) {
+            told.insert(loss)
+            lost.append(loss)
+        }
         switch decision.outcome {
         case .local:
             if strategy == .merge, let theirs { result.base[field] = theirs }
@@ -249,7 +272,7 @@ private struct Pass {
             // As a difference to what is there now, so that it still commutes with what comes later.
             if let operations = WireForm.operations(strategy, field, from: theirs, to: united) {
                 // An operation of its own on the same field comes after its value (``Coalescing``).
-                result.operations = operations + result.operations
+                leading.append(operations)
             } else {
                 result.data[field] = united
                 if strategy == .merge, let theirs { result.base[field] = theirs }
@@ -258,15 +281,22 @@ private struct Pass {
         }
     }
 
+    /// Puts what the decisions about single fields have left into the result, once for all of them.
+    private mutating func assemble() {
+        if !dropped.isEmpty { result.unset.removeAll { dropped.contains(JSONString($0)) } }
+        if !leading.isEmpty { result.operations = leading.reversed().flatMap { $0 } + result.operations }
+    }
+
     /// What is left of a create goes as a change from now on. It has not seen what this device itself changed before it
     /// deleted the record, so where a rule has an operation, its value must not go over that as one that had. What was added
     /// to the create since (``Coalescing``) comes after the difference, as it came after the value. An object goes as a change of
     /// what is there, or of none.
     private mutating func sayDifferences(_ remote: JSONObject) {
+        let undecided = Set(undecided.map { JSONString($0) })
         result = WireForm.of(result, seen: remote, rules: rules, alsoBesideOperations: true) { field in
-            undecided.contains(field) || (ground.expected[field] ?? []).contains { $0 == remote[field] }
+            undecided.contains(JSONString(field)) || ground.expected[field]?.contains(remote[field]) == true
         }
-        for member in WireForm.bases(result, seen: remote, rules: rules).members where !undecided.contains(member.name.text) {
+        for member in WireForm.bases(result, seen: remote, rules: rules).members where !undecided.contains(member.name) {
             result.base[member.name.text] = member.value
         }
     }
@@ -274,27 +304,25 @@ private struct Pass {
     /// Operations commute, so they stay. Only a text that would become too long asks a person; and of a set, the hub takes
     /// this device to have seen the element as it is there now.
     private mutating func check(_ operation: FieldOperation, _ remote: JSONObject) {
-        guard !undecided.contains(operation.field) else { return }
-        if ground.disputed.contains(operation.field) { return undecided.append(operation.field) }
+        guard !asked.contains(JSONString(operation.field)) else { return }
+        if ground.disputed.contains(operation.field) { return ask(operation.field) }
         let theirs = remote[operation.field]
         guard isNews(operation.field, theirs) else { return }
         let strategy = rules.strategy(of: operation.field)
         switch operation.kind {
-        case .append:
+        case .append where rules.maxLength[operation.field] != nil:
             let text = Fold.apply(operation, to: theirs)
-            if FieldContest.isTooLong(text, operation.field, rules) { return undecided.append(operation.field) }
+            if FieldContest.isTooLong(text, operation.field, rules) { return ask(operation.field) }
         case .add, .remove:
-            let before = isKnown ? seen?[operation.field]?.array ?? [] : []
             let place = SetElement.place(of: operation.value, in: operation.field)
-            if let element = SetElement.displaced(by: operation, in: theirs), !before.contains(element) {
+            let set = set(operation.field, theirs)
+            if let element = set.theirs.displaced(by: operation), !set.seen.hasSame(element) {
                 lose(element, of: place, by: strategy)
             }
-            if operation.kind == .add, let theirs = theirs?.array, !SetElement.has(operation.value, in: theirs),
-                SetElement.has(operation.value, in: before)
-            {
+            if operation.kind == .add, theirs?.array != nil, !set.theirs.has(operation.value), set.seen.has(operation.value) {
                 lose(nil, of: place, by: strategy)
             }
-        case .increment, .max, .min: break
+        case .append, .increment, .max, .min: break
         }
         // What comes on top of nothing undoes that.
         if theirs?.isNull ?? true, isKnown, operation.kind != .remove { lose(theirs, of: operation.field, by: strategy) }
@@ -303,13 +331,26 @@ private struct Pass {
     private mutating func lose(_ value: JSON?, of field: String, by strategy: FieldStrategy) {
         let loss = Rebase.Loss(field: field, side: .remote, value: value, strategy: strategy)
         // Two operations on one element do away with it once.
-        if !lost.contains(loss) { lost.append(loss) }
+        if told.insert(loss).inserted { lost.append(loss) }
+    }
+
+    private mutating func ask(_ field: String) {
+        asked.insert(JSONString(field))
+        undecided.append(field)
+    }
+
+    private mutating func set(_ field: String, _ theirs: JSON?) -> (theirs: SetIndex, seen: SetIndex) {
+        let name = JSONString(field)
+        if let known = sets[name] { return known }
+        let made = (theirs: SetIndex(theirs), seen: SetIndex(isKnown ? seen?[field] : Optional.none))
+        sets[name] = made
+        return made
     }
 
     private mutating func drop(_ field: String) {
         result.data[field] = nil
         result.base[field] = nil
-        result.unset.removeAll { $0 == field }
+        dropped.insert(JSONString(field))
     }
 
     /// Of what a create brings back, what there was before it was deleted.
@@ -333,12 +374,12 @@ private struct Pass {
         // Who makes the record anew after deleting it adds to what adds up, and to an object, whoever wrote that (``HubMerge``).
         let strategy = rules.strategy(of: field)
         if local.content.action == .create, value != nil, strategy.addsUp || strategy == .merge { return true }
-        return !(ground.expected[field] ?? []).contains { $0 == value }
+        return ground.expected[field]?.contains(value) != true
     }
 
     /// Whether a mutation before this one put it there.
     private func isOwn(_ field: String, _ theirs: JSON?) -> Bool {
-        local.content.action == .create && ground.isKnown && (ground.expected[field] ?? []).contains { $0 == theirs }
+        local.content.action == .create && ground.isKnown && ground.expected[field]?.contains(theirs) == true
     }
 
     private func isLater(_ field: String) -> Bool {

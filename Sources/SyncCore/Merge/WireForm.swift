@@ -23,16 +23,21 @@ package enum WireForm {
     ) -> MutationContent {
         guard content.action == .update, rules.strategy == .fields, !rules.fields.isEmpty else { return content }
         var result = content
+        let operated = Set(content.operations.map { JSONString($0.field) })
+        let removed = Set(content.unset.map { JSONString($0) })
+        // Of the fields that have operations of their own: the last one first, each before all that was said before it.
+        var first: [[FieldOperation]] = []
         for member in content.data.members {
             let field = member.name.text
             // An operation of its own on the same field is meant to come after the value.
-            let hasOwn = content.operations.contains { $0.field == field }
-            guard !isKept(field), !content.unset.contains(field), alsoBesideOperations || !hasOwn,
+            let hasOwn = operated.contains(member.name)
+            guard !isKept(field), !removed.contains(member.name), alsoBesideOperations || !hasOwn,
                 let operations = operations(rules.strategy(of: field), field, from: seen[field], to: member.value)
             else { continue }
             result.data[field] = nil
-            result.operations = hasOwn ? operations + result.operations : result.operations + operations
+            if hasOwn { first.append(operations) } else { result.operations += operations }
         }
+        if !first.isEmpty { result.operations = first.reversed().flatMap { $0 } + result.operations }
         return result
     }
 
@@ -81,9 +86,10 @@ package enum WireForm {
     /// First values of fields that add up as additions to whatever is there.
     package static func withFirstsAdded(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> MutationContent {
         var result = content
+        let operated = Set(content.operations.map { JSONString($0.field) })
         for member in content.data.members {
             let field = member.name.text
-            guard seen[field] == nil, !content.operations.contains(where: { $0.field == field }) else { continue }
+            guard seen[field] == nil, !operated.contains(member.name) else { continue }
             let additions = additions(rules, field, member.value)
             guard !additions.isEmpty else { continue }
             result.data[field] = nil
@@ -158,19 +164,6 @@ package enum SetElement {
         element.object?["id"].map { .object(["id": $0]) } ?? element
     }
 
-    static func has(_ element: JSON, in list: [JSON]) -> Bool {
-        let key = key(element)
-        return list.contains { self.key($0) == key }
-    }
-
-    /// What an addition or a removal does away with that it does not name whole: content that its author need not have seen.
-    static func displaced(by operation: FieldOperation, in value: JSON?) -> JSON? {
-        guard operation.kind == .add || operation.kind == .remove else { return nil }
-        let key = key(operation.value)
-        let named = operation.kind == .remove ? key : operation.value
-        return value?.array?.first { self.key($0) == key && $0 != named }
-    }
-
     /// A name for people: `tags[t-1]` by its `id`, or by itself where it has none, cut to ``placeMax`` characters.
     package static func place(of element: JSON, in field: String) -> String {
         let name = element.object?["id"] ?? element
@@ -178,4 +171,32 @@ package enum SetElement {
     }
 
     static let placeMax = 64
+}
+
+/// The elements of a set by their key, for many questions about one list.
+struct SetIndex {
+    private let elements: [JSON: [JSON]]
+
+    /// - Parameter value: Anything but a list is as good as an empty one.
+    init(_ value: JSON?) {
+        let list = value?.array ?? []
+        JSONWork.count(list.count)
+        elements = Dictionary(grouping: list) { SetElement.key($0) }
+    }
+
+    /// Whether an element with the same key is there.
+    func has(_ element: JSON) -> Bool { elements[SetElement.key(element)] != nil }
+
+    /// Whether the same element is there.
+    func hasSame(_ element: JSON) -> Bool { elements[SetElement.key(element)]?.contains(element) ?? false }
+
+    func first(_ key: JSON) -> JSON? { elements[key]?.first }
+
+    /// What an addition or a removal does away with that it does not name whole: content that its author need not have seen.
+    func displaced(by operation: FieldOperation) -> JSON? {
+        guard operation.kind.isOfSet else { return Optional.none }
+        let key = SetElement.key(operation.value)
+        let named = operation.kind == .remove ? key : operation.value
+        return elements[key]?.first { $0 != named }
+    }
 }

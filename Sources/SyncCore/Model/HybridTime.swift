@@ -53,39 +53,74 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
 }
 
 /// The clock that makes ``HybridTime`` stamps. Its last stamp is stored in the transaction of the mutation it stamped, so
-/// it never goes back, whatever the wall clock does after a reboot.
+/// it does not go back when a reboot finds the wall clock slow. What it does with times that cannot be right is in `ClockRule.swift`.
 package struct HybridClock: Hashable, Sendable {
+    /// Invariant: `last.milliseconds` is below the end of ``Timestamp/plausible`` plus ``aheadMax``, so that ``packed`` fits.
     package private(set) var last: HybridTime
 
-    /// A remote stamp further ahead than this moves our clock only this far: one insane device must not drag a fleet.
+    /// How far a stamp may lie ahead of the trusted time: one insane device or answer must not drag a fleet.
     package static let aheadMax: Duration = .seconds(300)
 
+    /// - Parameter last: The last stamp; one later than any plausible time was made by a wrong clock and is not continued.
     package init(last: HybridTime) {
-        self.last = last
+        self.last =
+            Timestamp(milliseconds: Int64(last.milliseconds)) < Timestamp.plausible.upperBound.advanced(by: Self.aheadMax)
+            ? last : HybridTime(milliseconds: 0, counter: 0, node: last.node)
     }
 
+    /// Milliseconds << 16 | counter, for the database; never negative.
+    package var packed: Int64 { Int64(last.milliseconds) << 16 | Int64(last.counter) }
+
+    /// - Parameter packed: As in ``packed``.
+    package init(packed: Int64, node: String) {
+        let bits = UInt64(clamping: packed)
+        self.init(last: HybridTime(milliseconds: bits >> 16, counter: UInt16(truncatingIfNeeded: bits), node: node))
+    }
+
+    /// The next stamp by a time that is trusted: later than the last one, unless that was made by a wrong clock.
+    ///
+    /// - Parameter now: Wall time; a time outside ``Timestamp/plausible`` is clamped to its end.
     package mutating func tick(now: Timestamp) -> HybridTime {
-        let wall = UInt64(clamping: now.milliseconds)
-        if wall > last.milliseconds {
+        let wall = Self.milliseconds(now)
+        if wall > last.milliseconds || last.milliseconds > Self.milliseconds(now.advanced(by: Self.aheadMax)) {
             last = HybridTime(milliseconds: wall, counter: 0, node: last.node)
-        } else if last.counter < .max {
+            return last
+        }
+        return tick()
+    }
+
+    /// The next stamp without a time that is trusted: it continues the last one by its counter.
+    package mutating func tick() -> HybridTime {
+        if last.counter < .max {
             last.counter += 1
         } else {
             last = HybridTime(milliseconds: last.milliseconds + 1, counter: 0, node: last.node)
+            // Reached by no sequence of calls that anything could make; keeps the invariant all the same.
+            self = HybridClock(last: last)
         }
         return last
     }
 
-    /// Takes a stamp of somebody else into account, so that what we stamp next is later than what we have seen.
+    /// Takes a stamp of another device into account, so that the next own stamp is later than what was seen.
+    ///
+    /// - Parameter now: Wall time that is trusted; a stamp more than ``aheadMax`` later moves the clock only that far.
     package mutating func observe(_ remote: HybridTime, now: Timestamp) {
-        let limit = UInt64(clamping: now.advanced(by: Self.aheadMax).milliseconds)
-        let seen = min(remote.milliseconds, limit)
+        let seen = min(remote.milliseconds, Self.milliseconds(now.advanced(by: Self.aheadMax)))
         if seen > last.milliseconds {
             last = HybridTime(
                 milliseconds: seen, counter: seen == remote.milliseconds ? remote.counter : 0, node: last.node)
         } else if seen == last.milliseconds, remote.milliseconds == seen {
             last.counter = max(last.counter, remote.counter)
         }
+    }
+
+    /// Whether a stamp lies further ahead of a trusted time than any clock that was right could have put it.
+    package static func isAhead(_ stamp: HybridTime, of now: Timestamp) -> Bool {
+        stamp.milliseconds > milliseconds(now.advanced(by: aheadMax))
+    }
+
+    private static func milliseconds(_ time: Timestamp) -> UInt64 {
+        UInt64(clamping: min(time, Timestamp.plausible.upperBound.advanced(by: .milliseconds(-1))).milliseconds)
     }
 
     /// The node part of a device's stamps: the first 8 hexadecimal digits of the SHA-256 of its id.

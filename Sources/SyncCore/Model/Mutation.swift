@@ -112,6 +112,16 @@ package struct MutationContent: Hashable, Sendable {
     /// Every field that is named, in the order set, removed, operated on.
     package var fields: [String] { data.names + unset + operations.map(\.field) }
 
+    /// Takes out all that is said about some fields, what had been seen of them included.
+    package mutating func removeFields(_ names: Set<JSONString>) {
+        for name in names {
+            data[name.text] = nil
+            base[name.text] = nil
+        }
+        unset.removeAll { names.contains(JSONString($0)) }
+        operations.removeAll { names.contains(JSONString($0.field)) }
+    }
+
     /// Nothing but the action.
     package var isEmpty: Bool { data.isEmpty && unset.isEmpty && operations.isEmpty }
 }
@@ -137,6 +147,14 @@ package struct FieldOperation: Hashable, Sendable {
     package var field: String
     package var kind: Kind
     package var value: JSON
+
+    /// The field with the element of a set that the operation is about.
+    package struct ElementName: Hashable, Sendable {
+        var field: JSONString
+        var element: JSON
+    }
+
+    package var elementName: ElementName { ElementName(field: JSONString(field), element: SetElement.key(value)) }
 
     package init(_ field: String, _ kind: Kind, _ value: JSON) {
         self.field = field

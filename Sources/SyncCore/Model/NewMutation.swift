@@ -12,8 +12,11 @@ package struct NewMutation: Hashable, Sendable {
     package var operations: [FieldOperation]
     /// `nil` means the entity's.
     package var priority: Priority?
-    /// The record version that the app has seen; another present version refuses the mutation.
+    /// The hub's version of the record that the app has seen; another present version refuses the mutation. It does not tell
+    /// two apps of one device apart: ``ifMatch`` does.
     package var expectedVersion: Int64?
+    /// The record as the app has read it; a record that has changed since refuses the mutation.
+    package var ifMatch: EntityTags?
     package var dependsOn: [MutationKey]
     package var coalesces: Bool
     package var ttl: Duration?
@@ -30,7 +33,7 @@ package struct NewMutation: Hashable, Sendable {
         _ action: Action, _ entity: EntityName, _ recordID: RecordID?, data: JSONObject = [:], unset: [String] = [],
         operations: [FieldOperation] = [], priority: Priority? = nil, expectedVersion: Int64? = nil,
         dependsOn: [MutationKey] = [], coalesces: Bool = true, ttl: Duration? = nil, author: String? = nil,
-        durability: EntityRules.Durability? = nil, blobs: [JSON] = [], size: Int = 0
+        durability: EntityRules.Durability? = nil, blobs: [JSON] = [], ifMatch: EntityTags? = nil, size: Int = 0
     ) {
         self.action = action
         self.entity = entity
@@ -46,6 +49,7 @@ package struct NewMutation: Hashable, Sendable {
         self.author = author
         self.durability = durability
         self.blobs = blobs
+        self.ifMatch = ifMatch
         self.size = size
     }
 }
@@ -141,7 +145,7 @@ package struct RecordSnapshot: Hashable, Sendable {
     package var pending: [MutationKey]
     /// The oldest conflict of this record that waits for a decision, `c-12`.
     package var conflict: String?
-    /// Changes whenever anything of the above does.
+    /// Changes whenever anything of the above does, in quotation marks: see ``EntityTags``.
     package var etag: String
 
     package init(

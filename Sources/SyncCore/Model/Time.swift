@@ -62,6 +62,8 @@ extension Duration {
         return seconds.saturatingMultiply(1_000).saturatingAdd(attoseconds / 1_000_000_000_000_000)
     }
 
+    package var magnitude: Duration { self < .zero ? .zero - self : self }
+
     /// Whole nanoseconds, clamped to `Int64` (292 years).
     package var nanoseconds: Int64 {
         let (seconds, attoseconds) = components

@@ -45,7 +45,9 @@ package enum Coalescing {
         // A name that is set and removed by one mutation ends up removed: folding removes last.
         merged.unset += newer.unset
         merged.base = base(older, newer)
-        for operation in newer.operations { append(operation, to: &merged.operations) }
+        var last: [JSONString: Int] = [:]
+        for (index, operation) in merged.operations.enumerated() { last[JSONString(operation.field)] = index }
+        for operation in newer.operations { append(operation, to: &merged.operations, &last) }
         return merged
     }
 
@@ -59,11 +61,17 @@ package enum Coalescing {
         return base
     }
 
-    private static func append(_ operation: FieldOperation, to operations: inout [FieldOperation]) {
-        guard let last = operations.lastIndex(where: { $0.field == operation.field }),
-            let joined = join(operations[last], operation)
-        else { return operations.append(operation) }
-        operations[last] = joined
+    /// - Parameter last: The place of the last operation on each field.
+    private static func append(
+        _ operation: FieldOperation, to operations: inout [FieldOperation], _ last: inout [JSONString: Int]
+    ) {
+        let name = JSONString(operation.field)
+        if let place = last[name], let joined = join(operations[place], operation) {
+            operations[place] = joined
+        } else {
+            last[name] = operations.count
+            operations.append(operation)
+        }
     }
 
     /// - Returns: One operation that does what the two do one after the other, whatever the field holds; `nil` if there is

@@ -38,12 +38,12 @@ package struct Budget: Hashable, Sendable {
 
     /// Bytes that may still be sent; those of critical work may use the reserve.
     package func left(forCritical isCritical: Bool) -> Int {
-        max(0, (isCritical ? limit : limit - limit / 10) - used)
+        max(0, (isCritical ? limit : limit - limit / 10) - max(0, used))
     }
 
     /// The share that is used, in whole percent, at most 100.
     package var percentUsed: Int {
-        used >= limit ? 100 : Int((Double(used) / Double(limit)) * 100)
+        used >= limit ? 100 : Int((Double(max(0, used)) / Double(limit)) * 100)
     }
 
     package mutating func spend(_ bytes: Int) {

@@ -19,6 +19,8 @@ package enum HubContact: Hashable, Sendable {
         case .transport(.credentials), .transport(.clientCertificate), .auth, .blocked: self = .refused(detail)
         case .transport(.untrusted): self = .untrusted(detail)
         case .transport, .misconfigured: self = .silent(detail)
+        // An error status without the hub's headers is a proxy's: the hub itself is not there.
+        case .foreign where refusal.status.map({ (400...499).contains($0) }) ?? false: self = .silent(detail)
         case .foreign: self = .foreign(detail)
         // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.
         case .overloaded, .failed, .malformed, .tooLarge, .encoding:

@@ -90,8 +90,8 @@ package enum RestAnswer: Hashable, Sendable {
             default: "validation"
             }
         var problem = Problem(code, status: response.status, detail: "the backend answered \(response.status)")
-        // Not JSON: then the status alone has to do.
-        guard let object = (try? JSONReader.read(response.body, limits: .message))?.object else { return problem }
+        // `try?`: what is no JSON has no words for people, and the status alone has to do.
+        guard let object = (try? JSONReader.read(response.body, limits: .answer))?.object else { return problem }
         for name in ["detail", "message", "error_description", "title", "error"] {
             guard let text = object[name]?.text ?? object[name]?.object?["message"]?.text, !text.isEmpty else { continue }
             problem.detail += ": " + Printable.text(text, max: 300)

@@ -10,26 +10,59 @@
 /// | `high` | the highest time of change in the run so far |
 /// | `began` | when the run began, by the backend's own clock: what changed since may be missing in pages read before |
 /// | `page` | how many pages the run has |
+/// | `been` | a place where the run has been, to notice a list that leads in a circle |
+/// | `shown` | a digest of the ids that the page there has shown, for a list whose addresses differ and whose pages do not |
+/// | `empty` | pages in a row without a record |
 package struct RestCursor: Hashable, Sendable {
     package var since: String?
     package var next: String?
     package var high: String?
     package var began: Timestamp?
     package var page: Int64 = 0
+    package var been: String?
+    package var shown: String?
+    package var empty: Int64 = 0
 
-    /// A list that has more pages than this leads in a circle.
+    /// A list that has more pages than this has no end.
     package static let pagesMax: Int64 = 100_000
+    /// A list that goes on for so many pages in a row without a record has no end either.
+    package static let emptyMax: Int64 = 100
+
+    /// Notes one more page and where the list goes on, and compares both with one earlier page of the run. That one is
+    /// replaced after 1, 2, 4, 8 … pages (Brent, 1980): so a circle of n pages that is entered after m pages is found within
+    /// three times the larger of both, whatever is remembered of it.
+    ///
+    /// - Parameter ids: Of the page's records, in their order.
+    /// - Throws: Why the list will not end.
+    package mutating func goOn(to place: String, after ids: [String]) throws(ReplyError) {
+        guard page <= Self.pagesMax else { throw ReplyError("", "a list that ends within \(Self.pagesMax) pages") }
+        empty = ids.isEmpty ? empty.saturatingAdd(1) : 0
+        guard empty <= Self.emptyMax else { throw ReplyError("", "a record within \(Self.emptyMax) pages of a list that goes on") }
+        guard place != been else { throw ReplyError("", "a list that does not lead in a circle: its next page was read before") }
+        let digest = ids.isEmpty ? nil : Self.digest(ids)
+        if let digest, digest == shown { throw ReplyError("", "other records than on an earlier page of the same list") }
+        if page > 0, page & (page - 1) == 0 { (been, shown) = (place, digest ?? shown) }
+    }
+
+    private static func digest(_ ids: [String]) -> String {
+        var text = ""
+        for id in ids { text += "\(id.utf8.count):\(id)" }
+        return Base64URL.encode(Array(SHA256.hash(Array(text.utf8)).prefix(12)))
+    }
 
     package init() {}
 
     package init(_ text: String?) {
-        // A cursor of another server means nothing here: everything is listed.
+        // `try?`: a cursor of another server means nothing here, and everything is listed. That loses no data.
         guard let text, let object = (try? JSONReader.read(text))?.object else { return }
         since = object["since"]?.text
         next = object["next"]?.text
         high = object["high"]?.text
         began = object["began_ms"]?.int.map { Timestamp(milliseconds: $0) }
-        page = object["page"]?.int ?? 0
+        page = min(max(0, object["page"]?.int ?? 0), Self.pagesMax)
+        been = object["been"]?.text
+        shown = object["shown"]?.text
+        empty = max(0, object["empty"]?.int ?? 0)
     }
 
     package var text: String {
@@ -39,12 +72,23 @@ package struct RestCursor: Hashable, Sendable {
         object["high"] = high.map { .string($0) }
         object["began_ms"] = began.map { .int($0.milliseconds) }
         if page > 0 { object["page"] = .int(page) }
+        object["been"] = been.map { .string($0) }
+        object["shown"] = shown.map { .string($0) }
+        if empty > 0 { object["empty"] = .int(empty) }
         return object.json
     }
 
+    /// A time of change further ahead of the clock than this was stamped by a clock that is wrong.
+    package static let aheadMax: Duration = .seconds(300)
+    /// A cursor further ahead than this hides every change, and a slow clock of ours does not explain it.
+    private static let aheadOfUsMax: Duration = .seconds(366 * 86_400)
+
     /// What `{cursor}` stands for: ``since``, less the overlap; `nil` where everything is to be listed.
-    package func asked(overlap: Duration) -> String? {
+    ///
+    /// - Parameter now: Our wall clock. A cursor that an earlier program let run far ahead of it is not used.
+    package func asked(overlap: Duration, now: Timestamp? = nil) -> String? {
         guard let since, let time = Self.time(since) else { return nil }
+        if let now, now.isPlausible, time > now.advanced(by: Self.aheadOfUsMax) { return nil }
         let from = Timestamp(milliseconds: time.milliseconds.saturatingSubtract(overlap.milliseconds))
         return Self.write(from, like: since)
     }
@@ -56,7 +100,14 @@ package struct RestCursor: Hashable, Sendable {
         return second > first ? right : left
     }
 
-    /// After the last page of a run.
+    /// Whether ``high`` lies so far ahead of `clock` that it hides later changes from whoever goes on from there.
+    package func isAhead(of clock: Timestamp) -> Bool {
+        guard clock.isPlausible, let high, let time = Self.time(high) else { return false }
+        return time > clock.advanced(by: Self.aheadMax)
+    }
+
+    /// After the last page of a run. It never goes on later than the run began, so a record that is stamped in the future
+    /// hides nothing.
     package mutating func end() {
         var reached = RestCursor.later(since, high)
         if let began, let end = reached, let time = Self.time(end), began < time { reached = Self.write(began, like: end) }
@@ -66,15 +117,15 @@ package struct RestCursor: Hashable, Sendable {
     }
 
     /// RFC 3339, or a whole number of seconds or, from 10^11 on, of milliseconds since 1970.
-    static func time(_ text: String) -> Timestamp? {
+    package static func time(_ text: String) -> Timestamp? {
         if let number = Int64(text) {
-            return Timestamp(milliseconds: abs(number) >= 100_000_000_000 ? number : number.saturatingMultiply(1_000))
+            return Timestamp(milliseconds: number.magnitude >= 100_000_000_000 ? number : number.saturatingMultiply(1_000))
         }
         return RFC3339.timestamp(text)
     }
 
     private static func write(_ time: Timestamp, like text: String) -> String {
         guard let number = Int64(text) else { return time.description }
-        return String(abs(number) >= 100_000_000_000 ? time.milliseconds : time.milliseconds / 1_000)
+        return String(number.magnitude >= 100_000_000_000 ? time.milliseconds : time.milliseconds / 1_000)
     }
 }

@@ -140,13 +140,16 @@ package struct RestExchange: Sendable {
     }
 
     private mutating func applied(_ attempt: RestAttempt, _ response: HTTPResponse) -> Step {
-        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        // `try?`: what is no JSON shows nothing: no id, so a creation is looked up or held; no document, so it is computed.
+        let body = try? JSONReader.read(response.body, limits: .answer)
         let shown = write?.document.flatMap { path in body.flatMap { path.value(in: $0) } }
         var remote = entity.remote(shown, etag: write?.version?.value(of: response.headers, body))
         guard task.content.action == .create else {
+            if let other = other(than: task.serverID, remote.id) { return .end(.held(other), nil) }
             remote.id = nil
             return .end(.accepted(remote), nil)
         }
+        if let other = otherOwner(shown) { return .end(.held(other), nil) }
         guard let source = write?.id else {
             remote.id = .string(record.id.text)
             return .end(.accepted(remote), nil)
@@ -262,7 +265,8 @@ package struct RestExchange: Sendable {
     /// Our own record among those that a lookup shows; `nil`: it is not there.
     private func found(_ response: HTTPResponse) -> Result<RestRemote?, Problem> {
         if response.status == 404 || response.status == 410 { return .success(nil) }
-        guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .message) else {
+        // `try?`: what is no JSON is no list; the failure says so, and nothing is decided by it.
+        guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .answer) else {
             return .failure(RestAnswer.problem(response))
         }
         let items = entity.lookup?.items ?? .whole
@@ -288,7 +292,8 @@ package struct RestExchange: Sendable {
             if case .planning = reason, task.serverID == nil, task.base == nil { return .end(.rejected(RestAnswer.problem(response)), nil) }
             return .end(task.content.action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
         }
-        let body = try? JSONReader.read(response.body, limits: .message)  // no JSON: then it shows nothing
+        // `try?`: what is no JSON shows no record, and the read is inconclusive.
+        let body = try? JSONReader.read(response.body, limits: .answer)
         let shown = entity.read.flatMap { read in body.flatMap { read.document.value(in: $0) } }
         guard (200...299).contains(response.status), let shown, shown.object != nil else {
             var problem = RestAnswer.problem(response)
@@ -298,6 +303,8 @@ package struct RestExchange: Sendable {
             return .end(inconclusive(reason, problem), Self.refusal(after: response, problem, now))
         }
         var remote = entity.remote(shown, etag: entity.read?.version?.value(of: response.headers, body))
+        // Whatever follows would be done to another record.
+        if let other = other(than: task.serverID, remote.id) { return .end(.held(other), nil) }
         remote.id = remote.id ?? task.serverID
         switch reason {
         case .planning: return isContested(remote) ? .end(.moved(remote), nil) : plan(remote)
@@ -325,6 +332,24 @@ package struct RestExchange: Sendable {
         case .success(nil): .end(.rejected(problem), nil)
         case .failure(let found): .end(.retry(problem, after: nil), Self.refusal(after: response, found, now))
         }
+    }
+
+    /// Why an answer about a record with that id is not about ours; `nil` where it is, or does not show its id.
+    private func other(than asked: JSON?, _ shown: JSON?) -> Problem? {
+        guard let asked = asked?.idText, let shown = shown?.idText, !asked.utf8.elementsEqual(shown.utf8) else { return nil }
+        let names = (Printable.text(asked, max: 80), Printable.text(shown, max: 80))
+        return Problem(
+            Problem.otherRecord, status: 409,
+            detail: "the backend was asked about \(names.0), and its answer shows \(names.1): nothing more is sent until a person decides")
+    }
+
+    /// Why the answer to our creation shows somebody else's; `nil` where it does not, or does not show our own id.
+    private func otherOwner(_ shown: JSON?) -> Problem? {
+        guard let name = entity.clientID, let ours = shown?.object?[name]?.idText, !ours.utf8.elementsEqual(record.id.text.utf8)
+        else { return nil }
+        return Problem(
+            Problem.otherRecord, status: 409,
+            detail: "the answer to the creation of \(record.id) shows the record \(Printable.text(ours, max: 80)) at \(name)")
     }
 
     /// Whether somebody else has changed what this mutation sets.

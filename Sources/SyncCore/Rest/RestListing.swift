@@ -3,11 +3,11 @@ package enum RestListing {
     /// - Parameter origin: Never part of the target: wherever `next` points, only the configured server is asked, because
     ///   only that one may see the credentials.
     /// - Returns: `nil` when the place in the list cannot be asked for.
-    package static func request(_ list: RestEntity.List, _ cursor: RestCursor) -> RestRequest? {
+    package static func request(_ list: RestEntity.List, _ cursor: RestCursor, now: Timestamp? = nil) -> RestRequest? {
         if let next = cursor.next, !list.path.places.contains("next") {
             return target(of: next, from: list).map { RestRequest(.get, $0) }
         }
-        let asked = list.cursorFrom == nil ? nil : cursor.asked(overlap: list.overlap)
+        let asked = list.cursorFrom == nil ? nil : cursor.asked(overlap: list.overlap, now: now)
         let target = list.path.filled { name in
             switch name {
             case "cursor": asked
@@ -44,11 +44,9 @@ package enum RestListing {
         _ response: HTTPResponse, _ entity: EntityName, _ mapping: RestEntity, _ list: RestEntity.List, after cursor: RestCursor,
         now: Timestamp
     ) throws(ReplyError) -> StreamPage {
-        var limits = JSONReader.Limits.message
-        limits.nameBytes = 1_024
         let body: JSON
         do throws(JSONError) {
-            body = try JSONReader.read(response.body, limits: limits)
+            body = try JSONReader.read(response.body, limits: .answer)
         } catch {
             throw ReplyError("", "JSON (\(error))")
         }
@@ -75,28 +73,38 @@ package enum RestListing {
                 page.records.append(record)
             }
         }
-        try end(&page, response, body, list, after: cursor, isEmpty: items.isEmpty)
+        let ids = items.map { mapping.serverID(of: $0)?.idText ?? "" }
+        try end(&page, response, body, list, after: cursor, ids: ids, now: now)
         return page
     }
 
     /// Where the list goes on.
     private static func end(
         _ page: inout StreamPage, _ response: HTTPResponse, _ body: JSON, _ list: RestEntity.List, after cursor: RestCursor,
-        isEmpty: Bool
+        ids: [String], now: Timestamp
     ) throws(ReplyError) {
         var cursor = cursor
-        if cursor.page == 0 { cursor.began = response.headers["Date"].flatMap { HTTPDate.timestamp($0) } }
+        // Our clock is the second choice: it may be slow, and then more is listed than needed.
+        let clock = response.headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
+        if cursor.page == 0 { cursor.began = clock.isPlausible ? clock : nil }
         cursor.page += 1
-        guard cursor.page <= RestCursor.pagesMax else { throw ReplyError("", "a list that ends") }
         if let path = list.cursorFrom {
             cursor.high = RestCursor.later(cursor.high, path.value(in: body)?.idText)
             // Without it, a list would be read from its beginning every time, and nobody would notice.
-            guard isEmpty || cursor.high != nil else { throw ReplyError(path.text, "a time (RFC 3339 or a number)") }
+            guard ids.isEmpty || cursor.high != nil else { throw ReplyError(path.text, "a time (RFC 3339 or a number)") }
+            if cursor.isAhead(of: clock) { page.ahead = cursor.high }
         }
         let next = list.next.flatMap { Self.nextPlace($0, response, body) }
         if let next, !next.isEmpty {
             guard next != cursor.next else { throw ReplyError(list.next?.text ?? "", "another page than this one") }
             guard next.utf8.count <= 2_048 else { throw ReplyError(list.next?.text ?? "", "at most 2048 bytes") }
+            // What is asked for is compared, and not how it was written: hosts do not count, because only one is ever asked.
+            let place = list.path.places.contains("next") ? next : target(of: next, from: list) ?? next
+            do throws(ReplyError) {
+                try cursor.goOn(to: place, after: ids)
+            } catch {
+                throw ReplyError(list.next?.text ?? "", error.expected)
+            }
             cursor.next = next
             page.hasMore = true
         } else {

@@ -92,10 +92,8 @@ package struct RestAttempt: Hashable, Sendable {
 
     /// - Returns: `nil` when the text is not what ``stored`` makes.
     package init?(stored text: String) {
-        var limits = JSONReader.Limits.message
-        limits.nameBytes = 1_024
-        // What cannot be read is what `nil` tells.
-        guard let object = (try? JSONReader.read(text, limits: limits))?.object,
+        // `try?`: what cannot be read is what `nil` tells; the caller treats the attempt as lost, and asks the backend.
+        guard let object = (try? JSONReader.read(text, limits: .stored))?.object,
             let method = object["method"]?.text.flatMap({ HTTPRequest.Method(rawValue: $0) }), let target = object["target"]?.text
         else { return nil }
         self.init(method, target)
@@ -177,4 +175,6 @@ package struct RestResult: Hashable, Sendable {
 extension Problem {
     /// Why an outcome is not known and cannot be found out.
     package static let outcomeUnknown = "outcome-unknown"
+    /// An existing backend answered about another record than it was asked about.
+    package static let otherRecord = "other-record"
 }

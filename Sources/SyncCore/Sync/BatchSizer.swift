@@ -20,6 +20,10 @@ package struct BatchSizer: Hashable, Sendable {
     /// Mutations that failed alone, or began an atomic list that did, and how many batches had passed then. Bounded: forgetting one only costs another search.
     private var loners: [MutationKey: Int] = [:]
     private static let lonersMax = 64
+    /// The answer to a larger batch was beyond what the agent reads: batches stay small for a while.
+    private var answerable: Answerable?
+    /// Batches after which a larger one is tried again: each trial may cost an answer at the limit.
+    private static let answerablePasses = 64
 
     package init() {}
 
@@ -40,23 +44,26 @@ package struct BatchSizer: Hashable, Sendable {
         strikes = 0
         suspect = nil
         passedInAll += 1
+        if let known = answerable, passedInAll >= known.until { answerable = nil }
         if let first = batch.mutations.first, batch.isOneUnit { loners[first.key] = nil }
         if let count = passed {
             // Four good batches in a row: whatever spoiled the others is out of the way.
             passed = count < 3 ? count + 1 : nil
-            if passed == nil { mutations = min(Limits.batchMutations, mutationsMax) }
+            if passed == nil { mutations = min(Limits.batchMutations, mutationsMax, answerable?.mutations ?? .max) }
             return
         }
         guard growing, batch.mutations.count >= mutations, trip < .seconds(1) else { return }
-        mutations = min(mutations * 2, mutationsMax)
+        mutations = min(mutations * 2, mutationsMax, answerable?.mutations ?? .max)
         bytes = min(max(bytes * 2, Limits.batchBytes), bytesMax)
     }
 
     /// An answer or a time-out that this very batch may have caused.
     ///
-    /// - Parameter isCertain: The server spoke about this request (400, 413), not about its own state.
+    /// - Parameters:
+    ///   - isCertain: The server spoke about this request (400, 413), not about its own state.
+    ///   - isAnswerTooLarge: Its answer was beyond what the agent reads.
     /// - Returns: Whether to try the smaller batch at once; otherwise the usual backoff comes first.
-    package mutating func failed(_ batch: Batch, isCertain: Bool) -> Bool {
+    package mutating func failed(_ batch: Batch, isCertain: Bool, isAnswerTooLarge: Bool = false) -> Bool {
         strikes = suspect == batch.mutations.first?.key ? strikes + 1 : 1
         suspect = batch.mutations.first?.key
         if isPoison(batch) { return false }
@@ -64,6 +71,7 @@ package struct BatchSizer: Hashable, Sendable {
         passed = passed ?? 0
         guard !batch.isOneUnit else { return false }
         mutations = max(1, min(mutations, batch.mutations.count) / 2)
+        if isAnswerTooLarge { answerable = Answerable(mutations: mutations, until: passedInAll + Self.answerablePasses) }
         return isCertain || (passed ?? 0) > 0
     }
 
@@ -84,5 +92,11 @@ package struct BatchSizer: Hashable, Sendable {
         }
         loners[poison] = passedInAll
         return isItsFault
+    }
+
+    private struct Answerable: Hashable, Sendable {
+        var mutations: Int
+        /// Batches that have passed in all by then.
+        var until: Int
     }
 }

@@ -35,6 +35,7 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
     /// Uniform in `low...high`, to the nanosecond.
     package mutating func duration(from low: Duration, to high: Duration) -> Duration {
         guard high > low else { return low }
-        return low + .nanoseconds(Int64(Double((high - low).nanoseconds) * fraction()))
+        // 2^63 - 1 is 2^63 as a floating point number, which an integer cannot hold.
+        return low + .nanoseconds(Int64(min(Double((high - low).nanoseconds) * fraction(), 9e18)))
     }
 }

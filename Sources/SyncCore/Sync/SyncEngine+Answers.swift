@@ -16,14 +16,15 @@ extension SyncEngine {
         switch result {
         case .failure(let error):
             count(error.traffic)
-            failed(HubReply.Refusal(.transport(error.code), error.description), at: moment, &effects)
+            let refusal = HubReply.Refusal(.transport(error.code), error.description)
+            if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
         case .success(let response):
             count(response.traffic)
             switch HubReply.read(response, now: moment.wall) {
             case .refused(let refusal): refused(refusal, sent: sent, at: moment, &effects)
             case .answered(let facts, let body):
                 let hasForgotten = hasForgotten(facts)
-                note(facts, sent: sent, at: moment)
+                note(facts, sent: sent, at: moment, &effects)
                 noteRate(facts, at: moment)
                 noteTwins(facts, &effects)
                 hubIs(.online, cause: "the hub answered", &effects)
@@ -39,7 +40,8 @@ extension SyncEngine {
                     breaker.answered()
                 } catch {
                     let detail = "the hub's answer is not as agreed: \(error)"
-                    failed(HubReply.Refusal(.nonsense, detail, facts: facts), at: moment, &effects)
+                    let refusal = HubReply.Refusal(.nonsense, detail, facts: facts)
+                    if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
                 }
             }
         }
@@ -67,21 +69,20 @@ extension SyncEngine {
             advance(to: .recordingSettled)
             effects.append(.store(.applyResults(response.results, next: nil, standing: stand(at: response.head))))
         case .pulling(let asked, _):
-            var response = try PullMessages.readResponse(body)
+            let response = try PullMessages.readStreams(body)
             if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
-            try check(response, against: asked)
+            var (usable, gone) = try sortOut(response, against: asked, at: moment, &effects)
             endTrial(&effects)
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
-            let gone = response.errors.filter(\.isExpired).map(\.entity)
-            if gone.count < response.errors.count { cycle?.missedStreams = true }
+            if !usable.pages.isEmpty { cycle?.badReads = 0 }
             cycle?.asked.subtract(response.errors.map(\.entity))
             // Until these are read afresh, nobody can say up to where we know everything.
             if !gone.isEmpty { knownHead = nil }
-            advance(to: .applyingPull(next(response), restart: gone))
+            advance(to: .applyingPull(next(usable), restart: gone))
             let standing = stand(at: response.head)
             // Nothing new is nothing to write.
-            if !response.pages.isEmpty { response.standing = standing }
-            effects.append(.store(.applyPull(response)))
+            if !usable.pages.isEmpty { usable.standing = standing }
+            effects.append(.store(.applyPull(usable)))
         case .pushing(let batch, _):
             let response = try results(body, of: batch)
             endTrial(&effects)
@@ -109,35 +110,6 @@ extension SyncEngine {
             throw ReplyError("/results", "a result for at least one mutation that was sent")
         }
         return response
-    }
-
-    mutating func check(_ response: PullResponse, against asked: [StreamPosition]) throws(ReplyError) {
-        let cursors = Dictionary(asked.map { ($0.entity, $0.cursor) }, uniquingKeysWith: { first, _ in first })
-        var seen: Set<EntityName> = []
-        var standsStill = false, moves = false
-        for (index, page) in response.pages.enumerated() {
-            guard let cursor = cursors[page.entity], seen.insert(page.entity).inserted else {
-                throw ReplyError("/streams/\(index)/entity", "an entity that was asked for, once")
-            }
-            guard page.records.count + page.deletions.count <= Limits.pullRecordsMax * 2 else {
-                throw ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
-            }
-            if page.cursor != cursor { moves = true } else if page.hasMore { standsStill = true }
-        }
-        for (index, error) in response.errors.enumerated() {
-            guard let cursor = cursors[error.entity], seen.insert(error.entity).inserted else {
-                throw ReplyError("/errors/\(index)/entity", "an entity that was asked for, once")
-            }
-            // Starting afresh is the answer to this; to a fresh start it would be a loop.
-            guard cursor != nil || !error.isExpired else {
-                throw ReplyError("/errors/\(index)", "a feed that can be read from its beginning")
-            }
-        }
-        // More to come and no cursor that moves is a loop as well: nobody would ever leave it. One stream alone may stand
-        // still, while another one fills the answers.
-        let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
-        cycle?.stuckPages = stuck
-        if stuck >= 3 { throw ReplyError("/streams", "a cursor that moves when more is to come") }
     }
 
     /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.

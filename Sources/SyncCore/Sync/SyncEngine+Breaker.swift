@@ -10,6 +10,8 @@ extension SyncEngine {
         case .transport(.credentials), .transport(.clientCertificate), .transport(.cancelled), .foreign, .nonsense: return
         // A hub that fails over what we sent may take everything else: one mutation must not silence the others.
         case .failed where refusal.facts?.version != nil && batchUnderWay != nil: return
+        // It has answered, and at length: a smaller batch gets a shorter answer.
+        case .transport(.tooLarge) where batchUnderWay != nil && cycle?.wasAnswered == true: return
         case .transport, .failed: breakerFailed(at: moment, &effects)
         case .overloaded where refusal.status.map { $0 >= 500 } ?? true: breakerFailed(at: moment, &effects)
         case .overloaded, .auth, .blocked, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed, .gone:

@@ -72,6 +72,7 @@ extension SyncEngine {
             let isSecondLook = cycle?.hasPulledForConflicts == true
             let wanted = streams.filter { stream in
                 (!isSecondLook || cycle?.conflicted.contains(stream.entity) == true) && mayPull(stream.entity, at: moment)
+                    && !isHeld(stream.entity, at: moment)
             }
             if cycle?.scope == .full {
                 cycle?.scope = .all
@@ -126,6 +127,7 @@ extension SyncEngine {
             notePulled(at: moment)
             if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
             // A second look at a few entities, or one that missed some, does not bring everything up to that head.
+            (readings.width, readings.failures) = (nil, 0)
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
             return compare(at: moment, &effects)
         }
@@ -144,7 +146,8 @@ extension SyncEngine {
     private mutating func notePulled(at moment: Moment) {
         guard let cycle else { return }
         for entity in cycle.asked { pulledAt[entity] = moment.wall }
-        if !cycle.readsReferences, !cycle.hasPulledForConflicts, !cycle.missedStreams { memory.pulledAt = moment.wall }
+        let isWhole = !cycle.readsReferences && !cycle.hasPulledForConflicts && !cycle.missedStreams
+        if isWhole, readings.held.isEmpty { memory.pulledAt = moment.wall }
     }
 
     mutating func record(_ summary: ResultsSummary, at moment: Moment) {
@@ -184,7 +187,7 @@ extension SyncEngine {
     }
 
     mutating func pullOrPush(at moment: Moment, _ effects: inout [SyncEffect]) {
-        if pushesFirst {
+        if pushesFirst || pushesBeforeReading() {
             pushesFirst = false
             return push(at: moment, &effects)
         }
@@ -209,6 +212,8 @@ extension SyncEngine {
     func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
+        // A stream that was left out is asked for again.
+        if let next = readings.held.nextAt, next <= moment.instant { return true }
         let interval = allowed(at: moment).pull?.interval ?? settings.policy.pullInterval
         // The periodic pull comes an interval after the last one began, which is less than that after its answer.
         let isFresh = cycle?.pullIsDue == true ? interval / 2 : interval
@@ -225,8 +230,10 @@ extension SyncEngine {
         // The hub takes so many in one request and no more; the others are asked for with the next page.
         let streams = streams.filter { mayPull($0.entity, at: moment) }
         guard !streams.isEmpty else { return push(at: moment, &effects) }
-        cycle?.unasked = Array(streams.dropFirst(PullMessages.streamsMax))
-        let asked = Array(streams.prefix(PullMessages.streamsMax))
+        // One that failed before is asked alone, after the others: it must not spoil their answer again.
+        let (sound, doubtful) = settings.isRest ? (streams, []) : readings.held.split(streams)
+        let asked = Array(sound.isEmpty ? doubtful.prefix(1) : sound.prefix(readings.width ?? PullMessages.streamsMax))
+        cycle?.unasked = Array((sound + doubtful).dropFirst(asked.count))
         cycle?.asked.formUnion(asked.map(\.entity))
         let request = PullRequest(
             streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
@@ -283,6 +290,10 @@ extension SyncEngine {
             cycle?.isTrial = false
             return pullOrPush(at: moment, &effects)
         }
+        if cycle?.owesPull == true {
+            cycle?.owesPull = false
+            return pullOrPush(at: moment, &effects)
+        }
         if let cycle, !cycle.conflicted.isEmpty, !cycle.hasPulledForConflicts, allowed(at: moment).pull != nil {
             self.cycle?.hasPulledForConflicts = true
             return loadStreams(&effects)
@@ -333,8 +344,8 @@ extension SyncEngine {
         memory.failures = 0
         memory.notBefore = nil
         memory.lastSuccess = moment.wall
-        // An entity of a backend that could not be read is no reason to hold back the others, but it is to be seen.
-        memory.lastError = settings.isRest ? cycle?.outcome.error : nil
+        // An entity that could not be read is no reason to hold back the others, but it is to be seen.
+        memory.lastError = cycle?.outcome.error ?? (readings.held.isEmpty ? nil : readings.held.sentence)
         memory.lastErrorAt = memory.lastError == nil ? nil : moment.wall
         lastFailureWasTheLinks = false
         // A whole cycle without a call says nothing new, but neither does the hub's probe lie.
@@ -354,6 +365,7 @@ extension SyncEngine {
     mutating func finish(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard var outcome = cycle?.outcome, let began = cycle?.began else { return }
         outcome.duration = began.duration(to: moment.instant)
+        planHeldStreams(at: moment)
         cycle = nil
         timer.wish(.pullDue, now: moment.instant)
         effects.append(.report(.cycleEnded(outcome)))
@@ -386,13 +398,21 @@ extension SyncEngine {
         cycle?.outcome.bytesDown += traffic.down
     }
 
-    mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment) {
-        if let time = facts.time { clock.add(hubTime: time, sent: sent, received: moment.instant) }
+    mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
+        if let time = facts.time { judge(time, sent: sent, at: moment, &effects) }
         if let head = facts.head {
             seenHead = head
             headSeenAt = moment.instant
         }
         if let seq = facts.deviceSeq { hubSeq = seq }
+    }
+
+    /// Told once while it lasts, and once more when the hub's time agrees again.
+    private mutating func judge(_ time: Timestamp, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
+        let verdict = clock.add(
+            hubTime: time, sent: sent, received: moment.instant, systemTime: wallIsSynchronised ? moment.wall : nil)
+        if (verdict == .accepted) != (hubTime == .accepted) { effects.append(.report(.hubTime(verdict))) }
+        hubTime = verdict
     }
 
     /// Another database speaks under our name: this device was cloned, or is one (PROTOCOL A6).
@@ -418,7 +438,7 @@ extension SyncEngine {
         for result in response.results {
             if case .accepted(let version, _, nil, _) = result.verdict, version > known { own.insert(version) }
         }
-        if response.head - known == Int64(own.count) { knownHead = response.head }
+        if response.head.saturatingSubtract(known) == Int64(own.count) { knownHead = response.head }
     }
 
     func isRegressed(_ hubSeq: Int64?) -> Bool {

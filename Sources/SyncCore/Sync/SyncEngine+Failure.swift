@@ -4,7 +4,7 @@ extension SyncEngine {
     mutating func refused(
         _ refusal: HubReply.Refusal, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment) }
+        if let facts = refusal.facts, facts.version != nil { note(facts, sent: sent, at: moment, &effects) }
         switch refusal.kind {
         case .regressed where !ablations.contains(.regressionIgnored):
             regressed(refusal.facts?.deviceSeq ?? 0, at: moment, &effects)
@@ -13,22 +13,30 @@ extension SyncEngine {
                 epochChanged(to: epoch, at: moment, &effects)
             } else if case .pulling(let asked, _)? = cycle?.step, asked.contains(where: { $0.cursor != nil }) {
                 // The whole request instead of one stream: then none of its cursors is of use.
-                restart(asked.filter { $0.cursor != nil }.map(\.entity), at: moment, &effects)
+                let expired = asked.filter { $0.cursor != nil }.map(\.entity)
+                restart(startAgain(expired, at: moment, &effects), at: moment, &effects)
             } else if case .verifying(let position, _)? = cycle?.step {
                 restart([position.entity], at: moment, &effects)
-            } else {
+            } else if !readFailed(refusal, at: moment, &effects) {
                 failed(refusal, at: moment, &effects)
             }
-        default: failed(refusal, at: moment, &effects)
+        default: if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
         }
     }
 
     mutating func failed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
         let asked = refusal.facts?.asked
+        noteFailedRead(refusal.kind)
         noteFailure(refusal, at: moment, &effects)
         if let batch = batchUnderWay, blames(refusal.kind) {
-            let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge
-            if sizer.failed(batch, isCertain: isCertain), asked == nil { return loadInFlight(at: moment, &effects) }
+            let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
+            // An answer beyond the limit may be a portal's as well, whatever was asked: certain is it of a hub that has answered in
+            // this cycle. Otherwise the next one greets first, to know.
+            let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge || (isAnswerTooLarge && cycle?.wasAnswered == true)
+            if isAnswerTooLarge, !isCertain { greetedAt = nil }
+            if sizer.failed(batch, isCertain: isCertain, isAnswerTooLarge: isAnswerTooLarge), asked == nil {
+                return loadInFlight(at: moment, &effects)
+            }
             if sizer.isPoison(batch) {
                 if refusal.kind != .transport(.timedOut) || cycle?.wasAnswered == true {
                     return setAside(batch, refusal, asked: asked, at: moment, &effects)
@@ -50,7 +58,9 @@ extension SyncEngine {
     ) {
         guard let poison = batch.mutations.first else { return }
         effects.append(.report(.setAside(poison.key, detail: Printable.text(refusal.detail))))
-        if refusal.kind == .tooLarge {
+        // Only the hub itself can say that something will never fit. A proxy with a lower limit may be replaced tomorrow.
+        let isHubs = refusal.facts?.version != nil
+        if refusal.kind == .tooLarge, isHubs {
             let problem = refusal.problem ?? Problem("too-large", status: 413, detail: refusal.detail)
             let verdicts = batch.mutations.map { PushResult(key: $0.key, verdict: .rejected(problem, current: nil)) }
             advance(to: .recordingSettled)
@@ -63,7 +73,7 @@ extension SyncEngine {
         let isItsFault = sizer.setAside(poison.key)
         let failure = Failure(detail: refusal.detail, kind: refusal.kind, retry: delay(after: refusal), asked: asked)
         advance(to: .settingAside(isItsFault && asked == nil ? nil : failure))
-        let counts = isItsFault && refusal.kind != .transport(.timedOut)
+        let counts = isItsFault && refusal.kind != .transport(.timedOut) && (refusal.kind != .tooLarge || isHubs)
         effects.append(.store(.setAside(poison.key, problem, counts: counts)))
     }
 
@@ -118,7 +128,7 @@ extension SyncEngine {
     /// Whether the request itself may be the reason, so that a smaller one is worth a try.
     private func blames(_ kind: HubReply.Kind) -> Bool {
         switch kind {
-        case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut): true
+        case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut), .transport(.tooLarge): true
         default: false
         }
     }
@@ -128,7 +138,8 @@ extension SyncEngine {
         case .transport(.cancelled): hub
         case .transport(.credentials), .transport(.clientCertificate): .auth
         case .transport, .misconfigured: .degraded
-        case .foreign: .captive
+        // A portal answers with a page or sends elsewhere; an error status is a proxy's, or a wrong server's.
+        case .foreign: refusal.status.map { (400...499).contains($0) } ?? false ? .degraded : .captive
         case .auth, .blocked: .auth
         case .overloaded, .failed, .malformed, .tooLarge, .encoding:
             // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.

@@ -17,7 +17,9 @@ extension SyncEngine {
         var reading = Reading()
         reading.listings = wanted.filter { $0.listing != nil }
         reading.feeds = wanted.filter { $0.listing == nil }
-        let due = reading.feeds.filter { $0.cursor != nil && mayCompare($0.fullSync) }
+        let due = reading.feeds.filter { stream in
+            stream.cursor != nil && mayCompare(stream.fullSync) && !readings.uncompared.holds(stream.entity, at: moment.instant)
+        }
         if hubHasDigests {
             reading.comparisons = due
         } else if !due.isEmpty, cycle?.hasRestarted != true {
@@ -56,7 +58,8 @@ extension SyncEngine {
     mutating func listed(
         _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
-        var page = try readPage(body, of: asked.entity, after: asked.listing?.after)
+        var page = try readPage(body, of: asked.entity, after: asked.listing?.after, only: asked.listing?.buckets)
+        noteListed(page, &effects)
         endTrial(&effects)
         // Everything up to here is known only when the feed has been read on from the listing's beginning.
         knownHead = nil
@@ -65,8 +68,19 @@ extension SyncEngine {
         effects.append(.store(.applySnapshot(page)))
     }
 
-    /// - Parameter before: The last id of the page before this one.
-    func readPage(_ body: [UInt8], of entity: EntityName, after before: RecordID?) throws(ReplyError) -> SnapshotPage {
+    /// A page of a listing was read.
+    mutating func noteListed(_ page: SnapshotPage, _ effects: inout [SyncEffect]) {
+        cycle?.badReads = 0
+        cycle?.received += page.records.count
+        release(page.entity, by: .listing, &effects)
+    }
+
+    /// - Parameters:
+    ///   - before: The last id of the page before this one.
+    ///   - buckets: Those that were asked for; `nil` means all.
+    func readPage(
+        _ body: [UInt8], of entity: EntityName, after before: RecordID?, only buckets: [UInt8]? = nil
+    ) throws(ReplyError) -> SnapshotPage {
         let page = try SnapshotMessages.readResponse(body)
         guard page.entity == entity else { throw ReplyError("/entity", "the entity that was asked for") }
         guard page.records.count <= Limits.pullRecordsMax * 2 else {
@@ -76,6 +90,9 @@ extension SyncEngine {
         var last = before
         for (index, item) in page.records.enumerated() {
             if let last, item.id <= last { throw ReplyError("/records/\(index)/id", "an id after \(last)") }
+            if let buckets, !buckets.contains(EntityDigest.bucket(of: item.id)) {
+                throw ReplyError("/records/\(index)/id", "an id of the buckets that were asked for")
+            }
             last = item.id
         }
         if page.hasMore, let after = page.after {
@@ -105,7 +122,7 @@ extension SyncEngine {
     /// Local changes must not wait for ever behind a huge backlog: then the next cycle goes on with the pages.
     mutating func hasReadEnough(at moment: Moment) -> Bool {
         guard (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) else { return false }
-        timer.wish(.again(at: moment.instant), now: moment.instant)
+        timer.wish(.again(at: goOnReadingAt(moment)), now: moment.instant)
         return true
     }
 
@@ -139,6 +156,8 @@ extension SyncEngine {
         _ body: [UInt8], _ position: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
         let answer = try VerifyMessages.readResponse(body)
+        _ = readings.uncompared.release(position.entity, by: .end)
+        cycle?.badReads = 0
         if !answer.differs.isEmpty { cycle?.reading.hasDifferences = true }
         effects.append(.report(.compared(position.entity, differing: answer.differs.count)))
         advance(to: .recordingComparison)

@@ -108,21 +108,19 @@ extension SyncEngine {
         _ effects: inout [SyncEffect]
     ) {
         if let refusal = reply.refusal { return failed(refusal, at: moment, &effects) }
+        let usable: PullResponse
+        let gone: [EntityName]
         do throws(ReplyError) {
-            try check(response, against: asked)
+            (usable, gone) = try sortOut(response, against: asked, at: moment, &effects)
         } catch {
             return failed(HubReply.Refusal(.nonsense, "the backend's list is not as agreed: \(error)"), at: moment, &effects)
         }
         // There is no number for the newest change: what was listed to its end a moment ago is taken for all there is.
         if cycle?.pulledHead == nil { cycle?.pulledHead = 0 }
         (seenHead, headSeenAt) = (0, moment.instant)
-        let gone = response.errors.filter(\.isExpired).map(\.entity)
         cycle?.asked.subtract(response.errors.map(\.entity))
-        if let first = response.errors.first {
-            cycle?.missedStreams = true
-            cycle?.outcome.error = Printable.text("\(first.entity) was not read: \(first.problem.detail)")
-        }
-        advance(to: .applyingPull(next(response), restart: gone))
-        effects.append(.store(.applyPull(response)))
+        if !gone.isEmpty { cycle?.missedStreams = true }
+        advance(to: .applyingPull(next(usable), restart: gone))
+        effects.append(.store(.applyPull(usable)))
     }
 }

@@ -30,6 +30,7 @@ extension SyncEngine {
     ) throws(ReplyError) {
         var page = try readPage(body, of: asked.entity, after: asked.seed?.after)
         page.isSeed = true
+        noteListed(page, &effects)
         endTrial(&effects)
         advance(to: .applyingSeed)
         page.standing = stand(at: page.startVersion)

@@ -73,6 +73,10 @@ package struct SyncEngine: Sendable {
     /// Records and deletions that we ask for in one page.
     var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
+    /// The kernel says that the wall clock is synchronised; may change at any time.
+    package var wallIsSynchronised = false
+    /// What became of the time in the hub's latest answer.
+    package internal(set) var hubTime = ClockOffset.Verdict.accepted
     /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
@@ -89,6 +93,7 @@ package struct SyncEngine: Sendable {
     /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
     package internal(set) var twins: Int64 = 1
     var house = House()
+    var readings = ReadingMemory()
     /// When the next attempt may be made, for status: wall time of the hold.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
@@ -132,6 +137,14 @@ package struct SyncEngine: Sendable {
         var asked: Set<EntityName> = []
         /// Answers whose cursor stood still although more was to come.
         var stuckPages = 0
+        /// Streams that failed in this cycle: none of them is asked for twice.
+        var failedStreams: Set<EntityName> = []
+        /// Failed reads in a row.
+        var badReads = 0
+        /// Records and deletions of all pages.
+        var received = 0
+        /// It has pushed first, and reads when nothing is left to push.
+        var owesPull = false
         /// Entities whose conflicts call for one more pull in this cycle; never a third round.
         var conflicted: Set<EntityName> = []
         var hasPulledForConflicts = false
@@ -277,7 +290,7 @@ package struct SyncEngine: Sendable {
     package var housekeepingAt: Instant? { house.dueAt }
 
     /// Whether the last pull went to the end of every stream and nothing is known to be newer.
-    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead }
+    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead && readings.held.isEmpty }
 
     /// The mirror shows the entity as the hub had it then, or newer. `nil`: no pull of this or an earlier run tells.
     package func pulledAt(_ entity: EntityName) -> Timestamp? {
@@ -296,6 +309,7 @@ package struct SyncEngine: Sendable {
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
         conditions = start.conditions
+        clock = ClockOffset(prior: start.anchor)
         for priority in start.waiting {
             timer.wish(.enqueued(priority), now: moment.instant)
             watchdog.enqueued(priority, at: moment.instant)

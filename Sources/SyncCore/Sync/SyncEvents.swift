@@ -59,11 +59,14 @@ package struct EngineStart: Hashable, Sendable {
     package var conditions: Conditions
     /// When the first time to live of what waits is over.
     package var expiry: Instant?
+    /// What an earlier process of this boot knew of the time.
+    package var anchor: ClockAnchor?
 
     package init(
         memory: EngineMemory, replica: ReplicaID, maxSentSeq: Int64, ackedSeq: Int64, waiting: Set<Priority>,
-        conditions: Conditions, expiry: Instant? = nil
+        conditions: Conditions, expiry: Instant? = nil, anchor: ClockAnchor? = nil
     ) {
+        self.anchor = anchor
         self.expiry = expiry
         self.memory = memory
         self.replica = replica
@@ -110,10 +113,16 @@ package enum SyncReport: Hashable, Sendable {
     case streamsRestarted([EntityName])
     /// A sweep would have removed suspiciously many records; nothing was removed.
     case massDelete([EntityName])
+    /// What came of this stream cannot be used: it is left out, and asked for again later. `isAlarm`: a person should look.
+    case streamHeld(EntityName, detail: String, isAlarm: Bool)
+    /// A stream that was left out has been read again.
+    case streamResumed(EntityName)
     /// One mutation keeps failing alone.
     case setAside(MutationKey, detail: String)
     /// The hub has failed for long, may be back, is back (PROTOCOL G3).
     case breaker(from: Breaker.State, to: Breaker.State)
+    /// The hub's time is not believed (`ClockRule.swift`), or agrees again.
+    case hubTime(ClockOffset.Verdict)
     /// Work waited, nothing kept it back, and nothing was tried for five minutes. What that stood at, for people.
     case stalled(String)
 }

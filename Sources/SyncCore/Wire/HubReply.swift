@@ -2,7 +2,14 @@
 ///
 /// Portals answer 200, proxies answer for a dead server, and a wrong server may be anything. So an answer counts as the
 /// hub's only when it says so by `Sync-Version` and carries JSON; everything else is evidence of something in between,
-/// and never changes data.
+/// and never changes data. That holds for every status: without `Sync-Version` a 401 says nothing about the credentials, a
+/// 410 nothing about cursors, and a 413 only that a smaller request may pass what is in between.
+///
+/// | answer without `Sync-Version` | kind | consequence |
+/// |---|---|---|
+/// | 408, 425, 429, 5xx but 511 | `overloaded` | backoff, 1 to 60 s |
+/// | 413 | `tooLarge` | smaller batches; a single mutation that is still too large waits alone, and is never rejected |
+/// | everything else | `foreign` | next attempt after 30 s, later after 5 min |
 package enum HubReply: Sendable {
     case answered(HubHeaders, body: [UInt8])
     case refused(Refusal)
@@ -31,19 +38,21 @@ package enum HubReply: Sendable {
     package enum Kind: Hashable, Sendable {
         /// No answer at all.
         case transport(TransportError.Code)
-        /// An answer that is not the hub's: HTML, a redirect, no `Sync-Version`.
+        /// An answer that is not the hub's: HTML, a redirect, no `Sync-Version`. It decides nothing about data.
         case foreign
         /// The hub's answer, but not as agreed; nothing of it was used.
         case nonsense
+        /// The hub refuses the credentials.
         case auth
         /// An operator of the hub has locked this device out.
         case blocked
-        /// There is no such endpoint there, or another 4xx: wrong address or a proxy.
+        /// The hub knows no such endpoint, or answers with another 4xx: a wrong address, or an older hub.
         case misconfigured
         /// No common version of the protocol.
         case incompatible
         /// The hub says our request is not valid: a mutation in it may be the reason.
         case malformed
+        /// The request is too large: for the hub, or, without `facts.version`, for something in between.
         case tooLarge
         /// The hub does not read gzip.
         case encoding
@@ -62,10 +71,12 @@ package enum HubReply: Sendable {
         let facts = HubHeaders(reading: response.headers, now: now)
         if (200...299).contains(response.status) {
             guard let version = response.headers[HubHeader.version] else {
-                return .refused(Refusal(.foreign, "answer \(response.status) without Sync-Version\(hint(response))"))
+                let detail = "answer \(response.status) without Sync-Version\(hint(response))"
+                return .refused(Refusal(.foreign, detail, status: response.status))
             }
             guard isJSON(response.headers["Content-Type"]) else {
-                return .refused(Refusal(.foreign, "answer \(response.status) is not JSON\(hint(response))", facts: facts))
+                let detail = "answer \(response.status) is not JSON\(hint(response))"
+                return .refused(Refusal(.foreign, detail, facts: facts, status: response.status))
             }
             guard facts.version == HubHeader.currentVersion else {
                 let said = Printable.text(version, max: 16)
@@ -73,7 +84,26 @@ package enum HubReply: Sendable {
             }
             return .answered(facts, body: response.body)
         }
-        return .refused(refusal(response, facts))
+        return .refused(facts.version == nil ? foreign(response, facts) : refusal(response, facts))
+    }
+
+    /// The longest wait that an answer without `Sync-Version` can ask for: whatever stands in between must not silence a
+    /// device for hours.
+    package static let foreignWaitMax: Duration = .seconds(300)
+
+    /// An error that is not the hub's own. Its body is not read as a problem document, because nothing in it may count.
+    private static func foreign(_ response: HTTPResponse, _ heard: HubHeaders) -> Refusal {
+        var facts = HubHeaders(version: nil, supportedVersions: [])
+        facts.retryAfter = heard.asked.map { min($0, foreignWaitMax) }
+        let kind: Kind =
+            switch response.status {
+            case 511: .foreign
+            case 408, 425, 429, 500...599: .overloaded
+            case 413: .tooLarge
+            default: .foreign
+            }
+        let detail = "answer \(response.status) without Sync-Version\(hint(response))"
+        return Refusal(kind, detail, facts: facts, status: response.status)
     }
 
     private static func refusal(_ response: HTTPResponse, _ facts: HubHeaders) -> Refusal {
@@ -83,8 +113,7 @@ package enum HubReply: Sendable {
         switch (response.status, problem?.code) {
         case (300...399, _), (511, _): kind = .foreign
         case (400, "unsupported-sync-version"?): kind = .incompatible
-        // Without a word of the hub's own, a 4xx is as likely a proxy's or a portal's.
-        case (400, _), (422, _): kind = facts.version == nil ? .misconfigured : .malformed
+        case (400, _), (422, _): kind = .malformed
         case (401, _): kind = .auth
         case (403, "device-blocked"?): kind = .blocked
         case (403, _): kind = .auth
@@ -101,8 +130,8 @@ package enum HubReply: Sendable {
 
     private static func problem(_ response: HTTPResponse) -> Problem? {
         guard let type = response.headers["Content-Type"], type.hasPrefix("application/problem+json") else { return nil }
-        // Not JSON after all: then it is no problem document, and the status alone has to do.
-        guard let json = try? JSONReader.read(response.body), json.object != nil else { return nil }
+        // `try?`: a body that is not JSON after all is no problem document, and the status alone has to do.
+        guard let json = try? JSONReader.read(response.body, limits: .answer), json.object != nil else { return nil }
         return Problem(json)
     }
 

@@ -223,11 +223,13 @@ extension MutationContent {
         if let data = RequestReader.present(object["data"]) {
             guard let fields = data.object else { throw invalid(place + "/data", "an object") }
             guard data.depth <= Limits.jsonDepth else { throw invalid(place + "/data", "at most \(Limits.jsonDepth) levels") }
+            // The fields' own names are measured with the document that they become part of (``DocumentLimits``).
+            guard !fields.members.contains(where: \.value.hasLongName) else { throw invalid(place + "/data", FieldOperation.nameRule) }
             content.data = fields
         }
         if let base = RequestReader.present(object["base"]) {
             guard let fields = base.object else { throw invalid(place + "/base", "an object") }
-            guard base.depth <= Limits.jsonDepth else { throw invalid(place + "/base", "at most \(Limits.jsonDepth) levels") }
+            guard base.depth <= Limits.storedDepth else { throw invalid(place + "/base", "at most \(Limits.storedDepth) levels") }
             content.base = fields
         }
         if let unset = RequestReader.present(object["unset"]) {
@@ -251,6 +253,8 @@ extension MutationContent {
 }
 
 extension FieldOperation {
+    static let nameRule = "names of at most \(Limits.nameBytes) bytes, escapes included"
+
     static func read(_ json: JSON, at place: String) throws(Problem) -> FieldOperation {
         let invalid = RequestReader.invalid
         guard let field = json.object?["field"]?.text else { throw invalid(place + "/field", "the name of a field") }
@@ -259,6 +263,7 @@ extension FieldOperation {
         }
         guard let value = json.object?["value"] else { throw invalid(place + "/value", "a value") }
         guard value.depth <= Limits.jsonDepth else { throw invalid(place + "/value", "at most \(Limits.jsonDepth) levels") }
+        guard !value.hasLongName else { throw invalid(place + "/value", nameRule) }
         if kind == .increment, case .number = value {} else if kind == .increment {
             throw invalid(place + "/value", "a number")
         }

@@ -46,13 +46,38 @@ package enum PullMessages {
 
     /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
     package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> PullResponse {
+        let response = try readStreams(body) { error throws(ReplyError) in throw error }
+        return response
+    }
+
+    /// Reads an answer so that one stream that is not as agreed spoils only itself: it becomes a ``StreamError`` that
+    /// ``StreamError/isUnreadable``, with the place and the reason. Of such a page nothing may be used, not even the records
+    /// before the bad one: the cursor belongs to the whole page.
+    ///
+    /// - Throws: Where it cannot be said whose page it is, or the frame of the answer is broken.
+    package static func readStreams(_ body: [UInt8]) throws(ReplyError) -> PullResponse {
+        try readStreams(body) { _ in }
+    }
+
+    private static func readStreams(
+        _ body: [UInt8], onUnreadable: (ReplyError) throws(ReplyError) -> Void
+    ) throws(ReplyError) -> PullResponse {
         let object = try ReplyReader.object(body)
         let head = try ReplyReader.version(object["head"], "/head")
         guard let streams = object["streams"]?.array else { throw ReplyError("/streams", "an array") }
         var pages: [StreamPage] = []
-        for (index, json) in streams.enumerated() { pages.append(try StreamPage.read(json, at: "/streams/\(index)")) }
         var errors: [StreamError] = []
-        for (index, json) in (object["errors"]?.array ?? []).enumerated() {
+        for (index, json) in streams.enumerated() {
+            let place = "/streams/\(index)"
+            let entity = try StreamPage.readEntity(json, at: place)
+            do throws(ReplyError) {
+                pages.append(try StreamPage.read(json, at: place))
+            } catch {
+                try onUnreadable(error)
+                errors.append(.unreadable(entity, error, in: json))
+            }
+        }
+        for (index, json) in try ReplyReader.list(object["errors"], "/errors").enumerated() {
             guard let entity = json.object?["entity"]?.text.flatMap({ EntityName($0) }),
                 let problem = json.object?["problem"], problem.object != nil
             else { throw ReplyError("/errors/\(index)", "an object with entity and problem") }
@@ -151,6 +176,8 @@ package struct StreamPage: Hashable, Sendable {
     package var total: Int64?
     /// Of the deletions, in their order, where they come from a backend that has ids of its own.
     package var marks: [RestMark] = []
+    /// The highest time of change on the page where that lies in the future, as an existing backend wrote it (``RestCursor``).
+    package var ahead: String?
 
     package init(
         entity: EntityName, cursor: String, hasMore: Bool, records: [Record], deletions: [Deletion], total: Int64? = nil
@@ -180,21 +207,27 @@ package struct StreamPage: Hashable, Sendable {
         }
     }
 
-    static func read(_ json: JSON, at pointer: String) throws(ReplyError) -> StreamPage {
+    static func readEntity(_ json: JSON, at pointer: String) throws(ReplyError) -> EntityName {
         guard let object = json.object else { throw ReplyError(pointer, "an object") }
         guard let entity = object["entity"]?.text.flatMap({ EntityName($0) }) else {
             throw ReplyError(pointer + "/entity", "an entity")
         }
+        return entity
+    }
+
+    static func read(_ json: JSON, at pointer: String) throws(ReplyError) -> StreamPage {
+        let entity = try readEntity(json, at: pointer)
+        let object = json.object ?? [:]
         guard let cursor = object["cursor"]?.text, !cursor.isEmpty, cursor.utf8.count <= Limits.cursorBytes else {
             throw ReplyError(pointer + "/cursor", "a string of 1 to \(Limits.cursorBytes) bytes")
         }
         guard let hasMore = object["has_more"]?.bool else { throw ReplyError(pointer + "/has_more", "true or false") }
         var records: [Record] = []
-        for (index, json) in (object["records"]?.array ?? []).enumerated() {
+        for (index, json) in try ReplyReader.list(object["records"], pointer + "/records").enumerated() {
             records.append(try Record.read(json, at: pointer + "/records/\(index)"))
         }
         var deletions: [Deletion] = []
-        for (index, json) in (object["deletions"]?.array ?? []).enumerated() {
+        for (index, json) in try ReplyReader.list(object["deletions"], pointer + "/deletions").enumerated() {
             deletions.append(try Deletion.read(json, at: pointer + "/deletions/\(index)"))
         }
         return StreamPage(
@@ -270,6 +303,24 @@ package struct StreamError: Hashable, Sendable {
     package init(entity: EntityName, problem: Problem) {
         self.entity = entity
         self.problem = problem
+    }
+
+    /// The code of an error that the reader of an answer made, not the hub.
+    package static let unreadable = "unreadable"
+
+    /// What the hub sent of this stream is not as agreed.
+    package var isUnreadable: Bool { problem.code == Self.unreadable }
+
+    /// - Parameter page: As it came; names the record concerned where that can be read.
+    static func unreadable(_ entity: EntityName, _ error: ReplyError, in page: JSON) -> StreamError {
+        var detail = "\(error)"
+        // `/streams/0/records/3/version`
+        let parts = error.pointer.split(separator: "/")
+        if parts.count >= 4, let index = Int(parts[3]), let items = page.object?[String(parts[2])]?.array, items.indices.contains(index),
+            let id = items[index].object?["id"]?.idText {
+            detail += " (record \(Printable.text(id, max: 80)))"
+        }
+        return StreamError(entity: entity, problem: Problem(Self.unreadable, status: 0, detail: detail))
     }
 
     /// The cursor is too old, or of another history: this feed must be read afresh.

@@ -139,7 +139,7 @@ enum ReplyReader {
     static func object(_ body: [UInt8]) throws(ReplyError) -> JSONObject {
         let json: JSON
         do throws(JSONError) {
-            json = try JSONReader.read(body, limits: .message)
+            json = try JSONReader.read(body, limits: .answer)
         } catch {
             throw ReplyError("", "JSON, but " + error.description)
         }
@@ -158,6 +158,13 @@ enum ReplyReader {
         guard let json, !json.isNull else { return nil }
         guard let text = json.text else { throw ReplyError(pointer, "a string") }
         return text
+    }
+
+    /// Missing is empty. Anything else that is no list is not: it would hide what was meant to be in it.
+    static func list(_ json: JSON?, _ pointer: String) throws(ReplyError) -> [JSON] {
+        guard let json, !json.isNull else { return [] }
+        guard let array = json.array else { throw ReplyError(pointer, "an array") }
+        return array
     }
 
     static func texts(_ json: JSON?, _ pointer: String) throws(ReplyError) -> [String] {

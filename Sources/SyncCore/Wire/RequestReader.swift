@@ -3,8 +3,10 @@
 enum RequestReader {
     static func object(_ body: [UInt8]) throws(Problem) -> JSONObject {
         var limits = JSONReader.Limits()
-        // Too deep a document must refuse its own mutation, not the whole batch; this bound only protects the stack.
-        limits.depth = 4 * Limits.jsonDepth
+        // Too deep a document and too long a name must refuse their own mutation, not the whole batch. The depth that is left
+        // protects the stack.
+        limits.depth = Limits.storedDepth
+        limits.nameBytes = .max
         let json: JSON
         do throws(JSONError) {
             json = try JSONReader.read(body, limits: limits)

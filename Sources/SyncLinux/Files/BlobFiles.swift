@@ -88,10 +88,14 @@ package final class BlobFiles: BlobFolder {
         return found
     }
 
-    package func size(of digest: BlobDigest) -> Int64? {
+    package func size(of digest: BlobDigest) throws(BlobError) -> Int64? {
         var facts = stat()
-        guard lstat(keptPath(digest), &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else { return nil }
-        return Int64(facts.st_size)
+        guard lstat(keptPath(digest), &facts) == 0 else {
+            // What cannot be looked at is not absent.
+            guard errno == ENOENT || errno == ENOTDIR else { throw BlobError.system("look at the blob \(digest)") }
+            return nil
+        }
+        return facts.st_mode & S_IFMT == S_IFREG ? Int64(facts.st_size) : nil
     }
 
     package func read(_ digest: BlobDigest) throws(BlobError) -> any BlobReader {
@@ -240,6 +244,9 @@ private final class IncomingFile: IncomingCopy {
     private var synced: Int64 = 0
     private var isHeld = false
 
+    /// `O_PATH` of open(2), which Swift's Glibc module does not have: the descriptor names a file and cannot read it.
+    private static let pathOnly: Int32 = 0o10000000
+
     init(folder: BlobFiles, path: String, at offset: Int64) throws(BlobError) {
         self.folder = folder
         self.path = path
@@ -305,9 +312,14 @@ private final class IncomingFile: IncomingCopy {
         try hold()
         let doing = "copy the file that was handed over"
         var before = stat()
-        guard fstat(source.descriptor, &before) == 0 else { throw BlobError.system(doing) }
+        // What fails on their file is no fault of our disk.
+        guard fstat(source.descriptor, &before) == 0 else { throw BlobError.system(doing, .refused) }
         guard before.st_mode & S_IFMT == S_IFREG else {
             throw BlobError(.refused, doing: doing, detail: "it is no regular file")
+        }
+        let flags = fcntl(source.descriptor, F_GETFL)
+        guard flags >= 0, flags & Self.pathOnly == 0, flags & O_ACCMODE != O_WRONLY else {
+            throw BlobError(.refused, doing: doing, detail: "it is not open for reading")
         }
         let size = Int64(before.st_size)
         guard size <= limit else { throw BlobError(.tooLarge, doing: doing, detail: "it has \(size) bytes, the limit is \(limit)") }
@@ -327,7 +339,7 @@ private final class IncomingFile: IncomingCopy {
                 while true {
                     let count = pread(source.descriptor, buffer.baseAddress, buffer.count, off_t(place))
                     if count < 0, errno == EINTR { continue }
-                    guard count >= 0 else { throw BlobError.system(doing) }
+                    guard count >= 0 else { throw BlobError.system(doing, .refused) }
                     if count == 0 { return }
                     place += Int64(count)
                     // A file that grows while it is read is none that anybody wants spliced.
@@ -435,7 +447,9 @@ private final class KeptFile: BlobReader {
 
 extension BlobError {
     /// What `errno` says of the call that has just failed.
-    fileprivate static func system(_ doing: String) -> BlobError {
+    ///
+    /// - Parameter always: The code, whatever `errno` is.
+    fileprivate static func system(_ doing: String, _ always: Code? = nil) -> BlobError {
         let number = errno
         let code: Code =
             switch number {
@@ -444,6 +458,6 @@ extension BlobError {
             case EACCES, EPERM: .refused
             default: .io
             }
-        return BlobError(code, doing: doing, detail: Errno(number: number).description)
+        return BlobError(always ?? code, doing: doing, detail: Errno(number: number).description)
     }
 }

@@ -79,11 +79,37 @@ package final class StateDirectory: Sendable {
     }
 
     /// Takes the lock anew where somebody has removed its file; a lock on a file without a name keeps nobody away.
-    package func holdAgain() {
-        held.withLock { held in
-            guard let before = held, !isFound(before.facts), let anew = try? Self.hold(path, calls) else { return }
-            _ = try? calls.close(before.descriptor, for: .closeFile)
-            held = anew
+    ///
+    /// - Throws: `.inUse` when another process was quicker, or what the system refuses. The old lock is still held then.
+    package func holdAgain() throws(LinuxError) {
+        let result: Result<Void, LinuxError> = held.withLock { held in
+            guard let before = held, !isFound(before.facts) else { return .success(()) }
+            do throws(LinuxError) {
+                let anew = try Self.hold(path, calls)
+                // Nothing is written through it, so a failing close loses nothing.
+                _ = try? calls.close(before.descriptor, for: .closeFile)
+                held = anew
+                return .success(())
+            } catch {
+                return .failure(error)
+            }
+        }
+        try result.get()
+    }
+
+    /// Refuses names in the directory that are symbolic links: SQLite would follow the link of a database and put its log beside
+    /// the file that it leads to, where nothing that is done with the directory (a copy, a move, a rescue) finds it.
+    ///
+    /// - Throws: `.wrongKind` for the first of them that is a link.
+    package func refuseLinks(_ names: [String]) throws(LinuxError) {
+        for name in names {
+            let place = "\(path)/\(name)"
+            // What is not there is no link; what cannot be looked at is met by who opens it.
+            guard let facts = try? calls.facts(at: place, for: .inspectState), facts.kind == .symbolicLink else { continue }
+            throw LinuxError(
+                .wrongKind, doing: FileStep.openFile.rawValue, path: place,
+                expected: "a regular file, not a symbolic link; stop agentd and move the file that it leads to here, or set "
+                    + "store.path to the folder of that file")
         }
     }
 

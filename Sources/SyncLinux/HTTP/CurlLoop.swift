@@ -53,11 +53,15 @@ final class CurlLoop: @unchecked Sendable {
     /// Of the thread, but for its leftover.
     let ledger = SocketLedger()
 
+    /// Rounds since the start.
+    let rounds = Atomic(0)
+
     // Only on the thread, from here on.
     private let settings: Settings
     private var multi: UnsafeMutableRawPointer
     private let share: UnsafeMutableRawPointer
     private var active: [UInt64: CurlTransfer] = [:]
+    private var pace = RoundPace()
 
     private struct Settings {
         let idleConnections: Int
@@ -111,7 +115,8 @@ final class CurlLoop: @unchecked Sendable {
     private func run() {
         var isStopping = false
         while !isStopping {
-            for command in takeCommands() {
+            let commands = takeCommands()
+            for command in commands {
                 switch command {
                 case .start(let order, let finish): begin(order, finish)
                 case .cancel(let id): active[id].map { end($0, .cancelled, "cancelled by the caller") }
@@ -120,10 +125,14 @@ final class CurlLoop: @unchecked Sendable {
                 }
             }
             if isStopping { break }
+            rounds.add(1, ordering: .relaxed)
             var running: Int32 = 0
             curl_multi_perform(multi, &running)
             handOutFinished()
             endLate(now: SystemClocks.instant())
+            let pause = pace.pause(
+                after: .init(transfers: active.count, newest: active.keys.max(), moved: active.values.map(\.moved).max()), hasCommands: !commands.isEmpty)
+            if pause > 0 { poll(nil, 0, pause) }
             wait()
         }
         shutDown()

@@ -103,6 +103,8 @@ final class CurlTransfer {
     // MARK: - Time
 
     var nextDeadline: Instant? { clock.next }
+    /// When a byte moved last.
+    var moved: Instant { clock.moved }
 
     /// Looks at what has moved since the last time.
     ///

@@ -28,6 +28,9 @@ package final class CurlTransport: HTTPTransport, WaitingTransport {
         loop.close()
     }
 
+    /// Rounds of the transport's loop since its start: a measure of what it costs while nothing moves.
+    package var rounds: Int { loop.rounds.load(ordering: .relaxed) }
+
     package func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
         try await run(request, .whole)
     }

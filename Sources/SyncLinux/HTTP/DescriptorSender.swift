@@ -21,7 +21,7 @@ package struct DescriptorSender: Sendable {
         let socket = sync_unix_connect(socketPath)
         guard socket >= 0 else { throw Self.failure(.unreachable, "connect to \(socketPath)") }
         defer { close(socket) }
-        guard sync_send_descriptor(socket, head, head.count, descriptor) == 0 else {
+        guard withUnsafePointer(to: descriptor, { sync_send_descriptors(socket, head, head.count, $0, 1) }) == 0 else {
             throw Self.failure(.broken, "send the request to \(socketPath)")
         }
         var answer: [UInt8] = []

@@ -19,7 +19,7 @@ struct TransferClock {
     private let deadlines: HTTPRequest.Deadlines
     private let started: Instant
     /// The last byte in either direction.
-    private var moved: Instant
+    private(set) var moved: Instant
 
     init(_ deadlines: HTTPRequest.Deadlines, now: Instant) {
         self.deadlines = deadlines

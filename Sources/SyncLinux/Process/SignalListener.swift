@@ -8,7 +8,7 @@ final class SignalListener: Sendable {
     private let writer: Int32
 
     /// - Parameter onSignal: Called on the thread with the signal's number, one after another. Equal signals that come faster
-    ///   than they are handled may be heard once.
+    ///   than they are handled are heard once.
     init(_ numbers: [Int32], _ onSignal: @escaping @Sendable (Int32) -> Void) throws(LinuxError) {
         var ends: [Int32] = [-1, -1]
         let result = csl_signal_pipe(&ends)
@@ -16,20 +16,22 @@ final class SignalListener: Sendable {
             throw LinuxError(Errno(number: result).code, doing: "make a pipe for signals", errno: result)
         }
         let (reader, writer) = (ends[0], ends[1])
-        do throws(LinuxError) {
-            thread = try OwnThread(name: "signals") { Self.listen(to: reader, numbers, onSignal) }
-        } catch {
-            Glibc.close(reader)
-            Glibc.close(writer)
-            throw error
-        }
-        self.numbers = numbers
-        self.writer = writer
+        // Before the thread, which lets in what was blocked until now.
         for number in numbers {
             let result = csl_catch_signal(number, writer)
             // Only an invalid signal number or a bad address fails, and both would be ours.
             precondition(result == 0, "sigaction: \(Errno(number: result))")
         }
+        do throws(LinuxError) {
+            thread = try OwnThread(name: "signals") { Self.listen(to: reader, numbers, onSignal) }
+        } catch {
+            for number in numbers { _ = csl_release_signal(number) }
+            // The writing end stays open, as in ``close()``.
+            Glibc.close(reader)
+            throw error
+        }
+        self.numbers = numbers
+        self.writer = writer
     }
 
     /// Puts the default actions back and waits for the thread; a call of the closure in progress ends first.
@@ -49,12 +51,14 @@ final class SignalListener: Sendable {
         sigemptyset(&ours)
         for number in numbers { sigaddset(&ours, number) }
         pthread_sigmask(SIG_UNBLOCK, &ours, nil)
-        var byte: UInt8 = 0
-        while true {
-            let count = read(reader, &byte, 1)
+        var bytes = [UInt8](repeating: 0, count: 256)
+        var isOver = false
+        while !isOver {
+            let count = read(reader, &bytes, bytes.count)
             if count < 0, errno == EINTR { continue }
-            guard count == 1, byte != 0 else { break }
-            onSignal(Int32(byte))
+            isOver = count <= 0 || bytes.prefix(count).contains(0)
+            let caught = csl_take_signals()
+            for number in numbers where caught & 1 << UInt64(number) != 0 { onSignal(number) }
         }
         Glibc.close(reader)
     }

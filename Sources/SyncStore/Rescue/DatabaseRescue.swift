@@ -159,6 +159,7 @@ extension Store {
                 try finish(records)
             }
             try noteLostAttempts()
+            try noteSalvage()
         }
     }
 }

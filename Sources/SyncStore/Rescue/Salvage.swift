@@ -120,7 +120,8 @@ struct Salvage {
         switch values.count {
         // Before version 5 without the last column.
         case 28...Int(Payload.columnCount): "payload"
-        case Int(MirrorRow.columnCount): "record"
+        // Before version 10 without the last column.
+        case 16...Int(MirrorRow.columnCount): "record"
         case 21...Int(OutboxRow.columnCount): "mutation"
         default: nil
         }

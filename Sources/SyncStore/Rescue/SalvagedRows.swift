@@ -187,8 +187,13 @@ struct SalvagedRows {
         lost = max(0, given - (try highest("SELECT count(*) FROM mutation")) - pruned - old[.tailLost])
         ledger[.nextSeq] = given + 1
         ledger[.absorbedSeq] = ledger[.nextSeq] - 1
-        ledger[.nextEvent] = old[.nextEvent].saturatingAdd(Self.eventGap)
-        ledger[.nextRecord] = max(try highest("SELECT max(rid) FROM record") + 1, old[.nextRecord])
+        ledger[.nextEvent] = old[.nextEvent].saturatingAdd(IdentifierGaps.events)
+        ledger[.nextRecord] = max(
+            try highest("SELECT max(rid) FROM record"), try highest("SELECT max(rid) FROM mutation"), old[.nextRecord]
+        ).saturatingAdd(IdentifierGaps.records)
+        ledger[.nextBlob] = max(try highest("SELECT max(bid) FROM blob"), old[.nextBlob]).saturatingAdd(IdentifierGaps.named)
+        ledger[.nextConflict] = max(try highest("SELECT max(cid) FROM conflict"), old[.nextConflict])
+            .saturatingAdd(IdentifierGaps.named)
         ledger[.nextClaim] = max(try highest("SELECT max(claim) FROM mutation") + 1, old[.nextClaim])
         ledger[.maxSentSeq] = max(try highest("SELECT max(seq) FROM mutation WHERE sent = 1"), old[.maxSentSeq])
         // Found out again, from the first mutation on.
@@ -206,10 +211,6 @@ struct SalvagedRows {
     }
 
     private static let plausibleGap: Int64 = 100_000
-
-    /// The journal is gone with its numbers, of which the last ones may not have been written down. A reader that goes on
-    /// from one of them must be told that events are missing.
-    private static let eventGap: Int64 = 1_000_000
 }
 
 extension MirrorRow {

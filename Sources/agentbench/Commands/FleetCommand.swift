@@ -102,6 +102,7 @@ struct FleetCommand: ParsableCommand {
         while case let count = read(descriptor, &buffer, buffer.count), count > 0 { line += buffer[..<count] }
         close(descriptor)
         _ = bench_stop(pid, 0, 10_000)
+        // A line that does not read is thrown as an error below.
         guard let mutations = (try? JSONReader.read(line))?.object?["mutations"]?.object, let applied = mutations["applied"]?.int else {
             throw BenchError("agenthub stats does not read\n\(tail(of: "\(workplace.path)/stats.log"))")
         }

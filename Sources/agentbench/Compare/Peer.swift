@@ -69,6 +69,7 @@ final class RunningPeer {
         /// Of syslog-ng.
         var modules: String? {
             let folder = "\(root)/usr/lib/syslog-ng"
+            // No folder: it is not installed, and the comparison says so.
             let versions = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
             return versions.filter { $0.first?.isNumber == true }.sorted().last.map { "\(folder)/\($0)" }
         }

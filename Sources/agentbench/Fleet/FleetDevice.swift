@@ -91,6 +91,7 @@ struct FleetDevice {
     }
 
     private func read(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
+        // An answer that does not read is thrown as an error below.
         guard let results = (try? JSONReader.read(Array(body)))?.object?["results"]?.array else {
             throw BenchError("\(name): the answer to a push does not read")
         }

@@ -20,6 +20,7 @@ struct ProcessFacts {
         else { return nil }
         // A thread or descriptor that ends meanwhile is not counted.
         descriptors = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? 0
+        // A process that is gone has no threads.
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task")) ?? []
         wakeUps = threads.reduce(0) { sum, thread in
             let status = ProcessFacts.text("/proc/\(pid)/task/\(thread)/status") ?? ""

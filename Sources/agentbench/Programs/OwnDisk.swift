@@ -49,6 +49,7 @@ final class OwnDisk {
     private static func run(_ commands: String, _ folder: String) -> String? {
         let output = "\(folder)/disk.out"
         let script = "PATH=$PATH:/usr/sbin:/sbin; { \(commands); } >\(output)"
+        // That it did not start and that it failed are the same to the caller.
         guard let pid = try? start(["/bin/sh", "-c", script], log: "\(folder)/disk.log"), bench_stop(pid, 0, 60_000) == 0 else {
             return nil
         }

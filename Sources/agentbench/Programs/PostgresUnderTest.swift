@@ -12,6 +12,7 @@ final class PostgresUnderTest {
 
     private static let programs: String? = {
         let root = "/usr/lib/postgresql"
+        // No folder: it is not installed, and the measurement says so.
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
         return versions.sorted { (Int($0) ?? 0) > (Int($1) ?? 0) }.map { "\(root)/\($0)/bin" }.first { access("\($0)/initdb", X_OK) == 0 }
     }()

@@ -97,6 +97,7 @@ struct SoakWork {
 
     private static func documents(_ export: String) throws -> [(id: String, number: Int64)] {
         try export.split(separator: "\n").map { line in
+            // A line that does not read is thrown as an error below.
             guard let object = (try? JSONReader.read(String(line)))?.object, let id = object["id"]?.text,
                 let number = object["data"]?.object?["n"]?.int
             else { throw BenchError("the hub exports a line that is no record: \(line.prefix(200))") }

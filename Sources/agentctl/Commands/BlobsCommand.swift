@@ -7,8 +7,8 @@ import SyncLinux
 struct BlobsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "blobs",
-        abstract: "Add files, list them, show one, try one again.",
-        subcommands: [Add.self, List.self, Show.self, Retry.self], defaultSubcommand: List.self)
+        abstract: "Add files, list them, show one, try one again, remove one.",
+        subcommands: [Add.self, List.self, Show.self, Retry.self, Remove.self], defaultSubcommand: List.self)
 
     struct Add: AgentCommand {
         static let configuration = CommandConfiguration(
@@ -157,6 +157,27 @@ struct BlobsCommand: ParsableCommand {
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.retryBlob(try BlobsCommand.id(id))
             if session.isJSON { Output.json(reply.body) } else { Output.line("\(reply.value.id) \(reply.value.state)") }
+            return 0
+        }
+    }
+
+    struct Remove: AgentCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove a file from this device.",
+            discussion: """
+                A file that an open change shows, or a record whose file is not uploaded yet, is not removed: its bytes \
+                are nowhere else. With --force they are given up; the file is then listed as missing, and the same file \
+                can be added again.
+                """)
+
+        @OptionGroup var global: GlobalOptions
+        @Argument(help: "The blob's id, such as b-31.") var id: String
+        @Flag(help: "Also when a record shows it and its bytes are nowhere else.") var force = false
+
+        func run(_ session: Session) async throws -> Int32 {
+            let id = try BlobsCommand.id(id)
+            let reply = try await session.client.removeBlob(id, isForced: force)
+            if session.isJSON { Output.json(reply.body) } else { Output.line("\(id) \(reply.value)") }
             return 0
         }
     }

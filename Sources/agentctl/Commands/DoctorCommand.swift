@@ -24,6 +24,7 @@ struct DoctorCommand: AgentCommand {
             guard error.code == .unreachable, !Environment.isForbidden(global.socketPath) else { throw error }
             Output.note("agentctl: \(PlainText.safe(error.detail)); agentd looks at what can be seen without one")
             let body = try AgentProgram.output(["--doctor", "--config", config])
+            // Without a checklist from agentd, the error that led here is the one to tell.
             guard let json = try? JSONReader.read(body, limits: .message), let answer = DoctorAnswer(json) else { throw error }
             show(answer, json: answer.answer.body)
             return 2

@@ -24,6 +24,8 @@ struct EnqueueCommand: AgentCommand {
     @Option(help: "Give up unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
     @Option(help: ArgumentHelp("Not before this change is at the hub; may be repeated.", valueName: "id"))
     var dependsOn: [MutationKey] = []
+    @Option(help: ArgumentHelp("Only if the record is still as it was read: the etag that `agentctl get` shows.", valueName: "etag"))
+    var ifMatch: String?
     @Option(help: "Who asks for it, for people to read.") var author: String?
     @Option(help: "Idempotency key: the same key with the same change is taken once.") var key: String?
     @Flag(help: "Wait for the hub's verdict.") var wait = false
@@ -34,12 +36,16 @@ struct EnqueueCommand: AgentCommand {
         if id == nil, action ?? .create != .create {
             throw ValidationError("--action \(action?.rawValue ?? "") needs the record's id.")
         }
+        if let ifMatch {
+            guard EntityTags(ifMatch) != nil else { throw ValidationError("--if-match: it " + EntityTags.rule + ".") }
+            guard id != nil, action != .create else { throw ValidationError("--if-match goes with a record that exists.") }
+        }
     }
 
     func run(_ session: Session) async throws -> Int32 {
         let mutation = NewMutation(
             action ?? (id == nil ? .create : .upsert), entity, id, data: try document(), priority: priority,
-            dependsOn: dependsOn, ttl: ttl?.duration, author: author)
+            dependsOn: dependsOn, ttl: ttl?.duration, author: author, ifMatch: ifMatch.flatMap { EntityTags($0) })
         let patience = wait ? min(timeout?.duration ?? Route.waitDefault, Route.waitMax) : nil
         let reply = try await session.client.enqueue(mutation, key: key, wait: patience)
         let answer = reply.value

@@ -34,7 +34,7 @@ struct GetCommand: AgentCommand {
         }
         let record = reply.value
         let pending = record.pending.isEmpty ? "" : ", open changes: \(record.pending.count)"
-        Output.note(PlainText.safe("\(record.name) version \(record.version), \(record.status)\(pending)"))
+        Output.note(PlainText.safe("\(record.name) version \(record.version), \(record.status)\(pending), etag \(record.etag)"))
         if view == .both { Output.line(RecordList.pretty(record.base)) }
         Output.line(RecordList.pretty(record.data))
         return 0

@@ -43,7 +43,7 @@ struct WatchCommand: AgentCommand {
             writer.member("event", event.type)
             writer.name("data")
             // Data of an event is JSON from the agent; anything else would break the line, so it is shown as text.
-            if (try? JSONReader.read(event.data, limits: .message)) != nil {
+            if (try? JSONReader.read(event.data, limits: .answer)) != nil {
                 writer.raw(event.data.filter { $0 != UInt8(ascii: "\n") })
             } else {
                 writer.string(String(decoding: event.data, as: UTF8.self))

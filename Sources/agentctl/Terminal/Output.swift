@@ -2,27 +2,36 @@ import Glibc
 import LocalAPI
 import SyncCore
 
-/// Writes results to standard output and talk to standard error, at once and whole.
+/// Writes results to standard output and talk to standard error, at once and whole. Results are byte for byte what they are,
+/// unless they go to a terminal (``TerminalText``); talk is for people and is always escaped.
 enum Output {
     /// One line of a result.
     static func line(_ text: String) {
-        write(Array((text + "\n").utf8), to: STDOUT_FILENO)
+        result(Array((text + "\n").utf8))
     }
 
+    /// Bytes that are no text: an archive.
     static func bytes(_ bytes: [UInt8]) {
         write(bytes, to: STDOUT_FILENO)
     }
 
     /// A body of the agent as it came, which is one line of JSON.
     static func json(_ body: [UInt8]) {
-        write(body + [UInt8(ascii: "\n")], to: STDOUT_FILENO)
+        result(body + [UInt8(ascii: "\n")])
+    }
+
+    private static let isTerminal = Environment.isTerminal(STDOUT_FILENO)
+
+    private static func result(_ bytes: [UInt8]) {
+        write(isTerminal ? TerminalText.escaped(bytes) : bytes, to: STDOUT_FILENO)
     }
 
     /// One line of talk.
     static func note(_ text: String) {
-        write(Array((text + "\n").utf8), to: STDERR_FILENO)
+        write(Array((TerminalText.escaped(text) + "\n").utf8), to: STDERR_FILENO)
     }
 
+    /// As it is: for a line that draws over itself. Nothing from outside goes in.
     static func talk(_ text: String) {
         write(Array(text.utf8), to: STDERR_FILENO)
     }

@@ -135,7 +135,7 @@ enum BlobCopy {
             for blob in wanted {
                 copied.count += 1
                 copied.bytes = copied.bytes.saturatingAdd(blob.size)
-                if to.size(of: blob.digest) == blob.size { continue }
+                if try to.size(of: blob.digest) == blob.size { continue }
                 try copy(blob, from, to)
             }
         } catch {

@@ -62,6 +62,7 @@ extension DataFolder {
 }
 
 extension HubReport {
+    /// `nil` for a report of another kind than is known here, which is printed as it came.
     fileprivate var summary: JSON? {
         lines.split(separator: "\n").first.flatMap { try? JSONReader.read(String($0)) }
     }

@@ -21,6 +21,7 @@ struct CheckEntities: ParsableCommand {
             let names = try EntitySettings.readEntities(file: file).entities.keys.map(\.text).sorted()
             try say(["good": true, "entities": .list(names), "errors": []], "good: " + (names.isEmpty ? "no entities" : names.joined(separator: ", ")))
         } catch {
+            // The exit status says it, too, to a caller that does not read.
             if json { try? Say.result(JSON.object(["good": false, "errors": .array(error.errors.map(Self.json))]).json) }
             throw Failure(78, error.description)
         }

@@ -44,6 +44,12 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Files that stopped on their way are kept for so many days.", valueName: "days"))
     var keepUploads = 3
 
+    @Option(
+        help: ArgumentHelp(
+            "Connections at one time of one address (of IPv6: one network of 64 bits) that have not shown a credential yet; "
+                + "0: no such limit, for a hub that only a balancer can reach.", valueName: "count"))
+    var strangersPerAddress = 128
+
     @Flag(help: "Ask for no token. Only on a loopback address.")
     var open = false
 
@@ -61,6 +67,7 @@ struct ServeCommand: ParsableCommand {
         guard (21...3_650).contains(keepDeletions) else { throw ValidationError("--keep-deletions: expected 21 to 3650") }
         guard (1...3_650).contains(keepReports) else { throw ValidationError("--keep-reports: expected 1 to 3650") }
         guard (1...365).contains(keepUploads) else { throw ValidationError("--keep-uploads: expected 1 to 365") }
+        guard (0...100_000).contains(strangersPerAddress) else { throw ValidationError("--strangers-per-address: expected 0 to 100000") }
         guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
         if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
         if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
@@ -97,6 +104,8 @@ struct ServeCommand: ParsableCommand {
             log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
         }
         var options = HubService.Options(host: address.host, port: address.port)
+        options.strangersPerAddress = strangersPerAddress == 0 ? nil : strangersPerAddress
+        allowFiles(options.filesMax, log)
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
         var environment = HubService.Environment(
@@ -121,9 +130,21 @@ struct ServeCommand: ParsableCommand {
             try? notifier?.send(.ready)
             log.notice("serving", metadata: ["address": "\(service.address)", "tls": "\(options.tls != nil)", "open": "\(open)"])
         }
+        // Nor is it one not to end.
         try? notifier?.send(.stopping)
         log.notice("stopped")
         signals?.close()
+    }
+
+    /// The usual soft limit of 1,024 files would end below the limit of connections.
+    private func allowFiles(_ wanted: UInt, _ log: Logger) {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < wanted else { return }
+        limit.rlim_cur = min(wanted, limit.rlim_max)
+        guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) != 0 || limit.rlim_cur < wanted else { return }
+        log.warning(
+            "fewer files may be open than connections need",
+            metadata: ["limit": "\(limit.rlim_cur)", "wanted": "\(wanted)", "hint": "LimitNOFILE=\(wanted) in the unit, or ulimit -n \(wanted)"])
     }
 
     private func readRules() throws(Failure) -> RuleBook {
@@ -145,6 +166,7 @@ struct ServeCommand: ParsableCommand {
         settings.version = ProductVersion.text
         // With a server's database the disk here holds the files, without which a device's records still get through.
         if let data = folder.data, folder.database == nil {
+            // What cannot be measured is not shown, and does not make the hub unready: the next write tells what is wrong.
             settings.freeBytes = { (try? LinuxFileCalls().space(at: data, for: .measureSpace))?.freeBytes }
         }
         #if ABLATIONS
@@ -159,7 +181,11 @@ struct ServeCommand: ParsableCommand {
             settings.keepsTokens = true
             settings.tokensRead = { rows.replace($0) }
         }
-        let mark = folder.readMark()
+        let mark = folder.readMark { detail in
+            log.warning(
+                "the mark cannot be read",
+                metadata: ["error": "\(detail)", "hint": "if the database was restored from an older copy, start once with --new-epoch"])
+        }
         if place == nil, !newEpoch, let mark, mark.head > 0, folder.lacksDatabase {
             // An empty hub would take its devices for new ones, and nobody would notice what is gone.
             throw Failure(

@@ -29,7 +29,7 @@ extension EndToEnd {
             let stride = DiskErrorTests.takesAll ? 1 : max(1, calls / 2)
             var runs = 0
             for number in Swift.stride(from: Int.random(in: 1...stride), through: calls, by: stride) {
-                for when in ["once", "sticky"] {
+                for when in call == "sync" ? ["once", "dropped", "sticky"] : ["once", "sticky"] {
                     runs += 1
                     let fault = "\(call):\(number):\(error):\(when)"
                     let found = try await run(fault)
@@ -99,7 +99,7 @@ extension EndToEnd {
             try await prepared { stand in
                 let fails = Interposer(root: "\(stand.folder)/agent", fault: fault).environment
                 await stand.setEnvironment(agent: fails.merging(["AGENTD_STORE_RETRY_MS": "1"]) { $1 })
-                let mustGoOn = fault.hasSuffix("once")
+                let mustGoOn = !fault.hasSuffix("sticky")
                 var done: Work = [:]
                 // One that cannot hold its folder says so and ends, which is what the other sweep is about.
                 if (try? await stand.startAgent()) != nil {

@@ -17,6 +17,8 @@ actor FieldStand {
     private var probeHub: Child?
     private var agent: Child?
     private var standIn: Child?
+    /// What the agent held when it was online.
+    private var watch: ResourceWatch?
 
     static let port = 7433
 
@@ -35,7 +37,9 @@ actor FieldStand {
                 return status.connectivity.state == "online" && status.configuration.version == 2 && status.isResting
                     && status.sync.nextAt.map { $0 > soon } ?? true
             }
+            try await stand.beginWatch()
             try await body(stand)
+            try await stand.checkResources()
         } catch {
             let logs = await stand.logs()
             await stand.takeDown()
@@ -140,6 +144,18 @@ actor FieldStand {
             environment: ["NOTIFY_SOCKET": readiness.path], log: "\(folder)/agent.log")
         agent = child
         try await readiness.ready(child)
+    }
+
+    private func beginWatch() throws {
+        guard let agent else { return }
+        watch = try ResourceWatch("agent", agent.pid, .agent(state: "\(folder)/agent"), temporaryFilesIn: ["\(folder)/agent"])
+    }
+
+    private func checkResources() async throws {
+        guard let watch, isAgentRunning else { return }
+        transport.closeIdleConnections()
+        let left = try await watch.leftOver()
+        guard left.isEmpty else { throw StandError("not given back:\n" + left.joined(separator: "\n")) }
     }
 
     var isAgentRunning: Bool { agent?.isRunning == true }

@@ -43,7 +43,11 @@ final class RestBackend: Sendable {
         url = "http://127.0.0.1:\(words[2])"
     }
 
-    func stop() async { await child.stop(SIGKILL) }
+    func stop() async {
+        // `try?`: a backend that a test has ended already has nothing more to say.
+        _ = try? await faults()
+        await child.stop(SIGKILL)
+    }
 
     /// What the relay does from now on to requests of a method whose target contains a text, and to a share of all others.
     ///
@@ -59,6 +63,7 @@ final class RestBackend: Sendable {
         body["share"] = JSONNumber(share).map { .number($0) }
         let request = HTTPRequest(.post, url + "/__faults", headers: ["Content-Type": "application/json"], body: .bytes(body.bytes))
         let answer = try JSONReader.read(try await transport.send(request).body)
+        WatchedServers.complain((answer.object?["complaints"]?.array ?? []).compactMap(\.text), of: "the backend")
         return (answer.object?["seen"]?.array ?? []).map { ($0.array ?? []).map { $0.text ?? "" } }
     }
 

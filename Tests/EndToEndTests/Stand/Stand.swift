@@ -3,6 +3,7 @@ import Glibc
 import LocalAPI
 import SyncCore
 import SyncLinux
+import Testing
 
 /// One hub and one agent on this machine, with files, socket and port of their own. Both can be stopped, killed and
 /// started again; what they wrote stays until the stand is taken down.
@@ -28,6 +29,9 @@ actor Stand {
     private var storeSettings = ""
     /// In the place of the usual one.
     private var ownConfiguration: String?
+    /// What the programs held when they were ready; `nil` for one that does not run.
+    private var agentWatch: ResourceWatch?
+    private var hubWatch: ResourceWatch?
     private var waitingForAgent: [CheckedContinuation<Void, Never>] = []
 
     static let device = "stand"
@@ -47,12 +51,15 @@ actor Stand {
             if startsHub { try await stand.startHub() }
             if startsAgent { try await stand.startAgent() }
             try await body(stand)
+            try await stand.checkResources()
         } catch {
             let logs = await stand.logs()
             await stand.takeDown()
+            WatchedServers.check()
             throw StandError("\(error)\n\(logs)")
         }
         await stand.takeDown()
+        WatchedServers.check()
     }
 
     private init(entities: String, hubEntities: String) throws {
@@ -98,14 +105,19 @@ actor Stand {
         }
         port = said
         hub = child
+        hubWatch = try ResourceWatch(
+            "hub", child.pid, .hub(data: "\(folder)/hub"), temporaryFilesIn: ["\(folder)/hub"])
     }
 
     func stopHub() async {
+        await recordLeftOver(hubWatch, hub)
+        hubWatch = nil
         await hub?.stop()
         hub = nil
     }
 
     func killHub() async {
+        hubWatch = nil
         await hub?.stop(SIGKILL)
         hub = nil
     }
@@ -187,6 +199,7 @@ actor Stand {
         self.readiness = readiness
         try await readiness.ready(child)
         wakeWaiting()
+        await watchAgent(child)
     }
 
     /// Waits until the agent says that line to its service manager.
@@ -196,11 +209,14 @@ actor Stand {
     }
 
     func stopAgent() async {
+        await recordLeftOver(agentWatch, agent)
+        agentWatch = nil
         await agent?.stop()
         agent = nil
     }
 
     func killAgent() async {
+        agentWatch = nil
         await agent?.stop(SIGKILL)
         agent = nil
     }
@@ -256,6 +272,40 @@ actor Stand {
         \(uploadURL.map { "blobs: { upload_url: \"\($0)\", verify: download }" } ?? "")
 
         """
+    }
+
+    // MARK: What the programs hold
+
+    /// Once it has answered, all its parts run.
+    private func watchAgent(_ child: Child) async {
+        agentWatch = nil
+        // Behind a wrapper there is nothing to be told; one that cannot answer, or ends, is what the test is about.
+        guard ResourceWatch.isProgram(child.pid, Programs.agentd), (try? await client.status()) != nil else { return }
+        agentWatch = try? ResourceWatch(
+            "agent", child.pid, .agent(state: "\(folder)/agent"), temporaryFilesIn: ["\(folder)/agent"])
+    }
+
+    /// - Throws: When a program that runs holds more than it may.
+    private func checkResources() async throws {
+        var left: [String] = []
+        for (watch, child) in [(agentWatch, agent), (hubWatch, hub)] { left += try await leftOver(watch, child) }
+        guard left.isEmpty else { throw StandError("not given back:\n" + left.joined(separator: "\n")) }
+    }
+
+    private func recordLeftOver(_ watch: ResourceWatch?, _ child: Child?) async {
+        do {
+            let left = try await leftOver(watch, child)
+            #expect(left.isEmpty, "not given back: \(left)")
+        } catch {
+            Issue.record(error)
+        }
+    }
+
+    private func leftOver(_ watch: ResourceWatch?, _ child: Child?) async throws -> [String] {
+        guard let watch, let child, child.isRunning else { return [] }
+        // Connections of this very process are ours to close.
+        transport.closeIdleConnections()
+        return try await watch.leftOver()
     }
 
     // MARK: Taking down

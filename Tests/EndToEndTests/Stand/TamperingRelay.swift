@@ -1,5 +1,8 @@
 import Foundation
 import Glibc
+import RepetitionOracle
+import SyncCore
+import SyncLinux
 import Synchronization
 
 /// Stands between agent and hub and lies: every request reaches the real hub, and what comes back is changed on the
@@ -74,6 +77,16 @@ final class TamperingRelay: Sendable {
     /// Shared with the threads, which may outlive the relay by a request.
     private final class Lie: Sendable {
         let tamper = Mutex<Tamper?>(nil)
+        let oracle = Mutex(RepetitionOracle(limits: WatchedServers.limits))
+
+        func saw(_ words: String, _ body: [UInt8]) {
+            let said = oracle.withLock { oracle in
+                let before = oracle.complaints.count
+                oracle.saw(words, body: body, atSeconds: SystemClocks().now().instant.nanoseconds / 1_000_000_000)
+                return Array(oracle.complaints.dropFirst(before))
+            }
+            if !said.isEmpty { WatchedServers.complain(said, of: "the relay before the hub") }
+        }
 
         func callAsFunction(_ path: String, _ answer: Answer) -> Answer {
             tamper.withLock { $0 }?(path, answer) ?? answer
@@ -103,6 +116,7 @@ final class TamperingRelay: Sendable {
                 && !["accept-encoding", "connection", "transfer-encoding", "content-length"].contains(name)
         }
         let path = lines.first?.split(separator: " ").dropFirst().first.map(String.init) ?? ""
+        lie.saw(lines.first ?? "", body)
         lines += ["Connection: close", "Content-Length: \(body.count)"]
         let hub = connectTo(hubPort)
         defer { close(hub) }

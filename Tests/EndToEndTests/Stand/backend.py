@@ -135,6 +135,23 @@ threading.Thread(target=backend.serve_forever, daemon=True).start()
 lock, rules, seen = threading.Lock(), [], []
 import random
 dice, share = random.Random(1), [0.0]
+# A client that repeats itself without end, as RepetitionOracle.swift sees it; told with the next answer to /__faults.
+import hashlib, time
+LIMIT_ALL, LIMIT_SAME, HALF = 4000, 400, 5
+complaints, counted = [], {"slot": None, "all": [0, 0], "same": [{}, {}]}
+def watch(method, target, body):
+    slot = int(time.monotonic()) // HALF
+    if slot != counted["slot"]:
+        follows = counted["slot"] is not None and slot == counted["slot"] + 1
+        counted["all"] = [0, counted["all"][0] if follows else 0]
+        counted["same"] = [{}, counted["same"][0] if follows else {}]
+        counted["slot"] = slot
+    name = hashlib.sha256(b"%s %s %s" % (method.encode(), target.encode(), body)).digest()[:8]
+    counted["all"][0] += 1
+    counted["same"][0][name] = counted["same"][0].get(name, 0) + 1
+    if sum(counted["all"]) == LIMIT_ALL + 1: complaints.append("more than %d requests in 10 s" % LIMIT_ALL)
+    if sum(c.get(name, 0) for c in counted["same"]) == LIMIT_SAME + 1:
+        complaints.append("more than %d times the same request in 10 s: %s %s" % (LIMIT_SAME, method, target))
 KINDS = ["reset-before", "reset-after", "500-before", "500-after", "503", "429", "409", "412"]
 def choose(method, target):
     with lock:
@@ -165,11 +182,13 @@ class Relay(http.server.BaseHTTPRequestHandler):
                 rules[:] = wish.get("rules", [])
                 share[0] = wish.get("share", 0.0)
                 dice.seed(wish.get("seed", 1))
-                said = json.dumps({"seen": seen}).encode()
+                said = json.dumps({"seen": seen, "complaints": complaints}).encode()
+                complaints.clear()
                 if wish.get("forget"): seen.clear()
             return self.say(200, said, [("Content-Type", "application/json")])
         json_type = [("Content-Type", "application/json")]
         fault = choose(self.command, self.path)
+        with lock: watch(self.command, self.path, body)
         with lock: seen.append([self.command, self.path, fault or "", self.headers.get("If-Match") or ""])
         if fault == "reset-before": return self.reset()
         if fault in ("500-before", "503"): return self.say(int(fault[:3]), b'{"detail": "broken"}', json_type)

@@ -26,9 +26,9 @@ struct CorpusCase: Sendable {
 
     struct Request: Sendable {
         let method: String
-        let target: String
-        let headers: JSONObject
-        let body: JSON?
+        var target: String
+        var headers: JSONObject
+        var body: JSON?
         /// A body that is no JSON.
         let text: String?
         let isGzipped: Bool

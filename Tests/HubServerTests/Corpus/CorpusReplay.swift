@@ -1,11 +1,12 @@
 import HubServer
+import NumbersKit
 import SyncCore
 import SyncLinux
 import SyncYAML
 
 /// Asks a fresh hub what a case says, and compares.
 struct CorpusReplay {
-    private let bench: HubBench
+    let bench: HubBench
     private var blanks = Blanks()
 
     init(_ hub: JSONObject) throws {
@@ -55,6 +56,37 @@ struct CorpusReplay {
         }
         let answer = send(example.request)
         return (answer, differences + compare(example.response, answer))
+    }
+
+    /// Asks the same with one number after the other replaced: in the body, in the headers and in the query.
+    func sendHostile(_ request: CorpusCase.Request, _ body: (String, HubResponse) -> Void) {
+        if let json = request.body.map({ blanks.filled($0) }) {
+            for variant in HostileNumbers.variants(of: json) {
+                var changed = request
+                changed.body = variant.json
+                body("\(variant.place) = \(variant.value)", send(changed))
+            }
+        }
+        for member in request.headers.members {
+            for value in HostileNumbers.texts(like: blanks.filled(member.value.text ?? "")) {
+                var changed = request
+                changed.headers[member.name.text] = .string(value)
+                body("\(member.name.text): \(value)", send(changed))
+            }
+        }
+        let parts = request.target.split(separator: "?", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else { return }
+        let parameters = parts[1].split(separator: "&").map(String.init)
+        for (index, parameter) in parameters.enumerated() {
+            guard let equals = parameter.firstIndex(of: "="), Int64(parameter[parameter.index(after: equals)...]) != nil else { continue }
+            for value in HostileNumbers.numbers {
+                var others = parameters
+                others[index] = parameter[...equals] + value
+                var changed = request
+                changed.target = parts[0] + "?" + others.joined(separator: "&")
+                body("?\(others[index])", send(changed))
+            }
+        }
     }
 
     private func send(_ request: CorpusCase.Request) -> HubResponse {

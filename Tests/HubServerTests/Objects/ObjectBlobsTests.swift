@@ -208,11 +208,86 @@ struct ObjectBlobsTests {
         let store = ObjectStore(
             try ObjectStorePlace("s3://files/hub", endpoint: "https://store", region: "here-1"), credentials, caFile: nil,
             transport: Refusing(code: code), time: FixedTime(), newDigest: { SlowDigest() }, report: { _ in })
-        #expect { try ObjectBlobs(store).tryOut() } throws: { error in
+        #expect { try ObjectBlobs(store).tryOut(within: .seconds(3_600)) } throws: { error in
             let error = error as? BlobError
             return error?.code == .refused && error?.detail.contains(words) == true && error?.detail.contains("expected") == true
                 && error?.description.contains("deep-secret") == false
         }
+    }
+
+    /// Answers every request with the same page, or with one that depends on how many came before.
+    private final class Pages: WaitingTransport {
+        let requests = Mutex<[HTTPRequest]>([])
+        private let page: @Sendable (Int, HTTPRequest) -> String
+
+        init(_ page: @escaping @Sendable (Int, HTTPRequest) -> String) {
+            self.page = page
+        }
+
+        func exchange(_ request: HTTPRequest) throws(TransportError) -> HTTPResponse {
+            let number = requests.withLock { requests in
+                requests.append(request)
+                return requests.count
+            }
+            return HTTPResponse(status: 200, body: Array(page(number, request).utf8))
+        }
+
+        func blobs(_ report: @escaping @Sendable (ObjectStore.Change) -> Void = { _ in }) throws -> ObjectBlobs {
+            let credentials = try #require(ObjectStoreCredentials(keyID: "key", secret: "secret"))
+            return ObjectBlobs(
+                ObjectStore(
+                    try ObjectStorePlace("s3://files/hub", endpoint: "https://store", region: "here-1"), credentials, caFile: nil,
+                    transport: self, time: FixedTime(), newDigest: { SlowDigest() }, report: report))
+        }
+    }
+
+    private static func page(token: String?, entries: [String] = []) -> String {
+        "<ListBucketResult><IsTruncated>\(token != nil)</IsTruncated>"
+            + entries.map { "<Contents><Key>hub/\($0)</Key><Size>1</Size><LastModified>2026-11-20T21:00:00.000Z</LastModified></Contents>" }.joined()
+            + (token.map { "<NextContinuationToken>\($0)</NextContinuationToken>" } ?? "") + "</ListBucketResult>"
+    }
+
+    @Test("A list that does not end costs a bounded number of calls and is told once, however often it is asked for", arguments: [
+        ("the same token", 2, { @Sendable (_: Int) in page(token: "t", entries: ["partial/u/1"]) }),
+        ("two tokens in turn", 3, { @Sendable (number: Int) in page(token: "t-\(number % 2)", entries: ["partial/u/\(number)"]) }),
+        ("pages without an entry", 8, { @Sendable (number: Int) in page(token: "t-\(number)") }),
+    ])
+    func endlessList(_ what: String, _ calls: Int, _ page: @escaping @Sendable (Int) -> String) throws {
+        let pages = Pages { number, _ in page(number) }
+        let told = Mutex<[String]>([])
+        let blobs = try pages.blobs { change in
+            if case .busy(let error) = change { told.withLock { $0.append(error.detail) } }
+        }
+        for round in 1...3 {
+            #expect { _ = try blobs.incoming() } throws: { ($0 as? BlobError)?.code == .away }
+            // The second list begins where the pages of the first ended, so one call more or less may be needed.
+            #expect(pages.requests.withLock(\.count) <= round * (calls + 1), "\(what)")
+        }
+        #expect(told.withLock { $0 }.count == 1 && told.withLock { $0 }.first?.contains("does not end") == true)
+    }
+
+    @Test("A list that never ends with new entries is taken up to its hundredth page, and ends as a list does")
+    func hugeList() throws {
+        let pages = Pages { number, request in
+            request.url.contains("uploads=") ? "<ListMultipartUploadsResult/>" : Self.page(token: "t-\(number)", entries: ["partial/u-\(number)/1"])
+        }
+        #expect(try pages.blobs().incoming().count == 100)
+        #expect(pages.requests.withLock(\.count) == 101)
+    }
+
+    @Test("The trial at the start has its time for all calls together; what it leaves undone the first check does")
+    func hurriedTrial() throws {
+        let pages = Pages { _, request in request.url.contains("uploads=") ? "<ListMultipartUploadsResult/>" : Self.page(token: nil) }
+        let blobs = try pages.blobs()
+        try blobs.tryOut(within: .seconds(5))
+        #expect(pages.requests.withLock { $0 }.allSatisfy { $0.deadlines.total == .seconds(5) })
+        let count = pages.requests.withLock(\.count)
+        try blobs.check()
+        #expect(pages.requests.withLock(\.count) == count + 1, "it was tried out before")
+        let untried = try pages.blobs()
+        try untried.check()
+        #expect(pages.requests.withLock(\.count) == 2 * count + 1)
+        #expect(pages.requests.withLock { $0 }.last?.deadlines.total == .seconds(120))
     }
 
     private struct FixedTime: TimeSource {

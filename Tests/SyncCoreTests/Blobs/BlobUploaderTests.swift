@@ -11,8 +11,8 @@ struct BlobUploaderTests {
         var effects: [BlobUploader.Effect] = []
         var wakeAt: Instant?
 
-        init(concurrent: Int = 3, attempts: Int = 5) {
-            var settings = BlobUploader.Settings(server: UploadMachineTests.foreign)
+        init(concurrent: Int = 3, attempts: Int = 5, server: UploadMachine.Server = UploadMachineTests.foreign) {
+            var settings = BlobUploader.Settings(server: server)
             settings.concurrent = concurrent
             settings.attempts = attempts
             settings.spread = .zero

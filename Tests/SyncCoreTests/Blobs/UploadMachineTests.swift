@@ -96,6 +96,8 @@ struct UploadMachineTests {
         Row("made without a place", .absent, reply(201), .wait(counts: true), next: .create),
         Row("made, says a portal", .absent, reply(201, ["Location": "/v1/files/7"], tus: false), .wait(counts: false), next: .create),
         Row("too large for the server", .absent, reply(413), .failed("too-large")),
+        Row("too large for a proxy before the hub", .absent, reply(413, tus: false, hub: false), .wait(counts: false), next: .create),
+        Row("too large for a proxy before another server", .absent, reply(413, tus: false, hub: false), .wait(counts: true), next: .create, server: foreign),
         Row("no room", .absent, reply(507), .wait(counts: false), next: .create),
         Row("server error", .absent, reply(500), .wait(counts: true), next: .create),
         Row("blocked", .absent, reply(403), .refused, next: .create),
@@ -116,9 +118,15 @@ struct UploadMachineTests {
         Row("server error", .half, reply(500), .wait(counts: true), next: .ask),
         Row("piece too large", .half, reply(413), .wait(counts: true), next: .ask),
         Row("checksum", .half, reply(460), .wait(counts: true), next: .ask),
-        Row("gone", .half, reply(404), .lookUp),
-        Row("expired", .half, reply(410), .lookUp),
+        Row("gone", .half, reply(404), .wait(counts: true), next: .lookUp),
+        Row("expired", .half, reply(410), .wait(counts: true), next: .lookUp),
+        Row("gone, says a proxy", .half, reply(404, tus: false, hub: false), .wait(counts: false), next: .ask),
+        Row("gone, without a header, from a foreign server", .half, reply(404, tus: false, hub: false), .wait(counts: true), next: .ask, server: foreign),
+        Row("too little of the piece", .half, reply(204, [Tus.offset: "4999"]), .wait(counts: true), next: .send(4_999)),
+        Row("nothing of the piece", .half, reply(204, [Tus.offset: "4000"]), .wait(counts: true), next: .send(4_000)),
+        Row("an offset of 2^63", .half, reply(204, [Tus.offset: "9223372036854775808"]), .ask),
         Row("credentials", .half, reply(401), .refused, next: .ask),
+        Row("credentials, says a portal", .half, reply(401, tus: false, hub: false), .wait(counts: false), next: .ask),
         Row("cut", .half, error: .broken, .wait(counts: true), next: .ask),
         Row("stalled", .half, error: .timedOut, .wait(counts: true), next: .ask),
         Row("link gone", .half, error: .cancelled, .wait(counts: false), next: .ask),
@@ -139,16 +147,17 @@ struct UploadMachineTests {
         Row("another length", .resumed, reply(200, [Tus.offset: "4000", Tus.length: "10001"]), .destroy),
         Row("no offset", .resumed, reply(200), .wait(counts: true), next: .ask),
         Row("a portal", .resumed, reply(200, [Tus.offset: "4000"], tus: false), .wait(counts: false), next: .ask),
-        Row("unknown", .resumed, reply(404), .lookUp),
-        Row("unknown to a foreign server", .resumed, reply(404), .create, server: foreign),
-        Row("expired", .resumed, reply(410), .lookUp),
+        Row("unknown", .resumed, reply(404), .wait(counts: true), next: .lookUp),
+        Row("unknown to a foreign server", .resumed, reply(404), .wait(counts: true), next: .create, server: foreign),
+        Row("expired", .resumed, reply(410), .wait(counts: true), next: .lookUp),
         Row("locked", .resumed, reply(423), .wait(counts: false), next: .ask),
         // Comparing.
         Row("the server's digest", .whole, reply(200, [Tus.reprDigest: digest.field]), .done(true), server: foreign),
         Row("the server's digest is another", .whole, reply(200, [Tus.reprDigest: other.field]), .destroy, server: foreign),
         Row("the server has none", .whole, reply(200), .done(false), server: foreign),
         Row("the hub knows it", .whole, reply(200, [Tus.reprDigest: digest.field]), .done(true)),
-        Row("the hub does not know it", .whole, reply(404), .create),
+        Row("the hub does not know it", .whole, reply(404), .destroy),
+        Row("the hub cannot tell", .whole, reply(405), .wait(counts: true), next: .lookUp),
         // Destroying.
         Row("destroyed", .spoiled, reply(204), .create, server: foreign),
         Row("was gone", .spoiled, reply(404), .create, server: foreign),
@@ -237,7 +246,7 @@ struct UploadMachineTests {
         #expect(machine.request(Self.foreign, chunk: 1_000) == .create(with: nil))
     }
 
-    @Test("An offset that advances forgets the attempts before it, one that stands does not")
+    @Test("An offset that advances by a good part of the piece forgets the attempts before it, a smaller step does not")
     func attempts() {
         var machine = Self.machine(.half, Self.hub)
         machine.count()
@@ -247,6 +256,9 @@ struct UploadMachineTests {
         #expect(machine.progress.attempts == 2)
         _ = machine.failed(.send(at: 4_000, count: 4_000), TransportError(.broken, doing: "send", detail: "cut"))
         _ = machine.answered(.ask, Self.reply(200, [Tus.offset: "4001"]), Self.hub, at: Self.now)
+        #expect(machine.progress.attempts == 2)
+        _ = machine.failed(.send(at: 4_001, count: 4_000), TransportError(.broken, doing: "send", detail: "cut"))
+        _ = machine.answered(.ask, Self.reply(200, [Tus.offset: "5001"]), Self.hub, at: Self.now)
         #expect(machine.progress.attempts == 0)
     }
 

@@ -34,15 +34,18 @@ struct EnginePoisonTests {
         }
     }
 
-    /// Runs until everything is done, parked or refused. `answer` is the hub; `nil` is silence.
-    private func run(_ outbox: inout Outbox, steps: Int, answer: (Batch) -> HTTPResponse?) -> EngineRig {
+    /// Runs until everything is done, parked or refused. `answer` is the hub; `nil` is silence, or the failure that is named.
+    private func run(
+        _ outbox: inout Outbox, steps: Int, failure: TransportError.Code = .timedOut, answer: (Batch) -> HTTPResponse?
+    ) -> EngineRig {
         var rig = Rig.settled()
-        run(&rig, &outbox, steps: steps, answer: answer)
+        run(&rig, &outbox, steps: steps, failure: failure, answer: answer)
         return rig
     }
 
     private func run(
-        _ rig: inout EngineRig, _ outbox: inout Outbox, steps: Int, answer: (Batch) -> HTTPResponse?
+        _ rig: inout EngineRig, _ outbox: inout Outbox, steps: Int, failure: TransportError.Code = .timedOut,
+        answer: (Batch) -> HTTPResponse?
     ) {
         rig.handle(.enqueued(.normal))
         for _ in 0..<steps {
@@ -53,7 +56,7 @@ struct EnginePoisonTests {
                 case .pull, .snapshot, .known, .verify: rig.answer(Rig.pull())
                 case .settle, .push:
                     guard let batch = outbox.sent else { return }
-                    if let response = answer(batch) { rig.answer(response) } else { rig.fail(.timedOut, after: .seconds(30)) }
+                    if let response = answer(batch) { rig.answer(response) } else { rig.fail(failure, after: .seconds(30)) }
                 }
                 continue
             }
@@ -193,6 +196,44 @@ struct EnginePoisonTests {
         }
         #expect(outbox.rejected == [5])
         #expect(Set(outbox.done) == Set(1...16).subtracting([5]))
+    }
+
+    @Test("An answer beyond what the agent reads halves the batch, and all of it goes through in a few more requests")
+    func answerTooLarge() {
+        var outbox = Outbox(pending: Array(1...400))
+        var tooLarge = 0, asked = 0
+        let rig = run(&outbox, steps: 600, failure: .tooLarge) { batch in
+            asked += 1
+            if batch.mutations.count <= 9 { return Rig.push(Rig.accepted(batch)) }
+            tooLarge += 1
+            return nil
+        }
+        #expect(Set(outbox.done) == Set(1...400))
+        #expect(outbox.counted.isEmpty && outbox.failed.isEmpty && outbox.rejected.isEmpty)
+        // 50, 25, 12, and 50 as often as it takes to greet; then batches stay small.
+        #expect(tooLarge <= 8, "\(tooLarge) of \(asked)")
+        #expect(!rig.reports.contains { if case .setAside = $0 { true } else { false } })
+    }
+
+    @Test("One mutation to which the answer is always too large is set aside, the others go through, and it is parked in the end")
+    func answerTooLargeAlone() {
+        var outbox = Outbox(pending: Array(1...16))
+        _ = run(&outbox, steps: 1_500, failure: .tooLarge) { batch in
+            batch.mutations.contains { $0.seq == 5 } ? nil : Rig.push(Rig.accepted(batch))
+        }
+        #expect(Set(outbox.done) == Set(1...16).subtracting([5]))
+        #expect(outbox.rejected.isEmpty)
+    }
+
+    @Test("A page too large for the agent that may be a portal's is not asked for again at once")
+    func tooLargeUnknown() {
+        var rig = Rig.pushing(Rig.batch(1...8))
+        rig.fail(.tooLarge)
+        #expect(rig.call == nil)
+        rig.keepHouse()
+        rig.begin()
+        // Who is there is asked first.
+        #expect(rig.asked == "hello")
     }
 
     @Test("An atomic list cannot be halved: over a 400 it is set aside as a whole, instead of being sent again and again")

@@ -1,3 +1,4 @@
+import RepetitionOracle
 import SyncCore
 import Testing
 
@@ -22,6 +23,8 @@ struct EngineRig {
     private(set) var wakeAt: Instant?
     /// The probe that nobody has answered yet.
     private(set) var probe: UInt64?
+    /// What the hub of the test would see.
+    private(set) var oracle = RepetitionOracle()
 
     static let hub = "7f3a"
     static let replica = ReplicaID(trusted: "replica-1")
@@ -57,12 +60,21 @@ struct EngineRig {
             case .send(let call):
                 #expect(underWay == nil, "a call while \(String(describing: underWay)) is under way", sourceLocation: place)
                 (underWay, job) = (.call(call.id), effect)
+                watch(call, place)
             case .probe(let id): probe = id
             case .wake(let at): wakeAt = at
             case .report(let report): reports.append(report)
             }
         }
         return effects
+    }
+
+    private mutating func watch(_ call: HubCall, _ place: SourceLocation) {
+        let before = oracle.complaints.count
+        oracle.saw("\(call.target) \(call.rest.map { "\($0)" } ?? "")", body: call.body, atSeconds: instant.nanoseconds / 1_000_000_000)
+        if oracle.complaints.count > before {
+            Issue.record("the engine repeats itself: \(oracle.complaints.last ?? "")", sourceLocation: place)
+        }
     }
 
     /// What is under way will never be answered.
@@ -222,6 +234,18 @@ struct EngineRig {
         if asked == "housekeep" { stored(.housekept(more: false), place) }
         if asked == "remember" { stored(.done, place) }
         #expect(engine.cycle == nil, "the cycle goes on: \(String(describing: engine.cycle?.step))", sourceLocation: place)
+    }
+
+    /// From a read that brought nothing that can be used to the end of the cycle: nothing of it is stored, and the push comes.
+    mutating func goOnWithoutIt(_ place: SourceLocation = #_sourceLocation) {
+        if case .applyPull(let response)? = command {
+            #expect(response.pages.isEmpty, "a page is applied", sourceLocation: place)
+            stored(.pullApplied(PullSummary()), place)
+        }
+        if asked == "loadStreams" { stored(.streams([]), place) }
+        #expect(asked == "claim", "the push does not come", sourceLocation: place)
+        stored(.batch(nil, retryAt: nil), place)
+        keepHouse(place)
     }
 
     /// One whole cycle from its beginning, without work on either side.

@@ -103,7 +103,7 @@ struct EngineSeedTests {
     func nonsense(_ kind: Int) {
         var rig = atStreams([Self.seed(after: "w-5")])
         rig.answer(kind == 0 ? Rig.snapshot(Rig.works, ["w-4"]) : Rig.snapshot(Rig.sites, ["w-7"]))
-        rig.keepHouse()
+        rig.goOnWithoutIt()
         #expect(rig.outcome?.errorKind == .nonsense)
     }
 }

@@ -1,0 +1,66 @@
+package import NIOCore
+package import SyncHTTP
+
+/// How often something may be done: so many times at once, and so many a second after that.
+package struct RateBudget: Sendable {
+    private let size: Double
+    private let perSecond: Double
+    private var left: Double
+    private var time: NIODeadline
+
+    package init(size: Int, perSecond: Double, at now: NIODeadline) {
+        self.size = Double(size)
+        self.perSecond = perSecond
+        left = Double(size)
+        time = now
+    }
+
+    /// - Returns: `false` when it has been done too often.
+    package mutating func spend(at now: NIODeadline) -> Bool {
+        if now > time {
+            left = min(size, left + Double((now - time).nanoseconds) / 1e9 * perSecond)
+            time = now
+        }
+        guard left >= 1 else { return false }
+        left -= 1
+        return true
+    }
+
+    /// As before the first time.
+    package func isWhole(at now: NIODeadline) -> Bool {
+        var copy = self
+        _ = copy.spend(at: now)
+        return copy.left >= size - 1
+    }
+}
+
+/// Attempts with a credential that is not known: by address, and in all. What is known is never held up by them.
+package struct AttemptLimit: Sendable {
+    private var all: RateBudget
+    private var byAddress: [PeerGroup: RateBudget] = [:]
+
+    /// Of one address: 10 at once, then one every two seconds. In all: 200 at once, then 20 a second.
+    package static let addressSize = 10
+    package static let addressPerSecond = 0.5
+    package static let allSize = 200
+    package static let allPerSecond = 20.0
+    /// Addresses that are remembered. Beyond it only the limit of all holds.
+    package static let addressesMax = 1_024
+
+    package init(at now: NIODeadline) {
+        all = RateBudget(size: Self.allSize, perSecond: Self.allPerSecond, at: now)
+    }
+
+    /// Counts an attempt that failed.
+    ///
+    /// - Returns: `false` when there were too many.
+    package mutating func fail(_ address: PeerGroup, at now: NIODeadline) -> Bool {
+        if byAddress.count >= Self.addressesMax, byAddress[address] == nil {
+            byAddress = byAddress.filter { !$0.value.isWhole(at: now) }
+        }
+        var own = byAddress[address] ?? RateBudget(size: Self.addressSize, perSecond: Self.addressPerSecond, at: now)
+        let isOwn = own.spend(at: now)
+        if byAddress.count < Self.addressesMax || byAddress[address] != nil { byAddress[address] = own }
+        return isOwn && all.spend(at: now)
+    }
+}

@@ -1,0 +1,55 @@
+import SyncCore
+import SyncHTTP
+import Synchronization
+
+/// What the service counts around the hub, for `/metrics`. Counted on several threads.
+final class ServiceFigures: Sendable {
+    /// Requests that were sent away because too much was asked, in all or of one device.
+    let overloaded = Atomic<Int64>(0)
+    let overloadedByDevice = Atomic<Int64>(0)
+    /// Enrolments with a token that is not good, and those of them that came too often.
+    let failedEnrolments = Atomic<Int64>(0)
+    let limitedEnrolments = Atomic<Int64>(0)
+    private let refusals = Mutex<[String: Int64]>([:])
+    private let connections = Mutex<(@Sendable () -> HTTPServerCounts)?>(nil)
+
+    /// Counts what the HTTP server refuses by itself.
+    func countRefusal(_ code: String) {
+        refusals.withLock { $0[code, default: 0] += 1 }
+    }
+
+    func use(_ connections: @escaping @Sendable () -> HTTPServerCounts) {
+        self.connections.withLock { $0 = connections }
+    }
+
+    var page: String {
+        var page = MetricsPage()
+        if let counts = connections.withLock({ $0 })?() {
+            page.family(
+                "agenthub_connections", .gauge, "Open connections, by whether the caller has shown a credential.",
+                [(["caller": "known"], Int64(counts.known)), (["caller": "unknown"], Int64(counts.strangers))])
+            page.family(
+                "agenthub_connections_closed_total", .counter, "Connections closed to make room for another one, since the start.",
+                [(["caller": "known"], counts.closedIdle), (["caller": "unknown"], counts.closedStrangers)])
+            page.family(
+                "agenthub_connections_refused_total", .counter, "Connections for which there was no room, since the start.",
+                [([:], counts.refused)])
+        }
+        page.family(
+            "agenthub_overloaded_total", .counter, "Requests answered 503 because too much was asked, in all or by one device, since the start.",
+            [
+                (["by": "all"], overloaded.load(ordering: .relaxed)),
+                (["by": "device"], overloadedByDevice.load(ordering: .relaxed)),
+            ])
+        page.family(
+            "agenthub_enrolments_refused_total", .counter, "Enrolments with a token that is not good, and those that came too often, since the start.",
+            [
+                (["reason": "token"], failedEnrolments.load(ordering: .relaxed)),
+                (["reason": "rate"], limitedEnrolments.load(ordering: .relaxed)),
+            ])
+        page.family(
+            "agenthub_http_refused_total", .counter, "Requests that broke HTTP or its limits, by the code of the answer, since the start.",
+            refusals.withLock { $0 }.sorted { $0.key < $1.key }.map { (["code": $0.key], $0.value) })
+        return page.text
+    }
+}

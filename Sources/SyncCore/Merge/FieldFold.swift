@@ -1,0 +1,208 @@
+/// A field while operations go over it, one after the other (``Fold/apply(_:to:replaces:)`` says what each does).
+///
+/// One operation is as cheap as looking at the field once. From the second on, elements of a list are found by an index and
+/// text grows in place, so that a mutation of many operations costs what the field and the operations are long, not their
+/// product.
+final class FieldFold {
+    struct Change {
+        var isChanged: Bool
+        /// Elements of the set that the operation names, as they were before it.
+        var found: [JSON] = []
+    }
+
+    // Invariant: at most one of the three is there. They change in place: a class and not an enum, since a payload that is taken
+    // out of a case and put back would be copied.
+    private var list: ElementList?
+    /// The source of a JSON string.
+    private var text: String?
+    private var plain: JSON?
+
+    /// - Parameter value: `nil` when the document has no such field.
+    init(_ value: JSON?) {
+        set(value)
+    }
+
+    private func set(_ value: JSON?) {
+        (list, text, plain) = (Optional.none, Optional.none, Optional.none)
+        switch value {
+        case .array(let elements)?: list = ElementList(elements)
+        case .string(let string)?: text = string.source
+        default: plain = value
+        }
+    }
+
+    /// Linear in a list that elements were removed from.
+    var value: JSON? {
+        if let list { return .array(list.elements) }
+        if let text { return .string(JSONString(validSource: text)) }
+        return plain
+    }
+
+    /// Missing or null.
+    var isNothing: Bool { list == nil && text == nil && plain?.isNull ?? true }
+
+    var isMissing: Bool {
+        guard list == nil, text == nil, case .none = plain else { return false }
+        return true
+    }
+
+    var isList: Bool { list != nil }
+
+    func fits(_ operation: FieldOperation) -> Bool {
+        list == nil ? Fold.fits(operation, value) : [.append, .add, .remove].contains(operation.kind)
+    }
+
+    /// - Parameter replaces: Whether an element of a set takes the place of one with the same `id`.
+    func apply(_ operation: FieldOperation, replaces: Bool = true) -> Change {
+        switch operation.kind {
+        case .append where list != nil:
+            let more = operation.value.array ?? [operation.value]
+            for element in more { list?.append(element) }
+            return Change(isChanged: !more.isEmpty)
+        case .append where text != nil:
+            guard case .string(let more) = operation.value else { return Change(isChanged: false) }
+            text?.append(more.source)
+            return Change(isChanged: !more.source.isEmpty)
+        case .add where list != nil:
+            let key = SetElement.key(operation.value)
+            let places = list?.places(of: key) ?? []
+            let found = places.compactMap { list?[$0] }
+            guard let first = places.first else {
+                list?.append(operation.value)
+                return Change(isChanged: true)
+            }
+            guard replaces, found[0] != operation.value else { return Change(isChanged: false, found: found) }
+            list?[first] = operation.value
+            return Change(isChanged: true, found: found)
+        case .remove where list != nil:
+            let key = SetElement.key(operation.value)
+            let places = list?.places(of: key) ?? []
+            let found = places.compactMap { list?[$0] }
+            list?.remove(key, at: places)
+            return Change(isChanged: !places.isEmpty, found: found)
+        case .append, .add, .remove, .increment, .max, .min:
+            let before = value
+            set(Fold.apply(operation, to: before, replaces: replaces))
+            return Change(isChanged: value != before)
+        }
+    }
+
+    /// Elements of a list with that key; none of anything else.
+    func elements(of key: JSON) -> [JSON] {
+        (list?.places(of: key) ?? []).compactMap { list?[$0] }
+    }
+}
+
+/// The elements of a list, found by their key (``SetElement``): by a search once, and from then on by an index.
+struct ElementList {
+    /// The elements, and gaps where some were removed.
+    private var slots: [JSON]
+    private var gaps: Set<Int> = []
+    /// By key, the place of the first element; the others, of which a set has none, are in `repeated`. `nil`: not made yet.
+    private var index: [JSON: Int]?
+    private var repeated: [JSON: [Int]] = [:]
+    private var searches = 0
+
+    init(_ elements: [JSON]) {
+        slots = elements
+    }
+
+    var elements: [JSON] {
+        if gaps.isEmpty { return slots }
+        JSONWork.count(slots.count)
+        return slots.indices.filter { !gaps.contains($0) }.map { slots[$0] }
+    }
+
+    /// - Precondition: `place` came from ``places(of:)``; the key of the element stays.
+    subscript(place: Int) -> JSON {
+        get { slots[place] }
+        set { slots[place] = newValue }
+    }
+
+    /// Where the elements of that key are, the first one first.
+    mutating func places(of key: JSON) -> [Int] {
+        searches += 1
+        if searches == 1 {
+            JSONWork.count(slots.count)
+            return slots.indices.filter { SetElement.key(slots[$0]) == key }
+        }
+        if index == nil { makeIndex() }
+        JSONWork.count(1)
+        guard let first = index?[key] else { return [] }
+        return [first] + (repeated[key] ?? [])
+    }
+
+    mutating func append(_ element: JSON) {
+        slots.append(element)
+        if index != nil { note(slots.count - 1) }
+    }
+
+    /// - Parameter places: All that ``places(of:)`` gave for the key.
+    mutating func remove(_ key: JSON, at places: [Int]) {
+        if places.isEmpty { return }
+        index?[key] = nil
+        repeated[key] = nil
+        guard index != nil else {
+            for place in places.reversed() { slots.remove(at: place) }
+            return
+        }
+        for place in places {
+            gaps.insert(place)
+            slots[place] = .null
+        }
+    }
+
+    private mutating func makeIndex() {
+        JSONWork.count(slots.count)
+        index = [:]
+        index?.reserveCapacity(slots.count)
+        // No gap is left by what went before: without an index elements are taken out at once.
+        for place in slots.indices { note(place) }
+    }
+
+    private mutating func note(_ place: Int) {
+        let key = SetElement.key(slots[place])
+        if index?[key] == nil {
+            index?[key] = place
+        } else {
+            repeated[key, default: []].append(place)
+        }
+    }
+}
+
+/// A document while operations go over its fields. One value alone: a copy would share its fields.
+struct DocumentFold: ~Copyable {
+    private var document: JSONObject
+    /// Keyed by `JSONString`: `String` takes two names for one that differ only in their Unicode normalisation.
+    private var open: [JSONString: FieldFold] = [:]
+
+    init(_ document: JSONObject) {
+        self.document = document
+    }
+
+    /// The field as it is now, for one operation after the other.
+    mutating func field(_ name: String) -> FieldFold {
+        let key = JSONString(name)
+        if let field = open[key] { return field }
+        let field = FieldFold(document[name])
+        open[key] = field
+        return field
+    }
+
+    @discardableResult
+    mutating func apply(_ operation: FieldOperation, replaces: Bool = true) -> FieldFold.Change {
+        let field = field(operation.field)
+        let wasMissing = field.isMissing
+        let change = field.apply(operation, replaces: replaces)
+        // Its place among the members is that of its first value.
+        if wasMissing, !field.isMissing { document[operation.field] = JSON.null }
+        return change
+    }
+
+    /// The document with all that was applied.
+    var result: JSONObject {
+        var result = document
+        for (name, field) in open where !field.isMissing { result[name.text] = field.value }
+        return result
+    }
+}

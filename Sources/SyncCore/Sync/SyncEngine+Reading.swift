@@ -1,0 +1,282 @@
+// What follows when something that is read cannot be used: a page, a listing, a comparison. The stream concerned is left out
+// (``StreamQuarantine``); other streams and the push go on.
+extension SyncEngine {
+    /// Failed reads in a row after which a cycle reads no more. Halving 256 streams down to one takes nine.
+    static let badReadsMax = 9
+    /// A cycle with so many pages, all of them empty and with more to come, makes the next one wait.
+    static let emptyPagesMax = 3
+
+    /// What the engine knows of its reading, from cycle to cycle.
+    package struct ReadingMemory: Hashable, Sendable {
+        /// Streams that are left out.
+        var held = StreamQuarantine()
+        /// Entities whose comparison with the hub failed; their feeds are read all the same.
+        var uncompared = StreamQuarantine()
+        /// Of feeds that are read over several pages.
+        var circles: [EntityName: CircleDetector] = [:]
+        /// Feeds that were started again because their cursor had expired, and brought no page since.
+        var restarted: Set<EntityName> = []
+        /// So many streams go into one request; `nil`: as many as the protocol allows. Less while the one is searched that
+        /// spoils the answer for all.
+        var width: Int?
+        /// Cycles that ended over a read, since one read all that it asked for.
+        var failures = 0
+        /// The last cycle ended over a read, before it came to its push.
+        var owesPush = false
+        /// Cycles in a row whose pages said that more was to come, and had nothing in them.
+        var emptyCycles = 0
+    }
+
+    /// Streams that are left out, and why.
+    package var heldStreams: StreamQuarantine { readings.held }
+
+    /// Whether a stream may be asked for in this cycle. Whoever asks for a cycle gets an attempt, but not two.
+    func isHeld(_ entity: EntityName, at moment: Moment) -> Bool {
+        guard let cycle else { return false }
+        if cycle.failedStreams.contains(entity) { return true }
+        return !cycle.isRequested && readings.held.holds(entity, at: moment.instant)
+    }
+
+    /// Leaves a stream out until its next attempt.
+    mutating func hold(
+        _ entity: EntityName, _ detail: String, _ cause: StreamQuarantine.Cause, kind: HubReply.Kind = .nonsense,
+        until relief: StreamQuarantine.Relief = .page, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        let before = readings.held[entity]
+        readings.held.add(
+            entity, detail, cause, until: relief, backoff: settings.backoff, at: moment.instant, using: &random)
+        readings.circles[entity] = nil
+        cycle?.failedStreams.insert(entity)
+        cycle?.asked.remove(entity)
+        if cycle?.outcome.error == nil {
+            cycle?.outcome.error = Printable.text("\(entity) was not read: \(detail)")
+            cycle?.outcome.errorKind = kind
+        }
+        guard let now = readings.held[entity] else { return }
+        // A server's error may be gone a moment later; content stays as it is.
+        let isAlarm = cause == .content || now.failures >= 3
+        if before?.detail == now.detail, !(isAlarm && now.failures == 3 && cause == .error) { return }
+        effects.append(.report(.streamHeld(entity, detail: now.detail, isAlarm: isAlarm)))
+    }
+
+    /// Something of the stream was read.
+    mutating func release(_ entity: EntityName, by relief: StreamQuarantine.Relief, _ effects: inout [SyncEffect]) {
+        if readings.held.release(entity, by: relief) { effects.append(.report(.streamResumed(entity))) }
+    }
+
+    /// Which of the streams whose cursors have expired are started again. One that was a moment ago, and has not brought a
+    /// page since, would be listed without end.
+    mutating func startAgain(_ expired: [EntityName], at moment: Moment, _ effects: inout [SyncEffect]) -> [EntityName] {
+        var again: [EntityName] = []
+        for entity in expired {
+            if readings.restarted.insert(entity).inserted {
+                again.append(entity)
+            } else {
+                readings.restarted.remove(entity)
+                let detail = "its cursor has expired again, although the feed was started anew"
+                hold(entity, detail, .content, kind: .gone, until: .end, at: moment, &effects)
+            }
+        }
+        return again
+    }
+
+    // MARK: Pages
+
+    /// The pages of an answer that can be applied. The others' streams are left out.
+    ///
+    /// - Throws: When the answer is not one to what was asked; nothing of it may be used then.
+    mutating func sortOut(
+        _ response: PullResponse, against asked: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]
+    ) throws(ReplyError) -> (usable: PullResponse, expired: [EntityName]) {
+        let cursors = Dictionary(asked.map { ($0.entity, $0.cursor) }, uniquingKeysWith: { first, _ in first })
+        var seen: Set<EntityName> = []
+        for (index, page) in response.pages.enumerated() {
+            guard cursors[page.entity] != nil, seen.insert(page.entity).inserted else {
+                throw ReplyError("/streams/\(index)/entity", "an entity that was asked for, once")
+            }
+        }
+        for (index, error) in response.errors.enumerated() {
+            guard cursors[error.entity] != nil, seen.insert(error.entity).inserted else {
+                throw ReplyError("/errors/\(index)/entity", "an entity that was asked for, once")
+            }
+        }
+        var usable = response
+        usable.pages = []
+        // More to come and no cursor that moves is a loop: nobody would ever leave it. One stream alone may stand still,
+        // while another one fills the answers.
+        let moves = response.pages.contains { $0.cursor != cursors[$0.entity] ?? nil }
+        let standsStill = response.pages.contains { $0.hasMore && $0.cursor == cursors[$0.entity] ?? nil }
+        let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
+        cycle?.stuckPages = stuck
+        for (index, page) in response.pages.enumerated() {
+            let count = page.records.count + page.deletions.count
+            if count > Limits.pullRecordsMax * 2 {
+                let expected = ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
+                hold(page.entity, "\(expected)", .content, at: moment, &effects)
+            } else if stuck >= 3, page.hasMore {
+                let expected = ReplyError("/streams/\(index)/cursor", "a cursor that moves when more is to come")
+                hold(page.entity, "\(expected)", .content, until: .end, at: moment, &effects)
+            } else if page.hasMore, page.cursor != cursors[page.entity] ?? nil,
+                readings.circles[page.entity, default: CircleDetector()].visits(page.cursor) {
+                let expected = ReplyError("/streams/\(index)/cursor", "a cursor that has not been there before")
+                hold(page.entity, "its feed leads in a circle: \(expected)", .content, until: .end, at: moment, &effects)
+            } else {
+                if !page.hasMore { readings.circles[page.entity] = nil }
+                readings.restarted.remove(page.entity)
+                cycle?.received += count
+                usable.pages.append(page)
+                release(page.entity, by: page.hasMore ? .page : .end, &effects)
+            }
+        }
+        if stuck >= 3 { cycle?.stuckPages = 0 }
+        for error in response.errors where !error.isExpired {
+            hold(
+                error.entity, error.problem.detail, error.isUnreadable ? .content : .error,
+                kind: error.isUnreadable ? .nonsense : .failed, at: moment, &effects)
+        }
+        var expired: [EntityName] = []
+        for error in response.errors where error.isExpired {
+            // Starting afresh is the answer to this; to a fresh start it would be a loop.
+            if cursors[error.entity] ?? nil == nil {
+                hold(error.entity, "its cursor has expired, and none was sent", .content, at: moment, &effects)
+            } else {
+                expired.append(error.entity)
+            }
+        }
+        return (usable, startAgain(expired, at: moment, &effects))
+    }
+
+    // MARK: Failed reads
+
+    /// A call that reads brought no answer that can be used, and the reason lies in what was asked for, not in the way to the
+    /// hub: the stream is left out, or the one is searched that spoils the answer for others.
+    ///
+    /// - Returns: Whether the cycle goes on; otherwise the failure is one of the whole hub.
+    mutating func readFailed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
+        guard let step = cycle?.step, lies(in: refusal) else { return false }
+        if refusal.kind == .failed, !hasFailedBefore(step) {
+            // It may be the hub that is in trouble, and not what was asked for: then more requests are the wrong answer.
+            guard readings.failures >= 2 else { return false }
+        }
+        cycle?.badReads += 1
+        let isOver = (cycle?.badReads ?? 0) >= Self.badReadsMax || refusal.kind == .failed
+        let cause: StreamQuarantine.Cause = refusal.kind == .failed ? .error : .content
+        switch step {
+        case .pulling(let asked, _):
+            let rest = cycle?.unasked ?? []
+            guard asked.count == 1 || isOver && refusal.kind != .failed else {
+                readings.width = max(1, asked.count / 2)
+                // A hub in trouble is asked for half of it with the next cycle.
+                if refusal.kind == .failed { return false }
+                pull(asked + rest, at: moment, &effects)
+                return true
+            }
+            let given = isOver && refusal.kind != .failed ? asked + rest : asked
+            for stream in given { hold(stream.entity, refusal.detail, cause, kind: refusal.kind, at: moment, &effects) }
+            cycle?.unasked = []
+            if isOver { return pushInstead(cause, at: moment, &effects) }
+            goOnPulling(rest, at: moment, &effects)
+        case .listing(let position, _):
+            hold(position.entity, refusal.detail, cause, kind: refusal.kind, until: .listing, at: moment, &effects)
+            cycle?.reading.listings.removeAll { $0.entity == position.entity }
+            if isOver { return pushInstead(cause, at: moment, &effects) }
+            goOnReading(at: moment, &effects)
+        case .seeding(let position, _):
+            hold(position.entity, refusal.detail, cause, kind: refusal.kind, until: .listing, at: moment, &effects)
+            if isOver { return pushInstead(cause, at: moment, &effects) }
+            loadStreams(&effects)
+        case .verifying(let position, _):
+            readings.uncompared.add(
+                position.entity, refusal.detail, cause, backoff: settings.backoff, at: moment.instant, using: &random)
+            if cycle?.outcome.error == nil {
+                cycle?.outcome.error = Printable.text("\(position.entity) was not compared: \(refusal.detail)")
+                cycle?.outcome.errorKind = refusal.kind
+            }
+            if isOver { return pushInstead(cause, at: moment, &effects) }
+            compare(at: moment, &effects)
+        default: return false
+        }
+        return true
+    }
+
+    /// Whether the step asks for one stream alone that has failed before.
+    private func hasFailedBefore(_ step: Step) -> Bool {
+        switch step {
+        case .pulling(let asked, _): asked.count == 1 && asked.allSatisfy { readings.held[$0.entity] != nil }
+        case .listing(let position, _), .seeding(let position, _): readings.held[position.entity] != nil
+        case .verifying(let position, _): readings.uncompared[position.entity] != nil
+        default: false
+        }
+    }
+
+    /// Whether a refusal may be about what was asked for.
+    private func lies(in refusal: HubReply.Refusal) -> Bool {
+        let isHubs = refusal.facts?.version != nil
+        switch refusal.kind {
+        case .nonsense, .transport(.tooLarge), .transport(.malformed): return true
+        case .failed, .malformed, .tooLarge, .misconfigured, .gone: return isHubs
+        default: return false
+        }
+    }
+
+    private mutating func pushInstead(
+        _ cause: StreamQuarantine.Cause, at moment: Moment, _ effects: inout [SyncEffect]
+    ) -> Bool {
+        // What was not asked for comes with another cycle, and not at once.
+        let delay = settings.backoff.delay(afterFailures: max(1, memory.failures + 1), using: &random)
+        timer.wish(.again(at: moment.instant.advanced(by: delay)), now: moment.instant)
+        cycle?.missedStreams = true
+        push(at: moment, &effects)
+        return true
+    }
+
+    /// The next streams of a pull, after one that was left out.
+    mutating func goOnPulling(_ streams: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
+        if streams.isEmpty { return applied(PullSummary(), [], [], at: moment, &effects) }
+        pull(streams, at: moment, &effects)
+    }
+
+    /// The cycle ends over a read. Pushes must not wait for it longer than that: the next cycle begins with them.
+    mutating func noteFailedRead(_ kind: HubReply.Kind) {
+        switch cycle?.step {
+        case .pulling, .listing, .seeding, .verifying: break
+        default: return
+        }
+        readings.failures += 1
+        switch kind {
+        case .transport(.timedOut), .transport(.broken), .transport(.tooLarge), .transport(.malformed), .overloaded, .failed,
+            .nonsense, .malformed, .tooLarge, .misconfigured, .gone, .foreign:
+            readings.owesPush = true
+        case .transport, .auth, .blocked, .incompatible, .encoding, .regressed: break
+        }
+    }
+
+    /// A cycle that pushes first, because the one before ended over a read, reads when nothing is left to push.
+    ///
+    /// - Returns: Whether it begins with the push.
+    mutating func pushesBeforeReading() -> Bool {
+        guard readings.owesPush, cycle?.scope != .pull, cycle?.isTrial != true else { return false }
+        readings.owesPush = false
+        cycle?.owesPull = true
+        return true
+    }
+
+    // MARK: When to go on
+
+    /// Plans the cycle in which the next stream that is left out is tried again.
+    mutating func planHeldStreams(at moment: Moment) {
+        guard let next = readings.held.nextAt, allowed(at: moment).pull?.entities == .all else { return }
+        timer.wish(.again(at: max(next, moment.instant.advanced(by: .seconds(1)))), now: moment.instant)
+    }
+
+    /// When the next cycle goes on with pages that are left. A server that says that more is to come and sends nothing is
+    /// asked less and less often.
+    mutating func goOnReadingAt(_ moment: Moment) -> Instant {
+        guard let cycle, cycle.received == 0, cycle.pages >= Self.emptyPagesMax else {
+            readings.emptyCycles = 0
+            return moment.instant
+        }
+        readings.emptyCycles += 1
+        return moment.instant.advanced(by: settings.backoff.delay(afterFailures: readings.emptyCycles + 1, using: &random))
+    }
+}

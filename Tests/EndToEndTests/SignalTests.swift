@@ -1,0 +1,54 @@
+import Glibc
+import LocalAPI
+import SyncCore
+import Testing
+
+extension EndToEnd {
+    @Suite("Signals")
+    struct SignalTests {
+        /// Becomes the agent. Beside it, a shell waits until the agent has put SIGHUP off (bit 0 of `SigBlk`), which is the first thing
+        /// that it does, and sends it then and again until it serves. It gives up when the agent would hear it without that.
+        private static let earlyHangUps = [
+            "/bin/sh", "-c",
+            """
+            me=$$
+            (
+                while kill -0 $me; do
+                    grep -q '^SigCgt:.*[13579bdf]$' /proc/$me/status && exit
+                    grep -q '^SigBlk:.*[13579bdf]$' /proc/$me/status && break
+                done
+                until grep -q '^SigCgt:.*[13579bdf]$' /proc/$me/status; do kill -HUP $me || exit; done
+            ) 2>/dev/null &
+            exec "$@"
+            """, "sh",
+        ]
+
+        @Test("SIGHUP before the agent listens to it does not end the agent, and is one reload when it serves")
+        func early() async throws {
+            try await Stand.with(agent: false) { stand in
+                try await stand.startAgent(wrapper: Self.earlyHangUps)
+                try await stand.untilAgentSays("RELOADING=1")
+                try await stand.untilAgentSays("READY=1")
+                #expect(try await stand.agentctl("status").status == 0)
+            }
+        }
+
+        @Test("Under a flood of SIGHUP apps are answered, and SIGTERM still stops the agent in good order")
+        func flood() async throws {
+            try await Stand.with { stand in
+                let agent = try #require(await stand.agentProcess)
+                let flood = try Child(
+                    ["/bin/sh", "-c", "while kill -HUP \(agent); do :; done"], log: "/dev/null")
+                for index in 0..<50 {
+                    let answer = try await stand.agentctl("enqueue", "work_orders", "wo-\(index)", "--data", "{}")
+                    #expect(answer.status == 0, "\(answer.talk)")
+                }
+                kill(agent, SIGTERM)
+                // The flood ends when there is no process any more that it could be sent to.
+                _ = await flood.end()
+                try await stand.startAgent()
+                #expect(try await stand.client.status().value.outbox.enqueued == 50)
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+import Foundation
+import Glibc
+import LocalAPI
+import SyncCore
+import Testing
+
+extension EndToEnd {
+    /// Somebody tidies up in the folder of the socket while the agent is running.
+    @Suite("A socket file that is removed")
+    struct SocketFileTests {
+        /// Far above what anything takes; only ends a test that would otherwise ask for ever.
+        private func untilFound(_ stand: Stand) async throws {
+            for _ in 0..<100_000 where access(stand.socketPath, F_OK) != 0 { await Task.yield() }
+            #expect(access(stand.socketPath, F_OK) == 0)
+        }
+
+        @Test("The file is made anew at once, apps go on, and the log and the events tell it")
+        func removed() async throws {
+            try await Stand.with { stand in
+                for number in 1...3 {
+                    #expect(unlink(stand.socketPath) == 0)
+                    try await untilFound(stand)
+                    let added = try await stand.agentctl("enqueue", "work_orders", "wo-\(number)", "--data", "{}")
+                    #expect(added.status == 0, "\(added.talk)")
+                }
+                #expect(try await stand.settle().alarms.isEmpty)
+                #expect(try await stand.hubApplied() == 3)
+                let log = try String(contentsOfFile: "\(stand.folder)/agent.log", encoding: .utf8)
+                #expect(log.contains("socket_removed") && log.contains("was made anew"))
+                await stand.stopAgent()
+                #expect(access(stand.socketPath, F_OK) != 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import Glibc
+import ProcessStand
+
+/// What a program held at its first quiet moment, and what it holds more than that when it is asked again.
+///
+/// Each stand asks before it ends a program in good order, so that whatever the test did to it, what it took it has given back:
+/// descriptors by kind, threads by name, processes it started, memory, and temporary files. Where growth is how the program works,
+/// ``Allowance`` says so by number.
+struct ResourceWatch: Sendable {
+    /// What may be more than at the first quiet moment.
+    struct Allowance: Sendable {
+        /// Descriptors by kind; a path counts for all that begin with it.
+        var descriptors: [(prefix: String, more: Int)]
+        /// Memory that a program keeps for its next work, and what the allocator cannot give back between live blocks, bytes.
+        var memory = 64 << 20
+
+        /// - Parameter state: The agent's state folder.
+        static func agent(state: String) -> Allowance {
+            Allowance(descriptors: [
+                // Connections to the hub that wait for the next request: four (`CurlTransport`), and as many that are being
+                // closed. Nothing of this kind is a client's.
+                ("tcp socket", 8),
+                // The reader opens the database when it is first asked, and opens it anew after trouble.
+                ("\(state)/agent.db", 6),
+                // Two files at once are on their way to the hub.
+                ("\(state)/blobs/", 2),
+            ])
+        }
+
+        /// - Parameter data: The hub's folder.
+        static func hub(data: String) -> Allowance {
+            Allowance(descriptors: [
+                // Devices keep theirs open for 75 s after their last request.
+                ("tcp socket", 16), ("\(data)/hub.db", 8),
+            ])
+        }
+    }
+
+    let name: String
+    let process: pid_t
+    private let baseline: ProcessResources
+    private let allowance: Allowance
+    /// Folders in which a program makes temporary files.
+    private let folders: [String]
+
+    /// - Throws: When there is no such process.
+    init(_ name: String, _ process: pid_t, _ allowance: Allowance, temporaryFilesIn folders: [String]) throws {
+        self.name = name
+        self.process = process
+        self.allowance = allowance
+        self.folders = folders
+        baseline = try ProcessResources(of: process)
+    }
+
+    /// Far above what anything takes; only ends a test that would otherwise ask for ever.
+    private static let patience: Duration = .seconds(30)
+
+    /// Asks until nothing is left over.
+    ///
+    /// - Returns: What still is, in words; empty when all was given back.
+    func leftOver() async throws -> [String] {
+        let end = ContinuousClock.now + Self.patience
+        while true {
+            let left = try look()
+            if left.isEmpty || ContinuousClock.now > end { return left }
+            await Task.yield()
+        }
+    }
+
+    /// A sanitizer keeps what was freed, to notice when it is used.
+    private static let isSanitized = ProcessInfo.processInfo.environment["EDGE_SYNC_SANITIZER"] != nil
+
+    /// What is left over at this moment.
+    func look() throws -> [String] {
+        let now = try ProcessResources(of: process)
+        var allowed = allowance.descriptors
+        var left: [String] = []
+        for (kind, count) in ProcessResources.leftOver(now.descriptors, since: baseline.descriptors).sorted(by: { $0.key < $1.key }) {
+            var more = count
+            if let index = allowed.firstIndex(where: { kind.hasPrefix($0.prefix) }) {
+                let used = min(more, allowed[index].more)
+                allowed[index].more -= used
+                more -= used
+            }
+            if more > 0 { left.append("\(more) of \(kind) beyond what may be open") }
+        }
+        for (thread, count) in ProcessResources.leftOver(now.threads, since: baseline.threads).sorted(by: { $0.key < $1.key }) {
+            left.append("\(count) threads \(thread)")
+        }
+        if now.children > 0 { left.append("\(now.children) child processes") }
+        let grown = now.anonymousBytes - baseline.anonymousBytes
+        if grown > allowance.memory, !Self.isSanitized { left.append("\(grown >> 20) MiB of memory, \(allowance.memory >> 20) are allowed") }
+        left += folders.flatMap(Self.temporaryFiles)
+        return left.map { "\(name): \($0)" }
+    }
+
+    /// Files that a program is writing and that have no name yet (`.NAME.0123456789abcdef.tmp`), and files that are coming in.
+    private static func temporaryFiles(in folder: String) -> [String] {
+        // A folder that the test has removed holds none.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        let coming = (try? FileManager.default.contentsOfDirectory(atPath: folder + "/blobs/incoming")) ?? []
+        return names.filter { $0.hasPrefix(".") && $0.hasSuffix(".tmp") }.map { "the temporary file \(folder)/\($0)" }
+            + coming.map { "the incoming file \(folder)/blobs/incoming/\($0)" }
+    }
+}
+
+extension ResourceWatch {
+    /// Of a program that a wrapper has not become: what holds what there cannot be told apart.
+    static func isProgram(_ process: pid_t, _ path: String) -> Bool {
+        let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/exe")
+        let same = try? FileManager.default.destinationOfSymbolicLink(atPath: path)
+        return target == path || target == same || target == URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    }
+}

@@ -1,0 +1,47 @@
+import CSQLite
+import Foundation
+import HubPostgres
+import HubServer
+import PostgresStand
+
+/// A database that outlives its hub, and a second way into its rows, past all code of the hub.
+final class HubRows {
+    let place: Hub.Place
+    private let file: String?
+
+    struct Failure: Error {
+        var what: String
+    }
+
+    init(_ engine: Engine = .current) throws {
+        switch engine {
+        case .sqlite:
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent("hub-\(UUID().uuidString).db").path
+            self.file = file
+            place = .file(file)
+        case .postgres:
+            file = nil
+            place = try engine.newPlace()
+        }
+    }
+
+    deinit {
+        guard let file else { return }
+        // Not each of them is there.
+        for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file + end) }
+    }
+
+    /// Runs one statement that takes no values.
+    func run(_ sql: String) throws {
+        guard let file else {
+            guard case .shared(let shared as PostgresPlace) = place else { throw Failure(what: "no place") }
+            try PostgresServer.shared.get().query(sql, schema: PostgresServer.schema(of: shared.url))
+            return
+        }
+        var opened: OpaquePointer?
+        defer { sqlite3_close_v2(opened) }
+        guard sqlite3_open_v2(file, &opened, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else { throw Failure(what: "open \(file)") }
+        sqlite3_busy_timeout(opened, 5_000)
+        guard sqlite3_exec(opened, sql, nil, nil, nil) == SQLITE_OK else { throw Failure(what: String(cString: sqlite3_errmsg(opened))) }
+    }
+}

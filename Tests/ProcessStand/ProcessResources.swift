@@ -1,0 +1,106 @@
+import Foundation
+package import Glibc
+
+/// What a process holds, as the kernel tells (proc(5)).
+package struct ProcessResources: Sendable {
+    /// Open descriptors by kind: `unix socket`, `tcp socket`, `pipe`, `anon_inode:[eventfd]`, or the path of a file. The numbers
+    /// that tell two sockets or pipes apart are left out.
+    package var descriptors: [String: Int]
+    /// Threads by name.
+    package var threads: [String: Int]
+    /// Processes that it has started and that have not ended or were not collected.
+    package var children: Int
+    /// Memory in use that is no file's (`RssAnon`), bytes.
+    package var anonymousBytes: Int
+
+    /// - Throws: When there is no such process, or not any more.
+    package init(of process: pid_t) throws {
+        descriptors = try Self.descriptors(of: process)
+        threads = [:]
+        children = 0
+        for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task") {
+            // A thread may end while it is looked at; that is what an absent name means.
+            guard let name = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/comm", encoding: .utf8) else { continue }
+            threads[name.trimmingCharacters(in: .whitespacesAndNewlines), default: 0] += 1
+            let list = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/children", encoding: .utf8)
+            children += list?.split(separator: " ").count ?? 0
+        }
+        let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+        let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
+        guard let kibibytes = line?.split(separator: " ", omittingEmptySubsequences: true).dropFirst().first.flatMap({ Int($0) }) else {
+            throw CocoaError(.fileReadCorruptFile)
+        }
+        anonymousBytes = kibibytes << 10
+    }
+
+    /// Of this process, when `process` is not given.
+    package static func descriptors(of process: pid_t = getpid()) throws -> [String: Int] {
+        let folder = "/proc/\(process)/fd"
+        let sockets = Self.sockets(of: process)
+        var found: [String: Int] = [:]
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+            var buffer = [UInt8](repeating: 0, count: 4_096)
+            let count = buffer.withUnsafeMutableBytes { bytes in
+                bytes.baseAddress.map { readlink("\(folder)/\(name)", $0, bytes.count) } ?? -1
+            }
+            // The one that lists a folder of this very process is closed by now, and others may be as well.
+            guard count > 0 else { continue }
+            let target = String(decoding: buffer.prefix(count), as: UTF8.self)
+            let kind =
+                if target.hasPrefix("socket:") {
+                    // One that is in no table is closed at its other end, or was never connected.
+                    sockets[target.dropFirst(8).dropLast().description].map { "\($0) socket" } ?? "socket"
+                } else {
+                    target.hasPrefix("pipe:") ? "pipe" : target
+                }
+            found[kind, default: 0] += 1
+        }
+        return found
+    }
+
+    /// What each socket of its network namespace is, by inode.
+    private static func sockets(of process: pid_t) -> [String: String] {
+        var kinds: [String: String] = [:]
+        // File, kind and column of the inode, proc_net(5) and net/unix/af_unix.c.
+        for (file, kind, column) in [
+            ("unix", "unix", 6), ("tcp", "tcp", 9), ("tcp6", "tcp", 9), ("udp", "udp", 9), ("udp6", "udp", 9), ("netlink", "netlink", 9),
+        ] {
+            // A kernel without IPv6 has not all of them.
+            guard let table = try? String(contentsOfFile: "/proc/\(process)/net/\(file)", encoding: .utf8) else { continue }
+            for line in table.split(separator: "\n").dropFirst() {
+                let words = line.split(separator: " ", omittingEmptySubsequences: true)
+                if words.count > column { kinds[String(words[column])] = kind }
+            }
+        }
+        return kinds
+    }
+
+    /// What there is more of than before, by kind.
+    package static func leftOver(_ now: [String: Int], since before: [String: Int]) -> [String: Int] {
+        now.reduce(into: [:]) { left, entry in
+            let more = entry.value - before[entry.key, default: 0]
+            if more > 0 { left[entry.key] = more }
+        }
+    }
+}
+
+/// A file that nothing else opens, so that each descriptor on it is counted and no other.
+package final class MarkedFile {
+    package let path: String
+    package let descriptor: Int32
+
+    package init(in directory: String) throws {
+        path = directory + "/marked-\(UInt32.random(in: 0 ... .max))"
+        descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw CocoaError(.fileWriteUnknown) }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Descriptors of this process on this file, beside the one of this object.
+    package func othersOpen() throws -> Int {
+        try ProcessResources.descriptors()[path, default: 0] - 1
+    }
+}
