@@ -24,9 +24,12 @@ extension Hub {
     }
 
     private func addOpening(_ cause: HubLineage.Cause, by device: DeviceID? = nil, at now: Timestamp?) throws(DatabaseError) {
+        // A name that is on the line already would be taken for the earlier opening, and what it signs for a lie.
+        var tag = Hub.makeTag(&random)
+        while lineage.entries.contains(where: { $0.tag == tag }) { tag = Hub.makeTag(&random) }
         let entry = HubLineage.Entry(
-            n: (lineage.entries.last?.n ?? 0) + 1, epoch: state.epoch, tag: Hub.makeTag(&random), head: state.head,
-            at: now, cause: cause, device: device)
+            n: (lineage.entries.last?.n ?? 0) + 1, epoch: state.epoch, tag: tag, head: state.head, at: now, cause: cause,
+            device: device)
         try store.add(entry)
         lineage.entries.append(entry)
         if lineage.entries.count > HubLineage.entriesMax { lineage.entries.removeFirst() }
@@ -142,6 +145,9 @@ extension Hub {
         /// A new history has begun a while ago: all.
         case ofAll
     }
+
+    /// Whether this is the first history of its database, as far as the database knows.
+    package var beganFirstHistory: Bool { lineage.restart == nil }
 
     func offering(at now: Timestamp) -> Offering {
         if settings.ablations.contains(.unofferedIsDeleted) { return .over }

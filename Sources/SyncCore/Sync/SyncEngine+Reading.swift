@@ -128,6 +128,8 @@ extension SyncEngine {
                 release(page.entity, by: page.hasMore ? .page : .end, &effects)
             }
         }
+        // A stream that is not in the answer has nothing new: it was read to its end.
+        for position in asked where !seen.contains(position.entity) { release(position.entity, by: .end, &effects) }
         if stuck >= 3 { cycle?.stuckPages = 0 }
         for error in response.errors where !error.isExpired {
             hold(

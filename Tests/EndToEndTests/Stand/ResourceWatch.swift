@@ -13,7 +13,7 @@ struct ResourceWatch: Sendable {
         /// Descriptors by kind; a path counts for all that begin with it.
         var descriptors: [(prefix: String, more: Int)]
         /// Threads that may begin after the program said that it listens.
-        var threads: Set<String> = ["signals"]
+        var threads: Set<String> = ["signals", "uevents"]
         /// Memory that a program keeps for its next work, and what the allocator cannot give back between live blocks, bytes.
         var memory = 64 << 20
 
@@ -29,6 +29,11 @@ struct ResourceWatch: Sendable {
                 ("\(state)/agent.db", 6),
                 // Two files at once are on their way to the hub.
                 ("\(state)/blobs/", 2),
+                // An agent whose disk fails at its start opens these later: the folder, the file beside the database, and what
+                // watches links and power.
+                (state, 3), ("netlink socket", 3), ("unix socket", 2),
+                // The same on a disk of its own, which is mounted for the agent alone.
+                ("/agent.db", 8), ("/lock", 1), ("/acknowledged", 1), ("/", 3),
             ])
         }
 

@@ -12,10 +12,22 @@ struct VisibilityTests {
     ///
     /// - Returns: The versions that the slow one and the quick one were told.
     private func race(_ bench: ReplicaBench, locking: Bool, meanwhile body: () throws -> Void) throws -> [Int64?] {
+        let (opened, begin) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let (reached, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let quick = Worker {
+            defer { opened.signal() }
+            let hub = try bench.hub { $0.locksHub = locking }
+            _ = hub.push([])
+            opened.signal()
+            begin.wait()
+            return try hub.verdict(Sent("k", .create, id: "quick"), device: .two).version
+        }
+        opened.wait()
+        // Each names its opening before, in a transaction of its own: the race is about numbers of commits.
         let slow = Worker {
             defer { reached.signal() }
             let hub = try bench.hub { $0.locksHub = locking }
+            _ = hub.push([])
             hub.hub.beforeCommit = {
                 reached.signal()
                 goOn.wait()
@@ -24,7 +36,7 @@ struct VisibilityTests {
             return try hub.verdict(Sent("k", .create, id: "slow")).version
         }
         reached.wait()
-        let quick = Worker { try bench.hub { $0.locksHub = locking }.verdict(Sent("k", .create, id: "quick"), device: .two).version }
+        begin.signal()
         // The second one waits for the first now, whatever for.
         try bench.server.waitForWaiters(1)
         let outcome = Result { try body() }
