@@ -14,30 +14,21 @@ extension EndToEnd {
         func planted() async throws {
             let folder = try NewFolder.make("/tmp/edge-sync")
             defer { try? FileManager.default.removeItem(atPath: folder) }
-            let (fifo, answers) = ("\(folder)/orders", "\(folder)/answers")
-            #expect(mkfifo(fifo, 0o600) == 0 && mkfifo(answers, 0o600) == 0)
-            // A shell in the place of a program: it does one line at a time, and says when it has.
-            let script = #"while read -r line; do eval "$line"; echo done > "$1"; done < "$0""#
-            let child = try Child(["/bin/sh", "-c", script, fifo, answers], log: "\(folder)/log")
-            let orders = open(fifo, O_WRONLY | O_CLOEXEC)
-            defer { close(orders) }
-            func order(_ line: String) throws {
-                #expect(write(orders, line + "\n", line.utf8.count + 1) > 0)
-                let answer = open(answers, O_RDONLY | O_CLOEXEC)
-                defer { close(answer) }
-                var bytes = [UInt8](repeating: 0, count: 16)
-                #expect(read(answer, &bytes, bytes.count) == 5)
-            }
-            try order(":")
-            let watch = try ResourceWatch("shell", child.pid, .init(descriptors: []), temporaryFilesIn: [folder])
-            #expect(try await watch.leftOver() == [])
-            try order("exec 7<\(folder)/log; sleep 1000 & pid=$!; : > \(folder)/.a.0123456789abcdef.tmp")
+            let (log, temporary) = ("\(folder)/log", "\(folder)/.a.0123456789abcdef.tmp")
+            #expect(FileManager.default.createFile(atPath: log, contents: nil))
+            // This process stands in the place of a program: what it takes here is what one would have kept.
+            let watch = try ResourceWatch("test", getpid(), .init(descriptors: []), temporaryFilesIn: [folder])
+            let planted = ["test: 1 of \(log) beyond what may be open", "test: the temporary file \(temporary)"]
+            #expect(try watch.look().allSatisfy { !planted.contains($0) && !$0.hasSuffix("child processes") })
+            let descriptor = open(log, O_RDONLY | O_CLOEXEC)
+            #expect(FileManager.default.createFile(atPath: temporary, contents: nil))
+            let child = try Child(["/bin/sleep", "1000"], log: "\(folder)/child-log")
             let left = try watch.look()
-            #expect(left.contains("shell: 1 of \(folder)/log beyond what may be open"), "\(left)")
-            #expect(left.contains("shell: 1 child processes") && left.contains { $0.hasSuffix("0123456789abcdef.tmp") }, "\(left)")
-            try order("exec 7<&-; kill $pid; wait $pid; rm \(folder)/.a.0123456789abcdef.tmp")
-            #expect(try await watch.leftOver() == [])
+            #expect(planted.allSatisfy(left.contains) && left.contains("test: 1 child processes"), "\(left)")
             await child.stop(SIGKILL)
+            close(descriptor)
+            try FileManager.default.removeItem(atPath: temporary)
+            #expect(try watch.look().allSatisfy { !planted.contains($0) && !$0.hasSuffix("child processes") })
         }
 
         @Test("Descriptors that strangers attach to requests do not stay with the agent")

@@ -1,3 +1,4 @@
+import HubServer
 import SyncCore
 import SyncStore
 
