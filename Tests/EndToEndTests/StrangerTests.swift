@@ -133,8 +133,9 @@ private final class Crowd {
     func come(_ count: Int, to port: Int, saying text: String) throws {
         let bytes = Array(text.utf8)
         for _ in 0..<count {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             guard descriptor >= 0 else { throw StandError("socket \(errno)") }
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             descriptors.append(descriptor)
             var own = sockaddr_in()
             own.sin_family = sa_family_t(AF_INET)
