@@ -9,7 +9,7 @@ struct ClockHealTests {
     private static let year: Int64 = 31_557_600_000
 
     private func anchor(_ agent: TestAgent, off: Int64 = 0) -> ClockAnchor {
-        ClockAnchor(difference: (Self.truth + off).saturatingSubtract(agent.now.instant.nanoseconds / 1_000_000), error: .zero)
+        ClockAnchor(difference: Self.truth.saturatingAdd(off).saturatingSubtract(agent.now.instant.nanoseconds / 1_000_000), error: .zero)
     }
 
     private func agent() throws -> TestAgent {
