@@ -299,9 +299,9 @@ extension HubRequest {
         contentLength = head.contentLength
     }
 
-    private static let headerNames = [
-        "Authorization", "Accept-Encoding", "Content-Encoding", HubHeader.version, HubHeader.versionUnderscored,
-        HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config, HubHeader.epoch, HubHeader.waiting, "If-None-Match",
-        "Content-Type", Tus.resumable, Tus.offset, Tus.length, Tus.metadata, Tus.checksum,
-    ]
+    private static let headerNames =
+        HubRequestHeaders.names + [
+            "Authorization", "Accept-Encoding", "Content-Encoding", "If-None-Match", "Content-Type", Tus.resumable, Tus.offset,
+            Tus.length, Tus.metadata, Tus.checksum,
+        ]
 }

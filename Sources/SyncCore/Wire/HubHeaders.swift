@@ -67,6 +67,12 @@ package struct HubRequestHeaders: Hashable, Sendable {
         receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
     }
 
+    /// The fields that ``init(reading:)`` reads.
+    package static let names = [
+        HubHeader.version, HubHeader.versionUnderscored, HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config,
+        HubHeader.epoch, HubHeader.waiting, HubHeader.receipt,
+    ]
+
     package func write(to headers: inout HTTPHeaders) {
         headers[HubHeader.epoch] = epoch
         headers[HubHeader.waiting] = waiting.map { String($0) }

@@ -21,10 +21,16 @@ struct HubHeadersTests {
     @Test("What an agent writes is what a hub reads; the version also under its literal name")
     func requestRoundTrip() {
         let sent = HubRequestHeaders(
-            device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42)
+            device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42, epoch: "e-1",
+            waiting: 3, receipt: "cjE_-")
+        for member in Mirror(reflecting: sent).children {
+            #expect(Mirror(reflecting: member.value).children.count == 1, "\(member.label ?? "") is missing, so this test says nothing of it")
+        }
         var headers: HTTPHeaders = [:]
         sent.write(to: &headers)
         #expect(HubRequestHeaders(reading: headers) == sent)
+        // A server takes over these alone.
+        #expect(headers.fields.allSatisfy { HubRequestHeaders.names.contains($0.name) })
         #expect(HubRequestHeaders(reading: ["sync_version": "1"]).version == "1")
         #expect(HubRequestHeaders(reading: []).version == nil)
     }
