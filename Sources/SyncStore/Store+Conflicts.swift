@@ -125,7 +125,7 @@ extension Store {
         let (view, base) = (seen.known, hubs.known)
         let later = try openMutations(of: conflict.rid, after: row.seq)
         var content = decided(conflict, choices, payload?.content(under: rules), view, base, rules)
-        let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, rules) : []
+        let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, base, rules) : []
         let left = try openMutations(of: conflict.rid, after: row.seq)
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
@@ -195,6 +195,7 @@ extension Store {
             result.removeFields(Set(choices.fields.keys.map { JSONString($0) }))
             let locals = Dictionary(
                 conflict.sides.map { (JSONString($0.field), $0.local.value) }, uniquingKeysWith: { first, _ in first })
+            let own = content.flatMap { Fold.apply($0, to: base) }
             for (field, choice) in choices.fields.sorted(by: { $0.key < $1.key }) {
                 switch choice {
                 case .remote: break
@@ -202,8 +203,9 @@ extension Store {
                 case .local:
                     let mine = view == nil ? locals[JSONString(field)] ?? Optional.none : view?[field]
                     guard let mine else { result.unset.append(field); continue }
-                    // Where the rule has a form that commutes with what others add meanwhile, in that.
-                    if let base, let forms = WireForm.operations(rules, field, from: base[field], to: mine) {
+                    // Where the rule has a form that commutes with what others add meanwhile, in that. What other mutations of this
+                    // device add is theirs to bring.
+                    if let forms = Self.additions(rules, field, base, to: own?[field] ?? mine) {
                         result.operations += forms
                     } else {
                         result.data[field] = mine
@@ -214,15 +216,29 @@ extension Store {
         }
     }
 
+    /// What makes `mine` of what the hub has and commutes with what others do; `nil` where there is no such thing.
+    private static func additions(
+        _ rules: EntityRules, _ field: String, _ base: JSONObject?, to mine: JSON
+    ) -> [FieldOperation]? {
+        base.flatMap { WireForm.operations(rules, field, from: $0[field], to: mine) }
+    }
+
     private typealias Carried = (seq: Int64, content: MutationContent)
 
-    /// A decision is the last word on a field: what was to be done with it later, and was never sent, gives way to it. What
-    /// was to be done with a record that was deleted there goes along when it is brought back, and is over when it is not.
+    /// A decision is the last word on a field: what was to be done with it later, and was never sent, gives way to it; where
+    /// this device's side was chosen and adds up, it goes on and adds its part. What was to be done with a record that was
+    /// deleted there goes along when it is brought back, and is over when it is not.
     ///
     /// - Returns: Mutations that the new one carries as a whole.
     private func giveWay(
-        _ later: [OpenMutation], to conflict: ConflictRow, _ choices: Choices, _ rules: EntityRules
+        _ later: [OpenMutation], to conflict: ConflictRow, _ choices: Choices, _ base: JSONObject?, _ rules: EntityRules
     ) throws(StoreError) -> [Carried] {
+        var decided: Set<JSONString> = []
+        for (field, choice) in choices.fields {
+            let mine = choice == .local ? conflict.sides.first { $0.field == field }?.local.value : nil
+            if let mine, Self.additions(rules, field, base, to: mine) != nil { continue }
+            decided.insert(JSONString(field))
+        }
         var carried: [Carried] = []
         for open in later where open.row.state == .pending && !open.row.isSent {
             guard let payload = open.payload, let content = payload.content(under: rules) else { continue }
@@ -236,7 +252,7 @@ extension Store {
                 continue
             }
             var rest = content
-            rest.removeFields(Set(choices.fields.keys.map { JSONString($0) }))
+            rest.removeFields(decided)
             guard rest != content else { continue }
             try audit(
                 "gave-way", "\(names.entity(payload.eid))/\(payload.recordID)", uid: UInt32(clamping: payload.uid),

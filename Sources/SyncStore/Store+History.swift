@@ -61,6 +61,7 @@ extension Store {
             for rid in records.inOrder.map(\.row.rid) {
                 try levelPriorities(of: rid)
                 try holdBack(rid)
+                try putBehindOlder(of: rid)
             }
             return count
         }
@@ -78,6 +79,16 @@ extension Store {
                 try database.run("UPDATE mutation SET ready = 0 WHERE seq = ?", .int(row.seq))
             }
         }
+    }
+
+    /// The hub may have answered for a mutation whose predecessor on the record it left without an answer, and that waits since
+    /// then. Now that neither is known there, they go in their order.
+    private func putBehindOlder(of rid: Int64) throws(StoreError) {
+        let older = try database.number(
+            "SELECT min(seq) FROM mutation WHERE rid = ? AND state < 6 AND state NOT IN (1, 3)", .int(rid))
+        guard let older else { return }
+        try returnLater(of: rid, after: older)
+        try refreshReadiness(ofRecord: rid)
     }
 
     private static let requeuedClaims: Int64 = 1 << 53

@@ -35,8 +35,10 @@ extension Store {
                     "/cascade",
                     "it is one of \(list.count) mutations of an atomic list, which was refused as a whole: cascade repeats all of them")
             }
-            let answers = try replace(list, fixing: row.seq, with: fix, requester)
-            if cascades { try retryDependants(of: answers, requester) }
+            let lists = cascades ? try [list] + dependants(of: list) : [list]
+            try settle(lists.flatMap { $0 })
+            var answers: [Replaced] = []
+            for list in lists { answers += try replace(list, fixing: row.seq, with: fix, requester) }
             guard let answer = answers.first(where: { $0.old == key }) else { throw Refusal.notFound("mutation \(key)") }
             return answer.new
         }
@@ -73,7 +75,19 @@ extension Store {
         return try groupMembers(group).filter { $0.state == .rejected || $0.state == .held }
     }
 
-    /// One new mutation for each of these, and one new list for several of them.
+    /// They are answered for by others now. All at once: as long as what was refused is open, its records are looked through for
+    /// what else waits there.
+    private func settle(_ rows: [OutboxRow]) throws(StoreError) {
+        var records: [Int64: Bool] = [:]
+        for row in rows {
+            try settle(row, as: .resolved, keptFor: try keptFor(row))
+            // What was refused is no part of the view.
+            if let rid = row.rid { records[rid, default: false] = records[rid, default: false] || row.state != .rejected }
+        }
+        for (rid, foldAgain) in records.sorted(by: { $0.key < $1.key }) { try restatus(rid, foldAgain: foldAgain) }
+    }
+
+    /// One new mutation for each of these, and one new list for several of them. The old ones are settled.
     private func replace(
         _ rows: [OutboxRow], fixing seq: Int64, with fix: JSONObject?, _ requester: Requester
     ) throws(StoreError) -> [Replaced] {
@@ -84,11 +98,6 @@ extension Store {
                 seqs: first...(first + Int64(rows.count) - 1), priority: rows.map(\.priority).min() ?? .normal)
         }
         let payloads = try rows.map { row throws(StoreError) in try payload(row.seq) }
-        for row in rows {
-            try settle(row, as: .resolved, keptFor: try keptFor(row))
-            // What was refused is no part of the view.
-            if let rid = row.rid { try restatus(rid, foldAgain: row.state != .rejected) }
-        }
         var replaced: [Replaced] = []
         for (row, payload) in zip(rows, payloads) {
             var old = payload?.key
@@ -113,13 +122,14 @@ extension Store {
         return replaced
     }
 
-    /// Of a row whose payload is damaged.
+    /// Also of a row whose payload is damaged.
     private func key(of row: OutboxRow) throws(StoreError) -> String? {
         try database.first("SELECT key FROM payload WHERE seq = ?", .int(row.seq)) { row throws(StoreError) in row.text(0) }
     }
 
-    /// Again, in their order, what was refused because it was to come after these.
-    private func retryDependants(of replaced: [Replaced], _ requester: Requester) throws(StoreError) {
+    /// What was refused because it was to come after these, and after those, in the order in which it is to be asked for again.
+    /// Members of one atomic list are together.
+    private func dependants(of first: [OutboxRow]) throws(StoreError) -> [[OutboxRow]] {
         // By the mutation that each of them fell with.
         var fallen: [String: [OutboxRow]] = [:]
         try database.each("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
@@ -129,21 +139,31 @@ extension Store {
             else { return }
             fallen[parent, default: []].append(row)
         }
-        // A dependant may be older than its parent: the oldest of those whose parent was retried is next.
+        guard !fallen.isEmpty else { return [] }
+        // A dependant may be older than its parent: the oldest of those whose parent is asked for again is next.
         var rows: [Int64: OutboxRow] = [:]
         var due = MinHeap<Int64>()
-        func add(_ replaced: [Replaced]) {
-            for row in replaced.flatMap({ fallen.removeValue(forKey: $0.old.text) ?? [] }) {
-                rows[row.seq] = row
-                due.insert(row.seq)
+        var taken: Set<Int64> = []
+        var lists: [[OutboxRow]] = []
+        func take(_ list: [OutboxRow]) throws(StoreError) {
+            for member in list {
+                taken.insert(member.seq)
+                guard let key = try key(of: member) else { continue }
+                for row in fallen.removeValue(forKey: key) ?? [] {
+                    rows[row.seq] = row
+                    due.insert(row.seq)
+                }
             }
         }
-        add(replaced)
+        try take(first)
         while let seq = due.popMin() {
-            // With another member of its atomic list it was retried already.
-            guard let row = rows[seq], try outboxRow(seq)?.state == .rejected else { continue }
-            add(try replace(try refusedList(of: row), fixing: 0, with: nil, requester))
+            // With another member of its atomic list it is taken already.
+            guard let row = rows[seq], !taken.contains(seq) else { continue }
+            let list = try refusedList(of: row)
+            lists.append(list)
+            try take(list)
         }
+        return lists
     }
 
     /// - Returns: The new mutation, and the version of the record that its author had seen; `nil` for one that creates.

@@ -13,7 +13,9 @@ struct CounterDamageTests {
         let agent = try TestAgent(in: folder)
         try agent.create("a")
         let raw = try RawDatabase(folder.database)
-        try raw.rows("UPDATE counter SET n = \(value) WHERE name = '\(name)'")
+        // Counters that never moved have no row.
+        try raw.rows("DELETE FROM counter WHERE name = '\(name)'")
+        try raw.rows("INSERT INTO counter VALUES ('\(name)', 0, 0, 0, 0, \(value))")
         do {
             try agent.crash()
             Issue.record("\(name) = \(value) was taken for a count")
