@@ -7,18 +7,19 @@ extension EndToEnd {
     @Suite("Signals")
     struct SignalTests {
         /// Becomes the agent. Beside it, a shell waits until the agent has put SIGHUP off (bit 0 of `SigBlk`), which is the first thing
-        /// that it does, and sends it then and again until it serves. It gives up when the agent would hear it without that.
+        /// that it does, and sends it then and again until it serves. It gives up when the agent would hear it without that. It is no child of
+        /// the agent, which would not collect it.
         private static let earlyHangUps = [
             "/bin/sh", "-c",
             """
             me=$$
-            (
+            ( (
                 while kill -0 $me; do
                     grep -q '^SigCgt:.*[13579bdf]$' /proc/$me/status && exit
                     grep -q '^SigBlk:.*[13579bdf]$' /proc/$me/status && break
                 done
                 until grep -q '^SigCgt:.*[13579bdf]$' /proc/$me/status; do kill -HUP $me || exit; done
-            ) 2>/dev/null &
+            ) 2>/dev/null & )
             exec "$@"
             """, "sh",
         ]

@@ -65,7 +65,7 @@ extension EndToEnd {
         func documents() async throws {
             try await Stand.with { stand in
                 let document = JSON.object(["title": .string(Self.hostile), Self.hostile: 1]).json
-                let made = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", document, "--author", Self.hostile)
+                let made = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", document, "--author", "\u{202E}evil\u{2066}")
                 let id = try #require(made.text.split(separator: " ").first.map(String.init), "\(made.talk)")
                 _ = try await stand.settle()
                 let waiting = try await stand.agentctl("enqueue", "work_orders", "wo-2", "--data", document).text.split(separator: " ").first.map(String.init) ?? ""

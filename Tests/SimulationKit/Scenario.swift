@@ -107,6 +107,11 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.link, .missingResults])
             faults.subtract([.portal, .auth, .restore, .hubRestore, .rollback, .clone, .poison, .collect])
             (agents, operations, records, batch) = (3, 60, 1, 50)
+        case .removalBeatsAddition:
+            // Somebody takes out of a set what somebody else, whom nobody has heard yet, has put in anew.
+            faults = [.link]
+            (agents, operations, records, pullInterval) = (3, 80, 1, .seconds(20))
+            focus = Entities.works
         case .storedReadAsInput:
             // Somebody changes again what an operation has made as deep as it may be, or would have made deeper.
             faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison])

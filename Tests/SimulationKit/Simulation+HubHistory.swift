@@ -59,6 +59,8 @@ extension Simulation {
         for index in operations.indices where operations[index].applied > 0 { operations[index].wasApplied = true }
         try Broken.none { try hub.restore(image.copy, startingEpoch: false) }
         if !keepsMark { hub.mark = image.mark }
+        // What began in the copy that was here is gone with it.
+        _ = hub.takeCauses()
         hub.rolledBackIn = hub.hub.epoch
         goBack(to: image)
         count(keepsMark ? "hub files replaced" : "hub folders replaced")

@@ -60,7 +60,9 @@ struct ValueOracle {
             for (word, written) in record.words where !words.contains(word) {
                 if isSeen(written) || written.version <= known || seen.contains(word) { record.words[word] = nil }
             }
-            for word in words where record.words[word] == nil && !isBroughtBack("txt") {
+            // The same word by word: a text of which some lines are new is merged with what is there.
+            let old = existed && content.action == .create ? Self.words(in: content.base["txt"]?.text ?? "") : []
+            for word in words.subtracting(old) where record.words[word] == nil {
                 record.words[word] = Written(version: version, device: device)
             }
         }
