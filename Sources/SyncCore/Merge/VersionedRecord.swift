@@ -28,7 +28,8 @@ package struct VersionedRecord: Hashable, Sendable {
         /// Whether a device that had seen `base` does not know what was written with this stamp. What it wrote itself is no
         /// news, whatever its `base` says: mutations of one record arrive in the order in which their device made them.
         func isNews(to device: DeviceID, since base: Int64) -> Bool {
-            version > base && (writer != device || foreign > base)
+            // A base of another history is below zero, and a value that is the writer's alone holds no news for it then either.
+            version > base && (writer != device || foreign > max(0, base))
         }
 
         /// The commit up to which a value that `device` merges with this one holds what others wrote.

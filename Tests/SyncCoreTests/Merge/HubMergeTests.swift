@@ -311,6 +311,7 @@ struct HubMergeTests {
         #expect(try after([(remove, Self.other, 10), (add, Self.mine, 10)]) == ["f": ["x"]])
         #expect(try after([(add, Self.mine, 10), (remove, Self.other, 11)]) == ["f": []])
         #expect(try after([(add, Self.mine, 10), (remove, Self.mine, 10)]) == ["f": []])
+        #expect(try after([(add, Self.mine, -1), (remove, Self.mine, -1)]) == ["f": []], "both rest on another history")
         #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 10)]) == ["f": ["x"]])
         #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 11)]) == ["f": []])
     }
