@@ -498,6 +498,30 @@ struct ConflictTests {
         #expect(try agent.document("a")?["visits"] == 11)
     }
 
+    @Test("What other mutations of this device add is no part of the decision for its side: each addition takes effect once")
+    func othersAdditions() throws {
+        let agent = try Self.agent()
+        let key = try agent.update("a", ["visits": 5, "finding": "fail"]).key
+        let sent = try agent.update("a", ["visits": 8]).key
+        #expect(try agent.claim().map(\.key) == [key, sent])
+        let unsent = try agent.update("a", ["visits": 12]).key
+        let current = HubState.record(HubRecord(version: 7, data: ["finding": "flagged", "visits": 9]))
+        try agent.answer(.conflict(key, ["visits", "finding"], current))
+        try Self.resolve(agent, .all(.local))
+        #expect(try agent.document("a")?["visits"] == 18)
+        var added: [String?] = []
+        var version: Int64 = 8
+        while let next = try agent.claim(1).first {
+            added.append(next.operations)
+            if added.count < 3 { #expect(next.key == [sent, unsent][added.count - 1]) }
+            try agent.answer(.accepted(next.key, version))
+            version += 1
+        }
+        #expect(added == [3, 4, 2].map { #"[{"field":"visits","op":"inc","value":\#($0)}]"# })
+        #expect(try agent.document("a")?["visits"] == 18)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A dispute that a later deletion makes pointless is given up with a word: the deletion may still be refused")
     func pointless() throws {
         let (agent, key) = try Self.disputed(["finding": "fail", "note": "new"])

@@ -117,6 +117,22 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What has no verdict yet and waits for a later attempt is not overtaken by what comes back of the same record")
+    func setAsideFirst() throws {
+        let agent = try TestAgent()
+        let first = try agent.create("a", ["n": 1]).key, urgent = try agent.update("a", ["n": 2], priority: .critical).key
+        #expect(try agent.claim().map(\.key) == [first, urgent])
+        try agent.answer(.accepted(urgent, 7))
+        try agent.store.setAside(first, Problem("nonsense", status: 502, detail: "no result for it"), counts: false, at: agent.now)
+        #expect(try agent.store.requeue([urgent], at: agent.now) == 1)
+        #expect(try agent.inFlight().isEmpty && agent.claim().isEmpty)
+        agent.wait(.seconds(3_600))
+        #expect(try agent.claim().map(\.key) == [first])
+        try agent.answer(.accepted(first, 8))
+        #expect(try agent.claim().map(\.key) == [urgent])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("What names something that the new history refuses falls with it, instead of asking for it for ever")
     func refusedDependency() throws {
         let agent = try TestAgent()
