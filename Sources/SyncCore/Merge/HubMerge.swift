@@ -337,7 +337,7 @@ private struct Merge {
             }
         }
         if let misfit = misfitOfCreate { return .rejected(misfit) }
-        return write(Fold.apply(content, to: nil) ?? [:], [:])
+        return write(Fold.apply(content, to: nil) ?? [:], [:], ownAdditions)
     }
 
     mutating func updateDeleted(_ tombstone: VersionedRecord?) -> HubMerge.Outcome {
@@ -347,7 +347,7 @@ private struct Merge {
         case .comesBack:
             // The hub has dropped the old document: the record comes back with what this change carries.
             accepted.isPlain = false
-            return write(Fold.apply(content, to: [:]) ?? [:], [:])
+            return write(Fold.apply(content, to: [:]) ?? [:], [:], ownAdditions)
         }
     }
 
@@ -374,6 +374,16 @@ private struct Merge {
         let removed = Set(content.unset.map { JSONString($0) })
         let set = content.data.members.filter { removed.isEmpty || !removed.contains($0.name) }
         return set.map { ($0.name, $0.value) } + content.unset.map { (JSONString($0), nil) }
+    }
+
+    /// Elements that this change adds to sets of a record that was not there: who takes one out without having seen it does not
+    /// take this one.
+    private var ownAdditions: [JSONString: [JSON: VersionedRecord.Stamp]] {
+        var additions: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
+        for operation in content.operations where operation.kind == .add {
+            additions[JSONString(operation.field), default: [:]][SetElement.key(operation.value)] = stamp
+        }
+        return additions
     }
 
     private mutating func write(

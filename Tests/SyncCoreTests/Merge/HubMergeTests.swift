@@ -316,6 +316,23 @@ struct HubMergeTests {
         #expect(try after([(add, Self.other, 10), (add, Self.mine, 10), (remove, Self.mine, 11)]) == ["f": []])
     }
 
+    @Test("An element that others put in stays, whatever its author did with its own of that name in one go")
+    func ownAdditionGoes() throws {
+        let rules = Self.rules(.set)
+        let remove = FieldOperation("f", .remove, "x"), add = FieldOperation("f", .add, "x")
+        for own in [[remove], [add, remove], [add, remove, add, remove]] {
+            let isCreated = own.count == 2
+            let theirs = MutationContent(isCreated ? .create : .update, data: ["g": 1], operations: [add])
+            var record = try #require(
+                Self.merge(theirs, onto: isCreated ? nil : Self.record(["g": 1]), base: 10, by: Self.other, rules: rules, commit: 26).accepted?.record)
+            let create = MutationContent(.create, data: ["f": ["y"]])
+            record = try #require(Self.merge(create, onto: record, base: 22, rules: rules, commit: 28).accepted?.record)
+            #expect(record.data?["f"] == ["x", "y"])
+            record = try #require(Self.merge(MutationContent(.update, operations: own), onto: record, base: 0, rules: rules, commit: 30).accepted?.record)
+            #expect(record.data?["f"] == ["x", "y"], "\(own.map(\.kind))")
+        }
+    }
+
     @Test("Taking an element out of a set that is not there does not stand against whoever puts one in")
     func removedFromNothing() throws {
         let remove = MutationContent(.update, operations: [FieldOperation("f", .remove, "x")])
