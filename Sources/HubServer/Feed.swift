@@ -147,7 +147,7 @@ struct Feed {
     /// - Parameter device: Who asks: a seed filter may name it.
     /// - Returns: A problem when a record of the page is damaged: without it, the device would take the record for deleted.
     func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
-        let start = Cursor(epoch: epoch, entity: request.entity, seq: head)
+        let start = Cursor(epoch: epoch, entity: request.entity, seq: head, opening: opening)
         let isEvent = rules[request.entity]?.kind == .event
         let found = isEvent ? Listed() : try listing(request, for: device)
         // A page of large documents ends early; at least one record is always on it.

@@ -68,6 +68,7 @@ struct DatabasePlace {
         guard let path = database.path else { return nil }
         self.path = path
         log = path + "-wal"
+        // `try?`: see above; the commit itself tells of a disk that fails.
         guard let folder = Folder(StoreFiles.parent(of: path)), let file = try? File(path) else { return nil }
         (self.folder, ownFile) = (folder, file)
         // A log that cannot be looked at now is looked for again after each commit.

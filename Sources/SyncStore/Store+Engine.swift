@@ -175,6 +175,8 @@ extension EngineMemory {
         return object.json
     }
 
+    /// A text that does not read is none: the history is asked for anew, and the hub shows with its first answer whether it is the
+    /// one that cursors and versions are of. Its page carries a seal, so it takes a hand to make one.
     fileprivate init(stored text: String?) {
         let object = text.flatMap { StoredJSON.read($0)?.object } ?? [:]
         func time(_ name: String) -> Timestamp? { object[name]?.int.map { Timestamp(milliseconds: $0) } }

@@ -123,7 +123,8 @@ extension FuzzTarget {
         let number = bytes.prefix(8).reduce(Int64(0)) { ($0 << 8 | Int64($1)) & .max }
         let own = Cursor(
             epoch: "e-1", entity: EntityName(trusted: "audits"), seq: number, live: number >> 3,
-            sub: RecordID(bytes.dropFirst(8).prefix(64).map { Character(Unicode.Scalar($0 % 26 + 97)) }.map(String.init).joined())
+            sub: RecordID(bytes.dropFirst(8).prefix(64).map { Character(Unicode.Scalar($0 % 26 + 97)) }.map(String.init).joined()),
+            opening: "0a1b2c3d"
         )
         var written = Array(own.text(secret: secret).utf8)
         try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-1")) == own, "\(own) does not come back")

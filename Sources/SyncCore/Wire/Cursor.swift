@@ -35,7 +35,7 @@ package struct Cursor: Hashable, Sendable {
     /// The opening of the hub's database that made this; empty in version 1.
     package var opening = ""
 
-    package init(epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil, opening: String = "") {
+    package init(epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil, opening: String) {
         self.epoch = epoch
         self.entity = entity
         self.seq = seq

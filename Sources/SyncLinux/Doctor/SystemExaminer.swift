@@ -80,6 +80,7 @@ package struct SystemExaminer: Sendable {
     }
 
     private func children(_ folder: String) -> Int {
+        // `try?`: a folder that is not there, or not to be read, has nothing to show.
         let names = try? LinuxFileCalls().names(in: folder, for: .listDirectory)
         return names?.filter { !$0.hasPrefix(".") }.count ?? 0
     }
@@ -118,6 +119,7 @@ package struct SystemExaminer: Sendable {
     }
 
     private func text(_ path: String) -> String? {
+        // `try?`: machines differ in which of these files they have; what is not there is not said.
         (try? files.read(path, maxBytes: 4_096)).map { String(decoding: $0, as: UTF8.self) }
     }
 
