@@ -13,8 +13,27 @@ package struct ProcessResources: Sendable {
     /// Memory in use that is no file's (`RssAnon`), bytes.
     package var anonymousBytes: Int
 
-    /// - Throws: When there is no such process, or not any more.
+    /// The process has ended, whether or not somebody has collected it: it holds nothing.
+    package struct Ended: Error {}
+
+    /// - Throws: ``Ended``, or why the kernel does not tell.
     package init(of process: pid_t) throws {
+        do {
+            try self.init(asking: process)
+        } catch {
+            if Self.memory(of: process) == nil { throw Ended() }
+            throw error
+        }
+    }
+
+    /// The lines about memory, which a process that has ended has none of.
+    private static func memory(of process: pid_t) -> Int? {
+        let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+        let line = status?.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
+        return line?.split(separator: " ", omittingEmptySubsequences: true).dropFirst().first.flatMap { Int($0) }.map { $0 << 10 }
+    }
+
+    private init(asking process: pid_t) throws {
         descriptors = try Self.descriptors(of: process)
         threads = [:]
         children = 0
@@ -25,12 +44,8 @@ package struct ProcessResources: Sendable {
             let list = try? String(contentsOfFile: "/proc/\(process)/task/\(thread)/children", encoding: .utf8)
             children += list?.split(separator: " ").count ?? 0
         }
-        let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
-        let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
-        guard let kibibytes = line?.split(separator: " ", omittingEmptySubsequences: true).dropFirst().first.flatMap({ Int($0) }) else {
-            throw CocoaError(.fileReadCorruptFile)
-        }
-        anonymousBytes = kibibytes << 10
+        guard let bytes = Self.memory(of: process) else { throw Ended() }
+        anonymousBytes = bytes
     }
 
     /// Of this process, when `process` is not given.

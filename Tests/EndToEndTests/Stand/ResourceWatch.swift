@@ -71,7 +71,13 @@ struct ResourceWatch: Sendable {
     func leftOver() async throws -> [String] {
         let end = ContinuousClock.now + Self.patience
         while true {
-            let left = try look()
+            let left: [String]
+            do {
+                left = try look()
+            } catch is ProcessResources.Ended {
+                // Ended by itself since it was asked for.
+                return []
+            }
             if left.isEmpty || ContinuousClock.now > end { return left }
             await Task.yield()
         }
