@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import SyncLinux
 import Testing
@@ -133,9 +134,8 @@ private final class Crowd {
     func come(_ count: Int, to port: Int, saying text: String) throws {
         let bytes = Array(text.utf8)
         for _ in 0..<count {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            let descriptor = FreePorts.socket()
             guard descriptor >= 0 else { throw StandError("socket \(errno)") }
-            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             descriptors.append(descriptor)
             var own = sockaddr_in()
             own.sin_family = sa_family_t(AF_INET)

@@ -24,8 +24,15 @@ package enum FreePorts {
         return bound
     }
 
+    /// Here, because what `SOCK_STREAM` is called depends on the modules of the file that names it.
+    ///
+    /// - Returns: A TCP socket that is closed in children; -1 with `errno` when there is none.
+    package static func socket() -> Int32 {
+        Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    }
+
     private static func bind() throws -> (descriptor: Int32, port: UInt16) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let descriptor = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian

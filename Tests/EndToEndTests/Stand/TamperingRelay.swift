@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import ProcessStand
 import RepetitionOracle
 import SyncCore
 import SyncLinux
@@ -39,7 +40,7 @@ final class TamperingRelay: Sendable {
 
     init(hubPort: UInt16) throws {
         self.hubPort = hubPort
-        let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let listening = FreePorts.socket()
         listener = listening
         var size = socklen_t(MemoryLayout<sockaddr_in>.size)
         var address = TamperingRelay.loopback(port: 0)
@@ -153,7 +154,7 @@ final class TamperingRelay: Sendable {
     // MARK: Sockets
 
     private static func connectTo(_ port: UInt16) -> Int32 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let descriptor = FreePorts.socket()
         var address = loopback(port: port)
         let result = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {

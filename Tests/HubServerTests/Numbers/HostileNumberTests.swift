@@ -16,7 +16,7 @@ struct HostileNumberTests {
     }
 
     private static let message: JSON = [
-        "head": 12, "streams": [["cursor": "7", "at": "2026-11-20T20:00:00Z", "hlc": "019aa3f2b1c0-0001-9f2c11ab", "wait": 2.5]],
+        "head": 12, "streams": [["cursor": "7", "at": "2026-11-20T20:00:00Z", "hlc": "019aa3f2b1c0-0001-9f2c11ab", "wait": 250]],
     ]
 
     private static func stream(_ json: JSON) -> JSONObject? { json.object?["streams"]?.array?.first?.object }
@@ -30,7 +30,7 @@ struct HostileNumberTests {
         Mistake("a count that a double cannot tell from the next") { $0.object?["head"]?.int.map { Int64(exactly: Double($0)) != $0 || abs($0) >= 1 << 53 } ?? false },
         Mistake("a number that is no Int64 taken for one") { $0.object?["head"]?.int == nil },
         Mistake("a number in a text") { stream($0)?["cursor"]?.text.flatMap { Int64($0) } == nil },
-        Mistake("a wait of a fraction, as nanoseconds") { stream($0)?["wait"].flatMap { Double($0.json) }.map { Int64(exactly: ($0 * 1e9).rounded()) == nil } ?? false },
+        Mistake("a wait as nanoseconds, by way of a double") { stream($0)?["wait"].flatMap { Double($0.json) }.map { Int64(exactly: ($0 * 1e9).rounded()) == nil } ?? false },
         Mistake("a stamp beyond 47 bits, shifted") { stream($0)?["hlc"]?.text.flatMap { HybridTime($0) }.map { Int64(exactly: $0.milliseconds << 16) == nil } ?? false },
         Mistake("a time after all that is shown") { stream($0)?["at"]?.text.flatMap { RFC3339.timestamp($0) }.map { $0.milliseconds > 4_102_444_800_000 } ?? false },
         Mistake("a time before the epoch, as unsigned") { stream($0)?["at"]?.text.flatMap { RFC3339.timestamp($0) }.map { $0.milliseconds < 0 } ?? false },
