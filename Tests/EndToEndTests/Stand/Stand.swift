@@ -321,7 +321,10 @@ actor Stand {
     private func logs() -> String {
         ["agent", "hub"].map { name in
             let text = (try? String(contentsOfFile: "\(folder)/\(name).log", encoding: .utf8)) ?? ""
-            let end = text.split(separator: "\n").suffix(20).map { "  " + $0.prefix(300) }
+            let lines = text.split(separator: "\n")
+            // Of a program that crashed, where; the registers that follow are of no use here.
+            let crash = lines.firstIndex { $0.hasPrefix("*** ") || $0.contains("Fatal error:") }.map { lines[$0...].prefix(60) } ?? []
+            let end = (crash + lines.suffix(20)).map { "  " + $0.prefix(300) }
             return "the end of the \(name)'s log:\n" + end.joined(separator: "\n")
         }.joined(separator: "\n")
     }
