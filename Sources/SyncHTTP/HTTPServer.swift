@@ -196,6 +196,13 @@ final class ServerContext: Sendable {
         decoderLimits.maxHeaderFieldSize = limits.headBytes
         decoderLimits.maxHeaderListSize = limits.headBytes
         self.decoderLimits = decoderLimits
+        // The first one makes its generic types. Two loops that make them at the same moment can end the program within the
+        // runtime (Swift 6.3, without optimisation), so they are made before there is a connection.
+        _ = makeDecoder()
+    }
+
+    private func makeDecoder() -> ByteToMessageHandler<HTTPRequestDecoder> {
+        ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: decoderLimits))
     }
 
     /// Makes a connection of a new channel, on its loop. A throw closes the channel.
@@ -216,7 +223,7 @@ final class ServerContext: Sendable {
             }
             try pipeline.addHandlers([
                 connection,
-                ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: decoderLimits)),
+                makeDecoder(),
                 DecodedParts(connection),
             ])
         } catch {
