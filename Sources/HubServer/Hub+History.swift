@@ -27,14 +27,19 @@ extension Hub {
         // A name that is on the line already would be taken for the earlier opening, and what it signs for a lie.
         var tag = Hub.makeTag(&random)
         while lineage.entries.contains(where: { $0.tag == tag }) { tag = Hub.makeTag(&random) }
+        try add(cause, epoch: state.epoch, tag: tag, by: device, at: now)
+        state.opening = tag
+        opened = tag
+    }
+
+    private func add(
+        _ cause: HubLineage.Cause, epoch: String, tag: String, by device: DeviceID?, at now: Timestamp?
+    ) throws(DatabaseError) {
         let entry = HubLineage.Entry(
-            n: (lineage.entries.last?.n ?? 0) + 1, epoch: state.epoch, tag: tag, head: state.head, at: now, cause: cause,
-            device: device)
+            n: (lineage.entries.last?.n ?? 0) + 1, epoch: epoch, tag: tag, head: state.head, at: now, cause: cause, device: device)
         try store.add(entry)
         lineage.entries.append(entry)
         if lineage.entries.count > HubLineage.entriesMax { lineage.entries.removeFirst() }
-        state.opening = entry.tag
-        opened = entry.tag
     }
 
     /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list
@@ -68,24 +73,34 @@ extension Hub {
     ) -> HubEvidence? {
         if settings.ablations.contains(.proofIgnored) { return nil }
         guard let text = HubRequestHeaders(reading: request.headers).receipt,
-            let receipt = Receipt.read(text, secret: state.secret), receipt.position.epoch == state.epoch
+            let receipt = Receipt.read(text, secret: state.secret)
         else { return nil }
+        let evidence = HubEvidence(
+            cause: .receipt, position: receipt.position, device: receipt.device, replica: receipt.replica, seq: receipt.seq)
+        if receipt.position.epoch != state.epoch { return lineage.knowsHistory(of: receipt.position) ? nil : evidence }
         let isAboutCaller = receipt.device == caller.device && receipt.replica == caller.replica
         guard !lineage.includes(receipt.position, head: state.head) || isAboutCaller && row?.maxSeq ?? 0 < receipt.seq else { return nil }
-        return HubEvidence(
-            cause: .receipt, position: receipt.position, device: receipt.device, replica: receipt.replica, seq: receipt.seq)
+        return evidence
     }
 
     /// Begins a new history if what was shown still proves that this one has lost something: another hub on the same
     /// database may have begun it already.
     func renew(upon evidence: HubEvidence, at now: Timestamp) throws(DatabaseError) {
         try begin(.writing)
-        if try proves(evidence) { try renewEpoch(evidence.cause, by: evidence.device, at: now) }
+        if try proves(evidence) {
+            // Once for a history: other devices show theirs of it long after.
+            if evidence.position.epoch != state.epoch {
+                try add(.elsewhere, epoch: evidence.position.epoch, tag: evidence.position.opening, by: evidence.device, at: now)
+            }
+            try renewEpoch(evidence.cause, by: evidence.device, at: now)
+        }
         try commit()
     }
 
     private func proves(_ evidence: HubEvidence) throws(DatabaseError) -> Bool {
-        guard evidence.position.epoch == state.epoch else { return false }
+        guard evidence.position.epoch == state.epoch else {
+            return evidence.cause == .receipt && !lineage.knowsHistory(of: evidence.position)
+        }
         if !lineage.includes(evidence.position, head: state.head) { return true }
         guard let replica = evidence.replica else { return false }
         return try store.replica(evidence.device, replica)?.maxSeq ?? 0 < evidence.seq

@@ -14,6 +14,9 @@ package struct HubLineage: Sendable, Hashable {
         case created
         /// A process began to write to it. The history goes on.
         case opened
+        /// Not of this line: a device showed a receipt of a history that this database does not know. The next entry begins a
+        /// history because of it.
+        case elsewhere
         // All others begin a new history.
         /// An operator asked for it: `--new-epoch`, or a restore.
         case requested
@@ -26,7 +29,7 @@ package struct HubLineage: Sendable, Hashable {
         /// The row of the hub was missing, or its commit number lower than that of a record.
         case repaired
 
-        package var beginsHistory: Bool { self != .created && self != .opened }
+        package var beginsHistory: Bool { ![.created, .opened, .elsewhere].contains(self) }
     }
 
     package struct Entry: Sendable, Hashable {
@@ -66,6 +69,14 @@ package struct HubLineage: Sendable, Hashable {
             return entries.first.map { $0.n > 1 && position.head <= $0.head } ?? false
         }
         return position.head <= (index + 1 < entries.count ? entries[index + 1].head : head)
+    }
+
+    /// Whether the history that the position is of is one of this database, or has been shown to it before. One that is neither
+    /// was begun by a newer state of the database than this copy, or by another branch of it.
+    func knowsHistory(of position: HubPosition) -> Bool {
+        if entries.contains(where: { $0.epoch == position.epoch }) { return true }
+        // Of openings that were dropped because there are too many, nothing is known.
+        return entries.first.map { $0.n > 1 && position.head <= $0.head } ?? false
     }
 
     /// When the present history began; `nil` when the time is not known.

@@ -95,6 +95,42 @@ struct HistoryTests {
         #expect(bench.hub.head == 4, "commit numbers do not go back")
     }
 
+    @Test("A copy from before the last histories shows by a receipt of each of them, once, and refuses nothing as deleted")
+    func earlierHistory() throws {
+        let place = try Engine.current.newPlace()
+        let before = try HubBench(place: place)
+        _ = try before.verdict(Sent("k-1", .create))
+        let copy = try before.backUp()
+        var receipts: [String] = []
+        for n in 2...3 {
+            try before.hub.startEpoch(at: before.now)
+            let answer = push(before, Sent("k-\(n)", seq: Int64(n), .create, id: "a-\(n)"), epoch: before.hub.epoch)
+            receipts.append(try #require(answer.headers[HubHeader.receipt]))
+        }
+        try before.restore(copy, startingEpoch: false)
+        let bench = if case .shared = place { try HubBench(seed: 5, place: place) } else { before }
+        #expect(try bench.verdict(Sent("k-5", seq: 5, .update, id: "a-2", data: ["n": 1], base: 1)).word == "rejected deleted", "nobody has shown anything")
+        var epochs = [bench.hub.epoch]
+        for receipt in receipts + receipts {
+            #expect(bench.send("POST", "/v1/sync/hello", [:], headers: [(HubHeader.receipt, receipt)]).status == 200)
+            epochs.append(bench.hub.epoch)
+        }
+        #expect(epochs[0] != epochs[1] && epochs[1] != epochs[2], "each history proves something")
+        #expect(epochs[2] == epochs[3] && epochs[3] == epochs[4], "once")
+        #expect(try bench.verdict(Sent("k-6", seq: 6, .update, id: "a-3", data: ["n": 1], base: 2)).word == "retry dependency-missing")
+        #expect(try bench.hub.stats().json.object?["history"]?.object?["restarts"] == 2)
+    }
+
+    @Test("A receipt of a history that this database has been through, however long ago, proves nothing")
+    func ownHistory() throws {
+        let bench = try HubBench()
+        let receipt = try #require(bench.push([Sent("k-1", .create)]).headers[HubHeader.receipt])
+        try bench.hub.startEpoch(at: bench.now)
+        let epoch = bench.hub.epoch
+        #expect(bench.send("POST", "/v1/sync/hello", [:], headers: [(HubHeader.receipt, receipt)]).status == 200)
+        #expect(bench.hub.epoch == epoch)
+    }
+
     @Test("What is only claimed moves nobody's history: a base version beyond the head is counted and told, once for a device")
     func claims() throws {
         let bench = try HubBench()

@@ -29,6 +29,7 @@ extension HubLineage.Cause {
         switch self {
         case .created: "the database was made"
         case .opened: "the database was opened"
+        case .elsewhere: "a device has been in a history that this database does not know"
         case .requested: "an operator asked for it"
         case .mark: "the database is older than the mark beside it"
         case .cursor, .receipt: "a device proved that the database was replaced by an older copy"
