@@ -49,6 +49,20 @@ package struct Placeholder: Hashable, Sendable {
         return found
     }
 
+    /// The field's value as if all that it waits for had arrived: two that are the same then differ by that alone.
+    static func arrived(_ value: JSON) -> JSON {
+        let parts = value.array ?? [value]
+        return Set(parts.compactMap { waiting($0) }).reduce(value) { flipped($0, $1) ?? $0 }
+    }
+
+    /// Whether the value, or an element of it, is one whose bytes are there.
+    static func isArrived(in value: JSON) -> Bool {
+        (value.array ?? [value]).contains { part in
+            guard let object = part.object else { return false }
+            return object[mark]?.text != nil && object["state"]?.text == "uploaded"
+        }
+    }
+
     /// The field's value once that blob has arrived; `nil` when nothing in it waits for it. Further members of a
     /// placeholder stay.
     package static func flipped(_ value: JSON, _ digest: BlobDigest, remoteURL: String? = nil) -> JSON? {

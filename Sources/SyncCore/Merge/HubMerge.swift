@@ -41,8 +41,11 @@ package enum HubMerge {
         package var lost: [LostValue] = []
     }
 
-    /// Stands for the deletion itself among the fields of a conflict.
+    /// Stands for the deletion itself among the fields of a conflict, of what was merged, and of what was lost.
     package static let wholeRecord = "$delete"
+
+    /// Stands for the fields of a deleted record that a change could not bring back, because nobody has kept them.
+    package static let restOfRecord = "$rest"
 
     /// - Parameters:
     ///   - record: `nil` when the hub never had it, or forgot its tombstone.
@@ -69,7 +72,7 @@ package enum HubMerge {
 /// The state of one ``HubMerge/apply(_:to:rules:commit:now:)``.
 private struct Merge {
     let change: HubMerge.Change
-    let rules: EntityRules
+    var rules: EntityRules
     let now: Timestamp
     let ablations: Ablations
     /// What a field gets that this change writes.
@@ -108,7 +111,7 @@ private struct Merge {
         var document = record.data ?? [:]
         var stamps = record.stamps
         var undecided: [String] = []
-        for (name, value) in assignments {
+        for (name, value) in assignments + (isBlind ? removalsOfCreate(from: document) : []) {
             let field = name.text
             let present = document[field]
             let old = stamps[name]
@@ -130,6 +133,12 @@ private struct Merge {
             let isMerged = rules.strategy(of: field) == .merge ? hasBase || isBlind : hasBase && isBlind
             // Of what a create brings back, only what differs from what was there before was ever asked for.
             if isBlind, present != nil, value != nil, content.base[field] == value { continue }
+            // And what is as it had seen it is no news, whoever wrote it.
+            if isBlind, let seen = content.base[field], seen == present {
+                document[field] = value
+                stamps[name] = written(over: old)
+                continue
+            }
             guard isNews || isMerged else {
                 document[field] = value
                 stamps[name] = written(over: old)
@@ -313,42 +322,100 @@ private struct Merge {
         return fields(of: record, isBlind: true)
     }
 
+    /// What others changed unseen decides about the deletion as it would if it came after it (``updateDeleted(_:)``).
     mutating func delete(_ record: VersionedRecord) -> HubMerge.Outcome {
-        let changed = record.stamps.filter { $1.isNews(to: change.device, since: base) }
-        if changed.keys.contains(where: { rules.strategy(of: $0.text) == .manual }) {
-            return .conflict(fields: [HubMerge.wholeRecord])
+        let changed = record.stamps.filter { name, its in
+            its.isNews(to: change.device, since: base) && !isArrival(of: record.data?[name.text], its)
+        }
+        // A change that left all fields as they were is one as well.
+        let isTouched = record.stamp.writer != .hub && record.stamp.isNews(to: change.device, since: base)
+        if !changed.isEmpty || isTouched {
+            switch rules.afterDeletion(changing: changed.keys.map(\.text)) {
+            case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
+            case .comesBack:
+                accepted.isPlain = false
+                noteMerged(HubMerge.wholeRecord)
+                var gone = stamp
+                gone.version = record.version
+                lose(nil, of: HubMerge.wholeRecord, writtenBy: gone)
+                return .accepted(accepted)
+            case .rejected: break
+            }
         }
         for member in record.data?.members ?? [] {
             if let its = changed[member.name] { lose(member.value, of: member.name.text, writtenBy: its) }
         }
-        accepted.record = VersionedRecord(data: nil, stamp: stamp)
+        accepted.record = record.deleted(stamp, rules: rules)
         return .accepted(accepted)
     }
 
     // MARK: Records that are gone
 
-    /// A create over a tombstone is an undelete when the device knew of the deletion or deleted the record itself.
+    /// A create over a tombstone makes the record anew when the device knew of the deletion or deleted the record itself. One that
+    /// carries what its author had seen of the record is an update that brings it back, and so is one that knew nothing of a deletion
+    /// that gives way: they meet what the tombstone has kept.
     mutating func create(over tombstone: VersionedRecord?) -> HubMerge.Outcome {
-        if let tombstone, tombstone.stamp.isNews(to: change.device, since: base) {
-            switch rules.afterDeletion(content) {
+        let isUnseen = tombstone?.stamp.isNews(to: change.device, since: base) ?? false
+        if isUnseen {
+            switch rules.afterDeletion(changing: content.fields) {
             case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
             case .rejected: return .rejected(HubMerge.deleted(change.mutation.record))
             case .comesBack: break
             }
+        }
+        let bringsBack = isUnseen || !content.base.isEmpty
+        if let tombstone, bringsBack {
+            giveWay(tombstone)
+            if let record = tombstone.beforeDeletion { return bringBack(record) }
         }
         if let misfit = misfitOfCreate { return .rejected(misfit) }
         return write(Fold.apply(content, to: nil) ?? [:], [:], ownAdditions)
     }
 
     mutating func updateDeleted(_ tombstone: VersionedRecord?) -> HubMerge.Outcome {
-        switch rules.afterDeletion(content) {
+        switch rules.afterDeletion(changing: content.fields) {
         case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
         case .rejected: return .rejected(HubMerge.deleted(change.mutation.record))
         case .comesBack:
-            // The hub has dropped the old document: the record comes back with what this change carries.
+            if let tombstone { giveWay(tombstone) }
             accepted.isPlain = false
+            if let record = tombstone?.beforeDeletion {
+                let outcome = fields(of: record)
+                // Its fields can be shown to nobody: a person is asked about the record.
+                if case .conflict = outcome { return .conflict(fields: [HubMerge.wholeRecord]) }
+                return outcome
+            }
+            // The document is forgotten: the record comes back with what this change carries.
+            if let misfit = misfitOfCreate { return .rejected(misfit) }
+            noteMerged(HubMerge.restOfRecord)
+            lose(nil, of: HubMerge.restOfRecord, writtenBy: tombstone?.stamp ?? stamp)
             return write(Fold.apply(content, to: [:]) ?? [:], [:], ownAdditions)
         }
+    }
+
+    /// That the bytes of a file are here is nobody's change.
+    private func isArrival(of value: JSON?, _ stamp: VersionedRecord.Stamp) -> Bool {
+        stamp.writer == .hub && value.map { Placeholder.isArrived(in: $0) } ?? false
+    }
+
+    private mutating func giveWay(_ tombstone: VersionedRecord) {
+        lose(nil, of: HubMerge.wholeRecord, writtenBy: tombstone.stamp)
+    }
+
+    /// A create on what a tombstone has kept.
+    private mutating func bringBack(_ record: VersionedRecord) -> HubMerge.Outcome {
+        accepted.isPlain = false
+        var merge = self
+        let outcome = merge.fields(of: record, isBlind: true)
+        // Who brings a record back has decided about the deletion, and cannot be shown what it took: that is told.
+        if case .conflict(let fields) = outcome {
+            merge = self
+            merge.rules.overrule(fields)
+            defer { self = merge }
+            return merge.fields(of: record, isBlind: true)
+        }
+        self = merge
+        return outcome
     }
 
     // MARK: Events
@@ -374,6 +441,16 @@ private struct Merge {
         let removed = Set(content.unset.map { JSONString($0) })
         let set = content.data.members.filter { removed.isEmpty || !removed.contains($0.name) }
         return set.map { ($0.name, $0.value) } + content.unset.map { (JSONString($0), nil) }
+    }
+
+    /// Fields that a create which brings a record back has taken away: it carries all that is left of what had been seen.
+    private func removalsOfCreate(from document: JSONObject) -> [(name: JSONString, value: JSON?)] {
+        let operated = Set(content.operations.map { JSONString($0.field) })
+        let removed = content.base.members.filter { member in
+            let field = member.name.text
+            return content.data[field] == nil && !operated.contains(member.name) && !content.unset.contains(field) && document[field] != nil
+        }
+        return removed.map { ($0.name, nil) }
     }
 
     /// Elements that this change adds to sets of a record that was not there: who takes one out without having seen it does not
@@ -463,6 +540,18 @@ private struct PresentField {
     var isNothing: Bool { value?.isNull ?? true }
 
     func displaced(by operation: FieldOperation) -> JSON? { set.displaced(by: operation) }
+}
+
+extension EntityRules {
+    /// The device's word is the last one on these fields.
+    fileprivate mutating func overrule(_ names: [String]) {
+        strategy = .fields
+        criticalFields.removeAll { names.contains($0) }
+        for name in names {
+            fields[name] = .client
+            maxLength[name] = nil
+        }
+    }
 }
 
 extension HubMerge {

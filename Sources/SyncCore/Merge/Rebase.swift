@@ -98,6 +98,11 @@ package enum Rebase {
         let operations = Dictionary(grouping: content.operations) { JSONString($0.field) }
         var lost: [Loss] = []
         for field in merged {
+            if [HubMerge.wholeRecord, HubMerge.restOfRecord].contains(field) {
+                let side: Loss.Side = field == HubMerge.wholeRecord ? .local : .remote
+                lost.append(.init(field: field, side: side, value: Optional.none, strategy: rules.strategy(of: field)))
+                continue
+            }
             let isRemoved = removed.contains(JSONString(field))
             let isWritten = isRemoved || content.data[field] != nil
             let mine = isRemoved ? nil : content.data[field]
@@ -194,13 +199,26 @@ private struct Pass {
 
     // MARK: Deletions
 
-    /// A delete wins, unless somebody changed meanwhile what only people decide. What else they changed is gone with the record.
+    /// What others changed meanwhile decides about the deletion as it would if it came after it (``afterDeletion()``). Where the
+    /// deletion wins, what they wrote is gone with the record.
     private mutating func delete(_ remote: JSONObject) -> Rebase.Outcome {
         let names = remote.names + (ground.known?.names.filter { remote[$0] == nil } ?? [])
+        // Of what it had seen nobody can tell, so the hub decides but for what was asked about.
         let changed = names.filter { field in
-            (isManual(field) || ground.disputed.contains(field)) && isNews(field, remote[field])
+            (ground.isKnown || ground.disputed.contains(field)) && isNews(field, remote[field]) && !isArrival(field, remote[field])
         }
-        guard changed.isEmpty else { return outcome(.isDisputed(.deleteUpdate, fields: changed)) }
+        let isAsked = changed.contains { ground.disputed.contains($0) }
+        let verdict: EntityRules.AfterDeletion = changed.isEmpty ? .rejected : rules.afterDeletion(changing: changed)
+        switch isAsked ? .undecided : verdict {
+        case .undecided:
+            let forPeople = changed.filter { isManual($0) || ground.disputed.contains($0) }
+            return outcome(.isDisputed(.deleteUpdate, fields: forPeople.isEmpty || rules.onDeleted == .manual ? changed : forPeople))
+        // Unless the hub itself asks.
+        case .comesBack where !ground.disputed.contains(HubMerge.wholeRecord):
+            lose(Optional.none, of: HubMerge.wholeRecord, on: .local)
+            return outcome(.isSuperseded)
+        case .comesBack, .rejected: break
+        }
         for member in remote.members where ground.isKnown && isNews(member.name.text, member.value) {
             lose(member.value, of: member.name.text, by: rules.strategy(of: member.name.text))
         }
@@ -209,14 +227,27 @@ private struct Pass {
 
     private mutating func afterDeletion() -> Rebase.Outcome {
         let isForPeople = ground.disputed.contains(HubMerge.wholeRecord) || local.content.fields.contains { ground.disputed.contains($0) }
-        let verdict = isForPeople ? .undecided : rules.afterDeletion(local.content)
+        let verdict = isForPeople ? .undecided : rules.afterDeletion(changing: local.content.fields)
         if verdict == .rejected { return outcome(.isRejected(HubMerge.deleted(local.record))) }
-        // The hub keeps nothing of a deleted record, so what brings it back must carry all of it.
+        // The hub may have nothing of a deleted record any more, so what brings it back carries all that is known of it, and says
+        // what that was: where the hub has kept more, only the difference counts.
         if local.content.action != .create {
             let known = ground.known ?? [:]
             result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known)
         }
-        return outcome(verdict == .comesBack ? .stays : .isDisputed(.updateDelete, fields: [HubMerge.wholeRecord]))
+        guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
+        lose(Optional.none, of: HubMerge.wholeRecord, on: .remote)
+        return outcome(.stays)
+    }
+
+    /// That the bytes of a file are at the hub is nobody's change.
+    private func isArrival(_ field: String, _ theirs: JSON?) -> Bool {
+        guard let theirs, let known = ground.known?[field], known != theirs else { return false }
+        return Placeholder.arrived(known) == Placeholder.arrived(theirs)
+    }
+
+    private mutating func lose(_ value: JSON?, of field: String, on side: Rebase.Loss.Side) {
+        lost.append(.init(field: field, side: side, value: value, strategy: rules.strategy(of: field)))
     }
 
     // MARK: Fields

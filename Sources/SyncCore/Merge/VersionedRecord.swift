@@ -36,6 +36,20 @@ package struct VersionedRecord: Hashable, Sendable {
         func others(than device: DeviceID) -> Int64 { writer == device ? foreign : version }
     }
 
+    /// What a tombstone keeps of its record.
+    package struct Kept: Hashable, Sendable {
+        package var data: JSONObject
+        /// Of all fields that have one, those that were removed included: the tombstone's own stamp is the deletion's.
+        package var stamps: [JSONString: Stamp]
+        package var additions: [JSONString: [JSON: Stamp]]
+
+        package init(data: JSONObject, stamps: [JSONString: Stamp], additions: [JSONString: [JSON: Stamp]] = [:]) {
+            self.data = data
+            self.stamps = stamps
+            self.additions = additions
+        }
+    }
+
     /// `nil` for a deleted record (its tombstone).
     package private(set) var data: JSONObject?
     /// The record's last change.
@@ -45,6 +59,8 @@ package struct VersionedRecord: Hashable, Sendable {
     package private(set) var exceptions: [JSONString: Stamp]
     /// By field: elements of its set that an operation put in, and when. They tell an addition that a removal had not seen.
     package private(set) var additions: [JSONString: [JSON: Stamp]]
+    /// The document of a deleted record, where a change that had not seen the deletion may bring it back.
+    package private(set) var kept: Kept?
 
     // Invariant: a tombstone has no exceptions; an exception of a field that the document has differs from `stamp`.
     package init(
@@ -54,6 +70,23 @@ package struct VersionedRecord: Hashable, Sendable {
         self.stamp = stamp
         self.exceptions = data == nil ? [:] : exceptions.filter { $1 != stamp || data?[$0.text] == nil }
         self.additions = data == nil ? [:] : additions.filter { !$1.isEmpty }
+    }
+
+    /// A tombstone.
+    package init(deleted stamp: Stamp, keeping kept: Kept?) {
+        self.init(data: nil, stamp: stamp)
+        self.kept = kept
+    }
+
+    /// The tombstone of a record, as the rules of its entity want it.
+    package func deleted(_ stamp: Stamp, rules: EntityRules) -> VersionedRecord {
+        let kept = data.map { Kept(data: $0, stamps: stamps, additions: additions) }
+        return VersionedRecord(deleted: stamp, keeping: rules.keepsDeleted ? kept : nil)
+    }
+
+    /// The record as it was when it was deleted; `nil` where nothing was kept of it.
+    package var beforeDeletion: VersionedRecord? {
+        kept.map { VersionedRecord(data: $0.data, stamp: stamp, exceptions: $0.stamps, additions: $0.additions) }
     }
 
     package var version: Int64 { stamp.version }
@@ -112,4 +145,9 @@ extension VersionedRecord.Stamp {
         if let author { object["author"] = .string(author) }
         return .object(object)
     }
+}
+
+extension DeviceID {
+    /// Stands for the hub among those who write: its back office, and the files that have arrived.
+    package static var hub: DeviceID { DeviceID(trusted: "hub") }
 }

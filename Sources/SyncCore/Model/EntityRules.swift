@@ -91,16 +91,25 @@ extension EntityRules {
     /// Whether any field is merged member by member.
     package var mergesObjects: Bool { strategy == .fields && fields.values.contains(.merge) }
 
-    /// What becomes of a change of a record that the other side deleted (PROTOCOL D4).
+    /// What becomes of a change and a deletion of one record that have not seen each other (PROTOCOL D4).
     package enum AfterDeletion: Hashable, Sendable {
-        case rejected, comesBack, undecided
+        /// The record is gone, whichever came first.
+        case rejected
+        /// The record is there, whichever came first.
+        case comesBack
+        case undecided
     }
 
     /// A person decides about a deletion when the entity says so, and when a field is touched that only people decide.
-    package func afterDeletion(_ content: MutationContent) -> AfterDeletion {
+    ///
+    /// - Parameter fields: Those that the change touches.
+    package func afterDeletion(changing fields: some Sequence<String>) -> AfterDeletion {
         if onDeleted == .updateWins { return .comesBack }
-        return onDeleted == .manual || content.fields.contains { strategy(of: $0) == .manual } ? .undecided : .rejected
+        return onDeleted == .manual || fields.contains { strategy(of: $0) == .manual } ? .undecided : .rejected
     }
+
+    /// The hub keeps the document of a deleted record, as what comes later may bring it back.
+    package var keepsDeleted: Bool { kind == .record && onDeleted != .deleteWins }
 }
 
 /// How two sides that changed one field are brought together.

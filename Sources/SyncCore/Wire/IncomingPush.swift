@@ -20,10 +20,11 @@ package struct IncomingPush: Sendable {
 package struct IncomingItem: Sendable {
     package var key: MutationKey
     package var fingerprint: [UInt8]
-    // These three are present whenever they can be read, also when the rest cannot.
+    // These four are present whenever they can be read, also when the rest cannot.
     package var seq: Int64?
     package var group: GroupID?
     package var record: RecordName?
+    package var action: MutationAction?
     package var content: Result<IncomingMutation, Problem>
 
     package init(
@@ -116,6 +117,7 @@ extension PushMessages {
         {
             item.record = RecordName(entity, id)
         }
+        item.action = object["action"]?.text.flatMap { MutationAction(rawValue: $0) }
         do throws(Problem) {
             if let group = RequestReader.present(object["group"]) {
                 item.group = try RequestReader.name(group, place + "/group", as: GroupID.self, RequestReader.invalid)

@@ -1,0 +1,212 @@
+import SyncCore
+import Testing
+
+/// A change and a deletion of one record that have not seen each other, in both orders, at the hub and in an agent's rebase.
+@Suite("Deletions and changes")
+struct DeletionTests {
+    static let mine = HubMergeTests.mine, other = HubMergeTests.other, third = DeviceID(trusted: "third")
+
+    static func rules(_ onDeleted: EntityRules.OnDeleted = .updateWins) -> EntityRules {
+        var rules = EntityRules()
+        rules.fields = ["visits": .counter, "finding": .manual, "tags": .set]
+        rules.onDeleted = onDeleted
+        return rules
+    }
+
+    /// At version 10, seen by all.
+    static let record = HubMergeTests.record(["title": "pump", "due": "mon", "visits": 3])
+
+    static func deleted(_ record: VersionedRecord = record, by device: DeviceID = other, rules: EntityRules = rules()) throws -> VersionedRecord {
+        let outcome = HubMergeTests.merge(MutationContent(.delete), onto: record, base: 20, by: device, rules: rules, commit: 30)
+        return try #require(outcome.accepted?.record)
+    }
+
+    // MARK: At the hub
+
+    @Test("An update that had not seen the deletion brings the whole record back, counters and all, and the deletion is told to have lost")
+    func wholeRecord() throws {
+        let tombstone = try Self.deleted()
+        #expect(tombstone.isDeleted && tombstone.stamps.isEmpty && tombstone.hubState == .deleted(version: 30))
+        let content = MutationContent(.update, data: ["title": "valve"], operations: [FieldOperation("visits", .increment, 1)])
+        let accepted = try #require(HubMergeTests.merge(content, onto: tombstone, base: 10, rules: Self.rules(), commit: 31).accepted)
+        #expect(accepted.record?.data == ["title": "valve", "due": "mon", "visits": 4])
+        #expect(accepted.merged == [] && !accepted.isPlain)
+        #expect(accepted.lost == [LostValue(field: "$delete", value: nil, stamp: tombstone.stamp)])
+        // Fields that it does not touch are as old as they were.
+        #expect(accepted.record?.stamp(of: "due")?.version == 10 && accepted.record?.stamp(of: "title")?.version == 31)
+    }
+
+    @Test("A create that says what had been seen is the same update, whether its author had pulled the deletion or not", arguments: [10, 30] as [Int64])
+    func rebased(_ base: Int64) throws {
+        // Somebody changed it before it was deleted, and neither knew.
+        var changed = Self.record
+        let change = MutationContent(.update, data: ["due": "fri"], operations: [FieldOperation("visits", .increment, 2)])
+        changed = try #require(HubMergeTests.merge(change, onto: changed, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
+        let tombstone = try Self.deleted(changed)
+        let content = MutationContent(
+            .create, data: ["title": "valve", "visits": 4], base: ["title": "pump", "due": "mon", "visits": 3])
+        let accepted = try #require(HubMergeTests.merge(content, onto: tombstone, base: base, ms: 950, rules: Self.rules(), commit: 31).accepted)
+        #expect(accepted.record?.data == ["title": "valve", "visits": 6], "due was removed later than it was changed")
+        #expect(accepted.lost.map(\.field) == ["$delete", "due"] && !accepted.isPlain)
+        var kept = content
+        kept.data["due"] = "mon"
+        let untouched = try #require(HubMergeTests.merge(kept, onto: tombstone, base: base, rules: Self.rules(), commit: 31).accepted)
+        #expect(untouched.record?.data == ["title": "valve", "due": "fri", "visits": 6])
+    }
+
+    @Test("Who knew of the deletion begins anew; who knew nothing of a record meets what it was")
+    func anew() throws {
+        let tombstone = try Self.deleted()
+        let content = MutationContent(.create, data: ["title": "new"])
+        let knew = try #require(HubMergeTests.merge(content, onto: tombstone, base: 30, rules: Self.rules(), commit: 31).accepted)
+        #expect(knew.record?.data == ["title": "new"] && knew.lost.isEmpty && knew.isPlain)
+        let own = try #require(HubMergeTests.merge(content, onto: Self.deleted(by: Self.mine), base: 0, rules: Self.rules(), commit: 31).accepted)
+        #expect(own.record?.data == ["title": "new"])
+        let blind = try #require(HubMergeTests.merge(content, onto: tombstone, base: 0, rules: Self.rules(), commit: 31).accepted)
+        #expect(blind.record?.data == ["title": "new", "due": "mon", "visits": 3])
+        #expect(blind.lost.map(\.field).contains("$delete") && !blind.isPlain)
+    }
+
+    struct Order: Sendable, CustomTestStringConvertible {
+        enum Result: Sendable { case deleted, changed, asked }
+        var onDeleted: EntityRules.OnDeleted
+        var field = "title"
+        var result: Result
+        var testDescription: String { "\(onDeleted.rawValue), \(field)" }
+    }
+
+    static let orders = [
+        Order(onDeleted: .deleteWins, result: .deleted), Order(onDeleted: .deleteWins, field: "finding", result: .asked),
+        Order(onDeleted: .updateWins, result: .changed), Order(onDeleted: .updateWins, field: "finding", result: .changed),
+        Order(onDeleted: .manual, result: .asked), Order(onDeleted: .manual, field: "finding", result: .asked),
+    ]
+
+    @Test("Whichever comes first, the entity's rule decides alike", arguments: orders)
+    func bothOrders(_ example: Order) throws {
+        let rules = Self.rules(example.onDeleted)
+        let update = MutationContent(.update, data: [example.field: "mine"])
+        func push(_ content: MutationContent, by device: DeviceID, onto record: VersionedRecord, _ commit: Int64) -> HubMerge.Outcome {
+            HubMergeTests.merge(content, onto: record, base: 10, by: device, rules: rules, commit: commit)
+        }
+        let changed = try #require(push(update, by: Self.mine, onto: Self.record, 11).accepted?.record)
+        let deletedLast = push(MutationContent(.delete), by: Self.third, onto: changed, 12)
+        let gone = try #require(push(MutationContent(.delete), by: Self.third, onto: Self.record, 11).accepted?.record)
+        let changedLast = push(update, by: Self.mine, onto: gone, 12)
+        switch example.result {
+        case .asked:
+            #expect(deletedLast == .conflict(fields: ["$delete"]))
+            #expect(changedLast == .conflict(fields: ["$delete"]))
+        case .deleted:
+            let accepted = try #require(deletedLast.accepted)
+            #expect(accepted.record?.isDeleted == true && accepted.lost.map(\.field) == [example.field])
+            #expect(changedLast.problem == "deleted")
+        case .changed:
+            let accepted = try #require(deletedLast.accepted)
+            #expect(accepted.record == nil && accepted.merged == ["$delete"] && !accepted.isPlain)
+            #expect(accepted.lost.map(\.field) == ["$delete"] && accepted.lost.map(\.stamp.writer) == [Self.third])
+            let whole = try #require(changedLast.accepted)
+            #expect(whole.record?.data == changed.data)
+            #expect(whole.lost.map(\.field) == ["$delete"] && whole.lost.map(\.stamp.writer) == [Self.third])
+        }
+        // Who had seen the change deletes it, whatever the rule is.
+        let seen = HubMergeTests.merge(MutationContent(.delete), onto: changed, base: 11, by: Self.third, rules: rules, commit: 12)
+        #expect(seen.accepted?.record?.isDeleted == true && seen.accepted?.lost.isEmpty == true)
+    }
+
+    @Test("A change that left everything as it was keeps the record as well, and a device's own changes never do")
+    func untouched() throws {
+        var touched = Self.record
+        touched = try #require(HubMergeTests.merge(MutationContent(.update), onto: touched, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
+        #expect(HubMergeTests.merge(MutationContent(.delete), onto: touched, base: 10, rules: Self.rules(), commit: 12).accepted?.merged == ["$delete"])
+        let own = HubMergeTests.merge(MutationContent(.delete), onto: touched, base: 10, by: Self.third, rules: Self.rules(), commit: 12)
+        #expect(own.accepted?.record?.isDeleted == true)
+    }
+
+    static let waiting: JSON = [
+        "$blob": .string("sha256:" + String(repeating: "a", count: 64)), "size": 1, "type": "image/jpeg", "state": "pending",
+    ]
+
+    @Test("That a file has arrived is nobody's change; what the back office wrote is one")
+    func files() throws {
+        var arrived = Self.waiting.object ?? [:]
+        arrived["state"] = "uploaded"
+        func hub(_ value: JSON) -> VersionedRecord {
+            VersionedRecord(
+                data: ["title": "pump", "photo": value], stamp: HubMergeTests.stamp(11, ms: 600, .hub),
+                exceptions: [JSONString("title"): HubMergeTests.stamp(10, ms: 500, Self.other)])
+        }
+        func delete(_ record: VersionedRecord) -> HubMerge.Accepted? {
+            HubMergeTests.merge(MutationContent(.delete), onto: record, base: 10, rules: Self.rules(), commit: 12).accepted
+        }
+        #expect(delete(hub(.object(arrived)))?.record?.isDeleted == true)
+        #expect(delete(hub("replaced"))?.merged == ["$delete"])
+        let rebased = RebaseTests.decide(MutationContent(.delete), known: ["photo": Self.waiting], remote: ["photo": .object(arrived)]) { rules, _ in
+            rules.onDeleted = .updateWins
+        }
+        #expect(rebased.verdict == .stays)
+    }
+
+    @Test("Of a record whose document is forgotten comes back what the change carries, and that is said")
+    func forgotten() throws {
+        let tombstone = VersionedRecord(deleted: HubMergeTests.stamp(10, ms: 500, Self.other), keeping: nil)
+        for record in [tombstone, nil] {
+            let accepted = try #require(HubMergeTests.merge(
+                MutationContent(.update, data: ["title": "valve"]), onto: record, rules: Self.rules()).accepted)
+            #expect(accepted.record?.data == ["title": "valve"] && accepted.merged == ["$rest"])
+            #expect(accepted.lost.map(\.field) == (record == nil ? ["$rest"] : ["$delete", "$rest"]))
+        }
+    }
+
+    @Test("Where a deletion wins, nothing is kept")
+    func nothingKept() throws {
+        #expect(try Self.deleted(rules: Self.rules(.deleteWins)).kept == nil)
+        #expect(try Self.deleted(rules: Self.rules(.manual)).kept?.data == Self.record.data)
+    }
+
+    @Test("What people decide, changed before the deletion by somebody else, is asked about once: who brings the record back has the last word")
+    func people() throws {
+        let change = MutationContent(.update, data: ["finding": "theirs"])
+        let changed = try #require(HubMergeTests.merge(change, onto: Self.record, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
+        let tombstone = try Self.deleted(changed)
+        let mine = MutationContent(.update, data: ["finding": "mine"])
+        #expect(HubMergeTests.merge(mine, onto: tombstone, base: 10, rules: Self.rules(), commit: 31) == .conflict(fields: ["$delete"]))
+        let decided = MutationContent(
+            .create, data: ["title": "pump", "due": "mon", "visits": 3, "finding": "mine"], base: ["title": "pump", "due": "mon", "visits": 3])
+        let accepted = try #require(HubMergeTests.merge(decided, onto: tombstone, base: 30, rules: Self.rules(), commit: 31).accepted)
+        #expect(accepted.record?.data?["finding"] == "mine")
+        #expect(accepted.lost.map(\.field) == ["$delete", "finding"] && accepted.lost.last?.value == "theirs")
+    }
+
+    // MARK: In an agent
+
+    @Test("A deletion that waits when a pull brings a change goes by the same rule", arguments: orders)
+    func rebase(_ example: Order) {
+        let known: JSONObject = ["title": "pump", "finding": "ok"]
+        var remote = known
+        remote[example.field] = "theirs"
+        let outcome = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, _ in rules = Self.rules(example.onDeleted) }
+        switch example.result {
+        case .deleted:
+            #expect(outcome.verdict == .stays && outcome.lost.map(\.field) == [example.field])
+        case .changed:
+            #expect(outcome.verdict == .isSuperseded)
+            #expect(outcome.lost == [.init(field: "$delete", side: .local, value: nil, strategy: .lww)])
+        case .asked: #expect(outcome.verdict == .isDisputed(.deleteUpdate, fields: [example.field]))
+        }
+        let seen = RebaseTests.decide(MutationContent(.delete), known: known, remote: known) { rules, _ in rules = Self.rules(example.onDeleted) }
+        #expect(seen == .init(verdict: .stays, content: MutationContent(.delete)))
+        // Of what it had seen nobody can tell any more: that is for the hub to find out.
+        let unknown = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, ground in
+            rules = Self.rules(example.onDeleted)
+            ground.isKnown = false
+        }
+        #expect(unknown == .init(verdict: .stays, content: MutationContent(.delete)))
+    }
+
+    @Test("What gave way at the hub is told from its answer")
+    func told() {
+        let local = Rebase.Local(
+            record: RebaseTests.record, content: MutationContent(.delete), hlc: nil, signature: FieldContestTests.signature)
+        #expect(Rebase.lost(of: local, merged: ["$delete"], in: ["title": 1], rules: Self.rules()).map(\.field) == ["$delete"])
+    }
+}
