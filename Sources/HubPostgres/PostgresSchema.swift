@@ -158,6 +158,19 @@ enum PostgresSchema {
               device TEXT)
             """
         ],
+        [
+            "ALTER TABLE record ADD COLUMN kept TEXT",
+            "ALTER TABLE record ADD COLUMN kept_version BIGINT",
+            """
+            CREATE TABLE refused_create(
+              device TEXT COLLATE "C" NOT NULL,
+              entity TEXT COLLATE "C" NOT NULL,
+              id TEXT COLLATE "C" NOT NULL,
+              version BIGINT NOT NULL,
+              at_ms BIGINT NOT NULL,
+              PRIMARY KEY (device, entity, id))
+            """,
+        ],
     ]
 
     /// Which version the tables have; `nil`: there are none.

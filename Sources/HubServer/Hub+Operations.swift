@@ -33,21 +33,32 @@ extension Hub {
         try transact { () throws(DatabaseError) in
             try openIfNeeded(at: now)
             let commit = state.head + 1
-            let node = DeviceID(trusted: "hub")
+            let node = DeviceID.hub
             let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
             let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
             // Over a damaged record it is written anew: that is how one is repaired without a backup.
             let old = try store.record(name)?.whole
-            if let data { try Hub.check(data, over: old?.data, of: name) }
+            guard let data else {
+                let rules = settings.rules[name.entity] ?? EntityRules()
+                let gone = old?.deleted(stamp, rules: rules) ?? VersionedRecord(deleted: stamp, keeping: nil)
+                return try publish(name, gone, data: nil, at: now)
+            }
+            try Hub.check(data, over: old?.data, of: name)
             // Fields that stay as they were keep their stamps: only what changed can be contested.
-            var stamps = (data == nil ? [:] : old?.stamps) ?? [:]
-            for member in data?.members ?? [] where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
-            for member in old?.data?.members ?? [] where data?[member.name.text] == nil { stamps[member.name] = stamp }
+            var stamps = old?.stamps ?? [:]
+            for member in data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
+            for member in old?.data?.members ?? [] where data[member.name.text] == nil { stamps[member.name] = stamp }
             let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old?.additions ?? [:])
-            try store.put(name, record, data: data?.json, originKey: "", at: now)
-            try advance(to: commit, adding: HubCounters())
-            return commit
+            return try publish(name, record, data: data.json, at: now)
         }
+    }
+
+    private func publish(
+        _ name: RecordName, _ record: VersionedRecord, data: String?, at now: Timestamp
+    ) throws(DatabaseError) -> Int64 {
+        try store.put(name, record, data: data, originKey: "", at: now)
+        try advance(to: record.version, adding: HubCounters())
+        return record.version
     }
 
     /// - Throws: When a device could not read the document, or not change it any more.

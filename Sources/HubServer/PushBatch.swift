@@ -44,6 +44,8 @@ struct PushBatch {
     /// What became last of the records of which a mutation was not applied: where such a record does not exist, its
     /// children cannot either.
     private var missingParents: [RecordName: Fate.Ending] = [:]
+    /// Records that the device wanted to make and was refused, in this batch.
+    private var refusedCreates: Set<RecordName> = []
 
     init(
         device: DeviceID, now: Timestamp, rules: RuleBook, ablations: Ablations, store: HubStore, head: Int64,
@@ -171,6 +173,9 @@ struct PushBatch {
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         }
         if let verdict = try dependencies(of: mutation, rules) { return PushResult(key: item.key, verdict: verdict) }
+        if try isOfRefusedCreate(mutation, rules) {
+            return PushResult(key: item.key, verdict: missing("the mutation that creates \(mutation.record)", .rejected))
+        }
         return try apply(mutation, item.key, rules, commit: commit)
     }
 
@@ -290,8 +295,9 @@ struct PushBatch {
             result.verdict = .duplicate(original: .accepted, current: stored)
         } else if let name = item.record, rules[name.entity]?.kind != .event {
             let working = try load(name)
-            // To a device, an acceptance in a version that it has by now says the same, without the record once more.
-            if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, shownNow.contains(name), working.isLive,
+            // To a device, an acceptance in a version that it has by now says the same, without the record once more; but a deletion
+            // may have given way.
+            if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, item.action != .delete, shownNow.contains(name), working.isLive,
                 known.version > 0, known.version <= working.record?.version ?? 0
             {
                 repeats.insert(item.key)
@@ -322,6 +328,16 @@ struct PushBatch {
         return nil
     }
 
+    /// Whether the mutation is about a record that is not there because this device was refused to make it.
+    private mutating func isOfRefusedCreate(_ mutation: IncomingMutation, _ rules: EntityRules) throws(DatabaseError) -> Bool {
+        guard mutation.content.action != .create, rules.kind == .record, mutation.baseVersion <= 0 else { return false }
+        let working = try load(mutation.record)
+        if working.isLive { return false }
+        if refusedCreates.contains(mutation.record) { return true }
+        // What was deleted since has been there since: another creation was accepted.
+        return try store.refusal(mutation.record, of: device).map { working.record?.version ?? 0 <= $0 } ?? false
+    }
+
     private func missing(_ what: String, _ ending: Fate.Ending?) -> PushResult.Verdict {
         if ending == .rejected {
             return .rejected(Problem("parent-rejected", status: 409, detail: "\(what) was rejected"), current: nil)
@@ -334,6 +350,9 @@ struct PushBatch {
         if let record = item.record {
             if ending == .conflict || ending == .retry { blocked.insert(record) }
             if ending != .accepted { missingParents[record] = ending }
+            if item.action == .create {
+                if ending == .rejected { refusedCreates.insert(record) } else { refusedCreates.remove(record) }
+            }
         }
         if repeats.contains(item.key) { return }
         var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
@@ -393,6 +412,7 @@ struct PushBatch {
         for key in keys { try store.put(device, key, at: now) }
         for (key, version) in superseded { try store.putSuperseded(device, key, version: version, at: now) }
         for (name, value) in losses { try store.keep(value, of: name, at: now) }
+        for name in refusedCreates.sorted() { try store.putRefusal(name, of: device, version: head, at: now) }
     }
 
     /// What the database knows of the keys and records that the items name.

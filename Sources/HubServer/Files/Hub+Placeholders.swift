@@ -27,7 +27,7 @@ extension Hub {
         // Of a damaged record nothing is known, and nothing may be written over it.
         guard let old = try store.record(name)?.whole, var data = old.data else { return }
         let commit = state.head + 1
-        let node = DeviceID(trusted: "hub")
+        let node = DeviceID.hub
         let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
         let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
         var stamps = old.stamps

@@ -18,7 +18,7 @@ final class HubStore {
               (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)) FROM hub
             """
         feedQuery = """
-            SELECT \(HubStore.recordColumns) FROM record\(database.spelling.byFeed)
+            SELECT \(HubStore.shownColumns) FROM record\(database.spelling.byFeed)
             WHERE entity = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
             ORDER BY version, id LIMIT ?
             """
@@ -85,17 +85,21 @@ final class HubStore {
         var size: Int
     }
 
-    private static let recordColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
+    private static let recordColumns = shownColumns + ", kept, kept_version"
+    /// Without what a tombstone keeps, which no device is shown.
+    private static let shownColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
-        try database.first(HubStore.recordQuery, .text(name.entity.text), .text(name.id.text)) { recordRow($0, of: name.entity) }
+        try database.first(HubStore.recordQuery, .text(name.entity.text), .text(name.id.text)) {
+            recordRow($0, of: name.entity, hasKept: true)
+        }
     }
 
     /// Those of many records that there are, asked in one go.
     func records(_ names: [RecordName]) throws(DatabaseError) -> [RecordName: RecordRow] {
         var found: [RecordName: RecordRow] = [:]
         try database.read(HubStore.recordQuery, each: names.map { [.text($0.entity.text), .text($0.id.text)] }) { index, row in
-            found[names[index]] = recordRow(row, of: names[index].entity)
+            found[names[index]] = recordRow(row, of: names[index].entity, hasKept: true)
         }
         return found
     }
@@ -109,14 +113,15 @@ final class HubStore {
         try database.run(
             """
             INSERT INTO record(
-              entity, id, version, data, hlc, writer, exceptions, origin_key, updated_at_ms, author, additions)
-            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+              entity, id, version, data, hlc, writer, exceptions, origin_key, updated_at_ms, author, additions, kept, kept_version)
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
             ON CONFLICT(entity, id) DO UPDATE SET version = ?3, data = ?4, hlc = ?5, writer = ?6, exceptions = ?7,
-            origin_key = ?8, updated_at_ms = ?9, author = ?10, additions = ?11
+            origin_key = ?8, updated_at_ms = ?9, author = ?10, additions = ?11, kept = ?12, kept_version = ?13
             """, .text(name.entity.text), .text(name.id.text), .int(record.version), DatabaseValue(data),
             .text(record.stamp.hlc.description), .text(record.stamp.writer.text),
-            DatabaseValue(StampColumn.text(record.exceptions)), .text(originKey), .int(now.milliseconds),
-            DatabaseValue(record.stamp.author), DatabaseValue(StampColumn.text(record.additions)))
+            DatabaseValue(StampColumn.text(record.kept?.stamps ?? record.exceptions)), .text(originKey), .int(now.milliseconds),
+            DatabaseValue(record.stamp.author), DatabaseValue(StampColumn.text(record.kept?.additions ?? record.additions)),
+            DatabaseValue(record.kept?.data.json), DatabaseValue(record.kept == nil ? nil : record.version))
     }
 
     /// The newest state of records that changed after a position, in the order of their change.
@@ -141,11 +146,11 @@ final class HubStore {
         ) { recordRow($0, of: entity) }
     }
 
-    private func recordRow(_ row: any DatabaseRow, of entity: EntityName) -> RecordRow {
+    private func recordRow(_ row: any DatabaseRow, of entity: EntityName, hasKept: Bool = false) -> RecordRow {
         let id = RecordID(trusted: row.text(0))
         let content: Result<VersionedRecord, RecordDamage>
         do throws(RecordDamage) {
-            content = .success(try readRecord(row))
+            content = .success(try readRecord(row, hasKept: hasKept))
         } catch {
             content = .failure(error)
             note(error, of: RecordName(entity, id))
@@ -154,7 +159,7 @@ final class HubStore {
             id: id, version: row.int(1), content: content, originKey: row.text(6), size: row.optionalText(2)?.utf8.count ?? 0)
     }
 
-    private func readRecord(_ row: any DatabaseRow) throws(RecordDamage) -> VersionedRecord {
+    private func readRecord(_ row: any DatabaseRow, hasKept: Bool) throws(RecordDamage) -> VersionedRecord {
         if ablations.contains(.storedReadAsInput) { return readRecordAsInput(row) }
         guard let hlc = HybridTime(row.text(3)) else { throw RecordDamage("hlc is no stamp") }
         let stamp = VersionedRecord.Stamp(
@@ -164,9 +169,17 @@ final class HubStore {
             guard let object = try StoredColumn.json("data", text).object else { throw RecordDamage("data is no object") }
             data = object
         }
-        return VersionedRecord(
-            data: data, stamp: stamp, exceptions: try row.optionalText(5).map(StampColumn.exceptions) ?? [:],
-            additions: try row.optionalText(8).map(StampColumn.additions) ?? [:])
+        let exceptions = try row.optionalText(5).map(StampColumn.exceptions) ?? [:]
+        let additions = try row.optionalText(8).map(StampColumn.additions) ?? [:]
+        guard let data else {
+            // A program of before knows nothing of the column: what it has deleted since, it did not keep.
+            guard hasKept, row.optionalInt(10) == stamp.version, let text = row.optionalText(9) else {
+                return VersionedRecord(deleted: stamp, keeping: nil)
+            }
+            guard let object = try StoredColumn.json("kept", text).object else { throw RecordDamage("kept is no object") }
+            return VersionedRecord(deleted: stamp, keeping: .init(data: object, stamps: exceptions, additions: additions))
+        }
+        return VersionedRecord(data: data, stamp: stamp, exceptions: exceptions, additions: additions)
     }
 
     /// Only for a test build that wants to see what happens then.
@@ -259,8 +272,27 @@ final class HubStore {
                 CASE WHEN excluded.version > horizon.version THEN excluded.version ELSE horizon.version END
                 """, .int(before.milliseconds))
         }
+        try database.run("DELETE FROM refused_create WHERE at_ms < ?", .int(before.milliseconds))
         try database.run("DELETE FROM record WHERE data IS NULL AND updated_at_ms < ?", .int(before.milliseconds))
         return try database.changes()
+    }
+
+    // MARK: Records that were never made
+
+    /// The newest commit when the device wanted to make the record and was refused; `nil`: it never was.
+    func refusal(_ name: RecordName, of device: DeviceID) throws(DatabaseError) -> Int64? {
+        try database.first(
+            "SELECT version FROM refused_create WHERE device = ? AND entity = ? AND id = ?", .text(device.text), .text(name.entity.text),
+            .text(name.id.text)
+        ) { $0.int(0) }
+    }
+
+    func putRefusal(_ name: RecordName, of device: DeviceID, version: Int64, at now: Timestamp) throws(DatabaseError) {
+        try database.run(
+            """
+            INSERT INTO refused_create(device, entity, id, version, at_ms) VALUES(?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT(device, entity, id) DO UPDATE SET version = ?4, at_ms = ?5
+            """, .text(device.text), .text(name.entity.text), .text(name.id.text), .int(version), .int(now.milliseconds))
     }
 
     // MARK: Keys
@@ -426,7 +458,7 @@ package struct LostRow: Hashable, Sendable {
     package var json: JSON {
         var object: JSONObject = [
             "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
-            "field": .string(value.field), "removed": .bool(value.value == nil), "device": .string(value.stamp.writer.text),
+            "field": .string(value.field), "removed": .bool(value.value == nil && value.field != HubMerge.restOfRecord), "device": .string(value.stamp.writer.text),
             "author": value.stamp.author.map { .string($0) } ?? .null, "version": .int(value.stamp.version),
             "hlc": .string(value.stamp.hlc.description),
         ]

@@ -1,6 +1,6 @@
 /// The tables of the hub in SQLite (PROTOCOL A15) and the steps from each version to the next. A step is never edited once released.
 ///
-/// - `record`: one row a record; a deleted one is its tombstone (`data` is NULL). `version` is the commit number of the last
+/// - `record`: one row a record; a deleted one is its tombstone (`data` is NULL, and `kept` what an update may bring back). `version` is the commit number of the last
 ///   change, which is also what the feed is ordered by: "the newest version of each record after N" needs no log.
 /// - `mutation_key`: every final answer ever given, for the life of the device. A device may sleep for months and then
 ///   repeat its last request; whoever forgets keys applies it twice.
@@ -96,7 +96,20 @@ enum SQLiteSchema {
         files,
         waiting,
         lineage,
+        deletions,
     ]
+
+    /// What a tombstone keeps of its record (`exceptions` and `additions` are those of the document then; it counts while
+    /// `kept_version` is the tombstone's own), and the records that a device wanted to make and was refused.
+    private static let deletions = """
+        ALTER TABLE record ADD COLUMN kept TEXT;
+        ALTER TABLE record ADD COLUMN kept_version INTEGER;
+        CREATE TABLE refused_create(
+          device TEXT NOT NULL, entity TEXT NOT NULL, id TEXT NOT NULL,
+          version INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+          PRIMARY KEY(device, entity, id)
+        ) STRICT, WITHOUT ROWID;
+        """
 
     /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.
     static func open(_ place: SQLiteDatabase.Place) throws(DatabaseError) -> SQLiteDatabase {
