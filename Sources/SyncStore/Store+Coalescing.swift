@@ -17,7 +17,7 @@ extension Store {
             let older = try newest(of: record.rid), isOpen(older),
             var kept = try self.payload(older.seq), try mayJoin(intent, payload, older, kept),
             let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
-            Self.hasNoManualField(first, second, intent.rules),
+            Self.hasNoManualField(first, second, intent.rules), !Self.mayGiveWay(first, second, intent.rules),
             let outcome = Coalescing.merge(first, second)
         else { return nil }
         switch outcome {
@@ -74,6 +74,12 @@ extension Store {
             let touched = content.data.names + content.unset + content.operations.map(\.field)
             return !touched.contains { rules.strategy(of: $0) == .manual }
         }
+    }
+
+    /// A deletion that may give way must not take along what was asked for before it. Of a record that is yet to be made, nobody else
+    /// has changed anything.
+    private static func mayGiveWay(_ first: MutationContent, _ second: MutationContent, _ rules: EntityRules) -> Bool {
+        second.action == .delete && first.action != .create && rules.onDeleted != .deleteWins
     }
 
     /// Writes the receipt of the newer one, and the record as it is now.

@@ -123,9 +123,9 @@ extension Store {
                     return false
                 }
             }
-            // What comes after a deletion does not rest on the hub's document, and what comes after a creation has seen that and no
-            // more.
-            hasDeleted = content.action == .delete
+            // What comes after a deletion does not rest on the hub's document, unless the deletion gave way to that; and what comes
+            // after a creation has seen that and no more.
+            hasDeleted = content.action == .delete && !(hasFallen && remote.record != nil)
             if content.action == .create, remote.record != nil, !hasFallen { ground.known = Fold.apply(content, to: nil) }
             return true
         }
@@ -322,9 +322,13 @@ extension Store {
 
     /// What lost goes into the audit trail, in the transaction that drops it.
     func keepLost(_ lost: [Rebase.Loss], of payload: Payload, _ remote: RemoteSide) throws(StoreError) {
+        let rules = rules[names.entity(payload.eid)] ?? EntityRules()
         for loss in lost {
+            // What gave way or went with a deletion did so by the entity's rule.
+            let isWhole = [HubMerge.wholeRecord, HubMerge.restOfRecord].contains(loss.field)
+            let rule = isWhole ? rules.onDeleted.rawValue : loss.strategy.rawValue
             var entry: JSONObject = [
-                "field": .string(loss.field), "side": .string(loss.side.rawValue), "strategy": .string(loss.strategy.rawValue),
+                "field": .string(loss.field), "side": .string(loss.side.rawValue), "strategy": .string(rule),
                 "mutation": .string(payload.key), "remote_version": .int(remote.version),
             ]
             if let value = loss.value { entry["value"] = value }

@@ -317,7 +317,7 @@ extension Store {
                 Fold.apply(content, to: object)?.json, version: touched.row.baseVersion, at: now.wall)
         }
         var row = row
-        row.problem = try namingParent(problem, of: row).stored
+        row.problem = try namingParent(ofOlderHub(problem, row), of: row).stored
         try move(row, to: .rejected)
         pass.summary.rejected += 1
         guard let rid = row.rid else { return }
@@ -328,6 +328,12 @@ extension Store {
         }
         pass.records[rid]?.needsFold = true
         try rejectFollowers(of: row, &pass)
+    }
+
+    /// A hub of before says of a change whose record it has refused to make that the record is deleted.
+    private func ofOlderHub(_ problem: Problem, _ row: OutboxRow) throws(StoreError) -> Problem {
+        guard problem.code == "deleted", try refusedCreate(before: row) != nil else { return problem }
+        return Problem("parent-rejected", status: 409, detail: "the mutation that creates the record was rejected")
     }
 
     func sendBack(

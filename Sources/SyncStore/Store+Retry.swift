@@ -242,7 +242,20 @@ extension Store {
         return named
     }
 
+    /// The refused mutation that was to make the record of this one, of which the hub has nothing; its key.
+    func refusedCreate(before row: OutboxRow) throws(StoreError) -> String? {
+        guard let rid = row.rid, let payload = try payload(row.seq), payload.action != .create, payload.baseVersion <= 0 else { return nil }
+        // The newest creation before it: what was refused before that has been answered for.
+        return try database.first(
+            """
+            SELECT p.key, m.state FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.seq < ? AND p.action = 0 ORDER BY m.seq DESC LIMIT 1
+            """, .int(rid), .int(row.seq)
+        ) { row throws(StoreError) -> String? in row.int(1) == 3 ? row.text(0) : nil } ?? nil
+    }
+
     private func refusedParent(of row: OutboxRow) throws(StoreError) -> String? {
+        if let own = try refusedCreate(before: row) { return own }
         guard let payload = try payload(row.seq) else { return nil }
         for key in try presentDependencies(payload.depends ?? "[]") {
             guard let seq = try seq(of: MutationKey(trusted: key)) else { continue }
