@@ -203,5 +203,63 @@ extension ConformanceRun {
             try require(try await stored(id)?.record.data["n"]?.int == 5, "it is not listed")
             return "version \(version)"
         }
+        await check("push-deleted-whole", "D4", "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about $delete.") {
+            let id = newRecord()
+            let version = try await accept(mutation(.create, id, ["n": 1, "kept": "whole"]))
+            try await accept(mutation(.delete, id, base: version))
+            return try await changed(id, base: version, [], member: "kept").rawValue
+        }
+        await check("push-deletion-order", "D4", "A change and a deletion that have not seen each other end alike, whichever comes first.") {
+            let other = try other()
+            let first = newRecord(), last = newRecord()
+            var version = try await accept(mutation(.create, first, ["n": 1]))
+            try await accept(mutation(.delete, first, base: version))
+            let deletedFirst = try await changed(first, base: version, other, member: nil)
+            version = try await accept(mutation(.create, last, ["n": 1]))
+            _ = try await changed(last, base: version, other, member: nil)
+            let deletedLast = try await deleted(last, base: version)
+            try require(deletedFirst == deletedLast, "deleted first, the record is \(deletedFirst.rawValue); deleted last, it is \(deletedLast.rawValue)")
+            return deletedFirst.rawValue
+        }
+    }
+
+    /// What became of a record that was deleted and changed.
+    private enum Ending: String {
+        case gone, there
+        case asked = "for a person to decide"
+    }
+
+    /// Pushes an update on an old base.
+    private func changed(
+        _ id: RecordID, base: Int64, _ headers: [(String, String?)], member: String?
+    ) async throws -> Ending {
+        let verdict = try await verdicts([mutation(.update, id, ["n": 2], base: base)], changed: headers)[0].verdict
+        let seen = try await stored(id)?.record.data
+        switch verdict {
+        case .accepted:
+            try require(seen?["n"]?.int == 2, "the change was accepted, and the listing has \(seen.map { JSON.object($0).json } ?? "no such record")")
+            if let member { try require(seen?[member] != nil, "it came back as \(seen.map { JSON.object($0).json } ?? "nothing"), without \(member)") }
+            return .there
+        case .rejected(let problem, _) where problem.code == "deleted":
+            try require(seen == nil, "the change was refused as deleted, and the record is listed")
+            return .gone
+        case .conflict(let fields, _) where fields == [HubMerge.wholeRecord]: return .asked
+        default: throw Deviation(word(verdict))
+        }
+    }
+
+    private func deleted(_ id: RecordID, base: Int64) async throws -> Ending {
+        let verdict = try await verdict(mutation(.delete, id, base: base))
+        let seen = try await stored(id)?.record
+        switch verdict {
+        case .accepted(_, _, let shown, let merged):
+            guard let seen else { return .gone }
+            try require(
+                merged == [HubMerge.wholeRecord] && shown?.data == seen.data,
+                "the record is there after its deletion was accepted, and the answer does not say so")
+            return .there
+        case .conflict(let fields, _) where fields == [HubMerge.wholeRecord]: return .asked
+        default: throw Deviation(word(verdict))
+        }
     }
 }

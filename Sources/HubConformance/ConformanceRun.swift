@@ -12,6 +12,8 @@ package actor ConformanceRun {
         package var baseURL: String
         /// `nil`: the server asks for none, or a certificate stands in for it.
         package var token: String?
+        /// Of another device, for what takes two; `nil`: there is none.
+        package var otherToken: String?
         /// `nil`: whom the token speaks for.
         package var device: DeviceID?
         package var tls: TLSIdentity?
@@ -246,8 +248,18 @@ package actor ConformanceRun {
     }
 
     private func note(_ mutation: JSONObject, _ verdict: PushResult.Verdict) {
-        guard case .accepted(let version, _, _, _) = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else { return }
-        records[id] = mutation["action"]?.text == "delete" ? nil : version
+        guard case .accepted(let version, _, _, let merged) = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else { return }
+        let isGone = mutation["action"]?.text == "delete" && !merged.contains(HubMerge.wholeRecord)
+        records[id] = isGone ? nil : version
+    }
+
+    /// Header fields of a second device.
+    func other() throws -> [(String, String?)] {
+        if let token = settings.otherToken { return [("Authorization", "Bearer \(token)"), (HubHeader.device, nil)] }
+        guard settings.token == nil, settings.tls == nil, let device = settings.device ?? hello?.device else {
+            throw NotTried("it takes the token of another device")
+        }
+        return [(HubHeader.device, "\(device)-other")]
     }
 
     /// A verdict for people.

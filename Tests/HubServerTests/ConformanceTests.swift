@@ -52,22 +52,27 @@ struct ConformanceTests {
         }
     }
 
-    static func hub(ablations: Ablations = .none) throws -> (hub: Hub, token: String) {
+    static func hub(ablations: Ablations = .none) throws -> (hub: Hub, token: String, other: String) {
         let place = try Engine.current.newPlace()
         var book = TokenBook()
         var random = SeededRandom(seed: 5)
         let token = book.add(.one, at: Timestamp(milliseconds: 0), using: &random)
-        var settings = Hub.Settings(tokens: book, compressor: ZlibCompressor())
+        let other = book.add(.two, at: Timestamp(milliseconds: 0), using: &random)
+        var records = EntityRules()
+        records.onDeleted = .updateWins
+        var settings = Hub.Settings(
+            rules: RuleBook([EntityName(trusted: "conformance"): records]), tokens: book, compressor: ZlibCompressor())
         settings.ablations = ablations
         settings.config = HubConfiguration(["sync": ["spread": "30s"]])
         if case .shared = place { settings.keepsTokens = true }
         let hub = try Hub(place, settings: settings, random: SeededRandom(seed: 1))
         if settings.keepsTokens { try hub.changeTokens { $0 = book } }
-        return (hub, token)
+        return (hub, token, other)
     }
 
-    static func report(_ transport: any HTTPTransport, token: String?, baseURL: String = "http://hub", device: DeviceID? = nil, seed: UInt64 = 7) async -> ConformanceReport {
+    static func report(_ transport: any HTTPTransport, token: String?, other: String? = nil, baseURL: String = "http://hub", device: DeviceID? = nil, seed: UInt64 = 7) async -> ConformanceReport {
         var settings = ConformanceRun.Settings(baseURL: baseURL, token: token, entity: EntityName(trusted: "conformance"), seed: seed)
+        settings.otherToken = other
         settings.device = device
         return await ConformanceRun.run(settings, transport: transport, compressor: ZlibCompressor(), time: Clock())
     }
@@ -78,7 +83,7 @@ struct ConformanceTests {
 
     @Test("The hub passes over real sockets, files and all, and is left as it was but for what no protocol takes back")
     func real() async throws {
-        let (hub, token) = try Self.hub()
+        let (hub, token, other) = try Self.hub()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("hub-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -88,13 +93,13 @@ struct ConformanceTests {
             time: Clock(), seed: 1, tokens: { book }, compressor: ZlibCompressor(), log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let service = try await HubService.start(hub, HubService.Options(host: "127.0.0.1", port: 0), environment)
         let transport = try CurlTransport(name: "conformance", idleConnections: 2)
-        let report = await Self.report(transport, token: token, baseURL: "http://\(service.address)")
+        let report = await Self.report(transport, token: token, other: other, baseURL: "http://\(service.address)")
         #expect(Self.wrong(report) == [])
         #expect(report.isConformant && report.results.count >= 60)
         #expect(report.results.allSatisfy { $0.outcome == .passed }, "\(report.results.filter { $0.outcome != .passed })")
         #expect(Set(report.results.map(\.name)).count == report.results.count)
         // Again, beside what the first run left.
-        #expect(Self.wrong(await Self.report(transport, token: token, baseURL: "http://\(service.address)", seed: 8)) == [])
+        #expect(Self.wrong(await Self.report(transport, token: token, other: other, baseURL: "http://\(service.address)", seed: 8)) == [])
         let listed = try await transport.send(
             HTTPRequest(
                 .get, "http://\(service.address)/v1/sync/snapshot?entity=conformance", headers: ["Authorization": "Bearer \(token)", "Sync-Version": "1"]))
@@ -111,6 +116,12 @@ struct ConformanceTests {
         func outcome(_ name: String) -> ConformanceResult.Outcome? { report.results.first { $0.name == name }?.outcome }
         #expect(outcome("files-creation") == .notOffered && outcome("push-gzip-broken") == .notOffered && outcome("config") == .notOffered)
         #expect(outcome("auth-wrong") == .notTried && outcome("push-gzip") == .passed)
+        // Here deletions win.
+        func seen(_ name: String) -> String? { report.results.first { $0.name == name }?.seen }
+        #expect(seen("push-deleted-whole") == "gone" && seen("push-deletion-order") == "gone")
+        let (tokens, token, _) = try Self.hub()
+        let alone = await Self.report(Wire(tokens), token: token)
+        #expect(alone.results.first { $0.name == "push-deletion-order" }?.outcome == .notTried && alone.isConformant)
         let lines = report.lines()
         #expect(lines.allSatisfy { $0.count <= 80 }, "\(lines.filter { $0.count > 80 })")
         #expect(lines.contains { $0.hasPrefix("files-creation") && $0.contains("not offered") })
@@ -201,6 +212,23 @@ struct ConformanceTests {
             guard path(request) == "/v1/sync/push", String(decoding: response.body, as: UTF8.self).contains("urn:edge-sync:validation") else { return }
             response = HTTPResponse(status: 422, headers: response.headers, body: Array("{}".utf8))
         }),
+        Mistake(what: "brings back only what the change carries", noticedBy: "push-deleted-whole", spoil: body("/v1/sync/snapshot") { object in
+            each("records", in: &object) { record in
+                guard var data = record["data"]?.object else { return }
+                data["kept"] = nil
+                record["data"] = .object(data)
+            }
+        }),
+        Mistake(what: "lets a deletion win when it comes last", noticedBy: "push-deletion-order", alter: { request in
+            // As if its device had seen all.
+            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
+            each("mutations", in: &object) { mutation in
+                if mutation["action"]?.text == "delete" { mutation["base_version"] = .int(head.withLock { $0 }) }
+            }
+            request.body = .bytes(JSON.object(object).bytes)
+        }, spoil: { _, response in
+            if let text = response.headers["Sync-Head"], let number = Int64(text) { head.withLock { $0 = number } }
+        }),
         Mistake(what: "never has deletions in its feed", noticedBy: "pull-changes", spoil: streams { $0["deletions"] = [] }),
         Mistake(what: "says that there is more for ever", noticedBy: "pull-changes", spoil: streams { $0["has_more"] = true }),
         Mistake(what: "skips the first record of each page", noticedBy: "pull-paging", spoil: streams { stream in
@@ -264,17 +292,18 @@ struct ConformanceTests {
     ]
 
     private static let repeats = Mutex(0)
+    private static let head = Mutex<Int64>(0)
     /// What the names of the run begin with, and the one good token.
     private static let seen = Mutex("")
     private static let good = Mutex("")
 
     @Test("A mistake of a server is noticed by the check that is about it", arguments: mistakes)
     func noticed(_ mistake: Mistake) async throws {
-        let (hub, token) = try Self.hub(ablations: mistake.ablations)
+        let (hub, token, other) = try Self.hub(ablations: mistake.ablations)
         Self.good.withLock { $0 = token }
         var random = SeededRandom(seed: 7)
         Self.seen.withLock { $0 = "conf-" + String(random.next() >> 16, radix: 36) }
-        let report = await Self.report(Wire(hub, alter: mistake.alter, spoil: mistake.spoil), token: token)
+        let report = await Self.report(Wire(hub, alter: mistake.alter, spoil: mistake.spoil), token: token, other: other)
         let failed = report.results.filter { $0.outcome == .failed }.map(\.name)
         #expect(failed.contains(mistake.noticedBy), "failed: \(failed)")
         #expect(!report.isConformant)

@@ -17,6 +17,7 @@ struct ConformanceCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The token of a device. Without one, what a server does with a wrong one is not tried.", valueName: "token"))
     var token: String?
     @Option(help: ArgumentHelp("A file with the token, which so is in no list of processes.", valueName: "file")) var tokenFile: String?
+    @Option(help: ArgumentHelp("A file with the token of another device, for what takes two.", valueName: "file")) var otherTokenFile: String?
     @Option(help: "The device, where no token says it.") var device: DeviceID?
     @Option(help: "Records of this entity are written and deleted.") var entity = EntityName(trusted: "conformance")
     @Option(help: ArgumentHelp("Issuers of the server's certificate, PEM.", valueName: "file")) var ca: String?
@@ -36,6 +37,7 @@ struct ConformanceCommand: ParsableCommand {
         var base = url
         while base.hasSuffix("/") { base.removeLast() }
         var settings = ConformanceRun.Settings(baseURL: base, token: try shownToken(), entity: entity, seed: systemRandomSeed())
+        settings.otherToken = try otherTokenFile.map { try Self.token(in: $0) }
         // A server that asks for nothing goes by what the device says.
         settings.device = device ?? (settings.token == nil && cert == nil ? DeviceID(trusted: "conformance") : nil)
         settings.tls = TLSIdentity(caFile: ca, clientCertificateFile: cert, clientKeyFile: key)
@@ -50,9 +52,12 @@ struct ConformanceCommand: ParsableCommand {
     }
 
     private func shownToken() throws -> String? {
-        guard let tokenFile else { return token }
+        try tokenFile.map { try Self.token(in: $0) } ?? token
+    }
+
+    private static func token(in file: String) throws -> String {
         do throws(LinuxError) {
-            let bytes = try DurableFiles(calls: LinuxFileCalls()).read(tokenFile, maxBytes: 4_096)
+            let bytes = try DurableFiles(calls: LinuxFileCalls()).read(file, maxBytes: 4_096)
             return String(decoding: bytes, as: UTF8.self).split { $0.isWhitespace }.first.map { String($0) } ?? ""
         } catch {
             throw Failure(error)
