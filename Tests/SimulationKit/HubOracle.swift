@@ -7,6 +7,8 @@ struct HubOracle {
     /// What was in such a list when its record was deleted.
     private var gone: [RecordName: Set<String>] = [:]
     private(set) var values = ValueOracle()
+    /// Records that were deleted and may come back whole.
+    private var kept: [RecordName: Kept] = [:]
     /// Readings by id.
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
@@ -20,6 +22,16 @@ struct HubOracle {
     /// The operations that took effect, in order.
     private var order: [Slot: [Int]] = [:]
 
+    private struct Kept {
+        var list: [String]
+        /// The deletion.
+        var version: Int64
+        var device: Int
+        var at: Timestamp
+    }
+
+    private static let rules = Entities.rules(ofHub: true)
+
     private struct Slot: Hashable {
         var agent: Int
         var record: RecordName
@@ -28,7 +40,7 @@ struct HubOracle {
     /// Takes an answer of the hub into account, as it left the hub.
     mutating func note(
         _ push: IncomingPush, _ response: PushResponse, from agent: SimAgent, _ operations: inout [Operation],
-        byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool
+        byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool, at now: Timestamp
     ) throws(Broken) {
         guard push.items.count == response.results.count else {
             throw Broken("one result for each mutation", "\(push.items.count) mutations, \(response.results.count) results")
@@ -43,14 +55,16 @@ struct HubOracle {
                 throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
             }
             fingerprints[item.key] = item.fingerprint
-            guard case .accepted(let version, _, _, _) = result.verdict, case .success(let mutation) = item.content else { continue }
-            try apply(mutation, version: version, key: item.key, from: agent, &operations, byKey: byKey, successors: successors)
+            guard case .accepted(let version, _, _, let merged) = result.verdict, case .success(let mutation) = item.content else { continue }
+            try apply(
+                mutation, version: version, key: item.key, from: agent, &operations, byKey: byKey, successors: successors,
+                gaveWay: mutation.content.action == .delete && merged.contains(HubMerge.wholeRecord), at: now)
         }
     }
 
     private mutating func apply(
         _ mutation: IncomingMutation, version: Int64, key: MutationKey, from agent: SimAgent, _ operations: inout [Operation],
-        byKey: [MutationKey: Int], successors: Set<MutationKey>
+        byKey: [MutationKey: Int], successors: Set<MutationKey>, gaveWay: Bool, at now: Timestamp
     ) throws(Broken) {
         appliedCount += 1
         applied.insert(key)
@@ -75,6 +89,14 @@ struct HubOracle {
             events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
             return
         }
+        let mayComeBack = Self.rules[mutation.record.entity]?.keepsDeleted ?? false
+        if gaveWay {
+            guard mayComeBack, lists[mutation.record] != nil else {
+                throw Broken("deletions give way to changes", "\(key) gave way, and \(mutation.record) \(mayComeBack ? "is gone" : "does not come back")")
+            }
+            return
+        }
+        bringBack(mutation, version: version, by: agent.identity)
         let sight = numbers.map { operations[$0].sight }.joined()
         let members = numbers.reduce(into: ["d\(agent.index)", "d\(agent.identity)"] as Set) { $0.formUnion(operations[$1].undone) }
         try values.apply(
@@ -83,6 +105,9 @@ struct HubOracle {
         if mutation.content.action == .delete {
             everDeleted.insert(mutation.record)
             gone[mutation.record, default: []].formUnion(lists[mutation.record] ?? [])
+            if mayComeBack, let list = lists[mutation.record] {
+                kept[mutation.record] = Kept(list: list, version: version, device: agent.identity, at: now)
+            }
             lists[mutation.record] = nil
             return
         }
@@ -98,6 +123,22 @@ struct HubOracle {
         }
         lists[mutation.record] = list
     }
+
+    /// What comes to a deleted record without having seen its deletion finds all of it.
+    private mutating func bringBack(_ mutation: IncomingMutation, version: Int64, by device: Int) {
+        guard mutation.content.action != .delete, lists[mutation.record] == nil, let kept = kept.removeValue(forKey: mutation.record) else {
+            return
+        }
+        // A version that is not reached yet belongs to another history.
+        let base = mutation.baseVersion >= version ? -1 : mutation.baseVersion
+        let isUnseen = kept.version > base && kept.device != device
+        guard mutation.content.action == .update || !mutation.content.base.isEmpty || isUnseen else { return }
+        lists[mutation.record] = kept.list
+        values.bringBack(mutation.record)
+    }
+
+    /// The hub has forgotten deletions.
+    mutating func forget(before: Timestamp) { kept = kept.filter { $0.value.at >= before } }
 
     private func tokens(of mutation: IncomingMutation) -> [String] {
         let appended = mutation.content.operations.flatMap { $0.kind == .append ? $0.value.array?.compactMap(\.text) ?? [] : [] }

@@ -28,7 +28,7 @@ extension Simulation {
             try checkDeleted(push, answer)
             try oracle.note(
                 push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,
-                mayDiffer: agents[flight.agent].wentBack)
+                mayDiffer: agents[flight.agent].wentBack, at: hubTime)
             say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
             for (item, result) in zip(push.items, answer.results) {
                 count(Self.kind(of: result.verdict))

@@ -66,6 +66,7 @@ extension Simulation {
         case .collect:
             try hub.observe(at: hubTime)
             let forgotten = try Broken.none { try hub.hub.collectTombstones(before: hubTime) }
+            oracle.forget(before: hubTime)
             if forgotten > 0 {
                 say("the hub forgets \(forgotten) deletions")
                 count("tombstones collected")

@@ -29,6 +29,8 @@ struct ValueOracle {
     }
 
     private var records: [RecordName: Record] = [:]
+    /// As they were when they were deleted.
+    private var gone: [RecordName: Record] = [:]
     /// Every value that `m` ever had, `nil` for none, with the version that it came in.
     private(set) var history: [RecordName: [(version: Int64, value: JSON?)]] = [:]
 
@@ -43,7 +45,7 @@ struct ValueOracle {
         let name = mutation.record
         let content = mutation.content
         if content.action == .delete {
-            records[name] = nil
+            if let record = records.removeValue(forKey: name) { gone[name] = record }
             return
         }
         // A create knows nothing of what is there.
@@ -121,7 +123,9 @@ struct ValueOracle {
     ) throws(Broken) {
         if !existed || content.data["m"] != nil { history[name, default: []].append((version, content.data["m"])) }
         guard let value = content.data["m"] else { return }
-        if existed, let last = record.disputed.last, last.device != device, last.version > base, last.value != value {
+        // What brings the record back says what it had seen.
+        let hasSeen = record.disputed.last.map { $0.value != nil && content.base["m"] == $0.value } ?? false
+        if existed, !hasSeen, let last = record.disputed.last, last.device != device, last.version > base, last.value != value {
             throw Broken(
                 "what people decide is never overwritten unseen",
                 "\(name): version \(last.version) of m is \(last.value?.json ?? "nothing"), and \(value.json) had seen \(base)")
@@ -133,6 +137,9 @@ struct ValueOracle {
             record.disputed.append((version, device, value))
         }
     }
+
+    /// The deletion has given way.
+    mutating func bringBack(_ name: RecordName) { records[name] = gone[name] }
 
     /// A back office wrote a whole document.
     mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64) {
