@@ -199,7 +199,8 @@ struct PushBatch {
                 detail: "\(mutation.record) is not here: the hub began a new history, and waits for the device that made it")
             return PushResult(key: key, verdict: .retry(problem, after: nil))
         }
-        let before = working.record?.data
+        // What comes back may be past a limit already.
+        let before = working.record?.data ?? working.record?.kept?.data
         if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
             return PushResult(key: key, verdict: .rejected(fault, current: nil))
         }
@@ -297,8 +298,8 @@ struct PushBatch {
             let working = try load(name)
             // To a device, an acceptance in a version that it has by now says the same, without the record once more; but a deletion
             // may have given way.
-            if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, item.action != .delete, shownNow.contains(name), working.isLive,
-                known.version > 0, known.version <= working.record?.version ?? 0
+            if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, item.action != .delete,
+                shownNow.contains(name), working.isLive, known.version > 0, known.version <= working.record?.version ?? 0
             {
                 repeats.insert(item.key)
                 result.verdict = .accepted(version: known.version, serverID: nil, record: nil, merged: [])
