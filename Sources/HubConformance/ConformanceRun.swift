@@ -2,8 +2,8 @@ package import SyncCore
 
 /// Asks a server everything that section A of the protocol demands, and writes down what it did.
 ///
-/// It speaks as one device with a database of its own, so that nothing of another device is touched: every record, key and
-/// replica has a name of this run. What it made it deletes in the end; keys, tombstones and one small file stay, because the
+/// It speaks as one device with a database of its own, and where two are needed as a second one, so that nothing of others is
+/// touched: every record, key and replica has a name of this run. What it made it deletes in the end; keys, tombstones and one small file stay, because the
 /// protocol has no way to take those back. Answers are read by the agent's own readers: what passes here is what an agent can
 /// use. It decides nothing about timing, so a slow server is no worse than a quick one.
 package actor ConformanceRun {
@@ -12,17 +12,29 @@ package actor ConformanceRun {
         package var baseURL: String
         /// `nil`: the server asks for none, or a certificate stands in for it.
         package var token: String?
-        /// Of another device, for what takes two; `nil`: there is none.
-        package var otherToken: String?
         /// `nil`: whom the token speaks for.
         package var device: DeviceID?
         package var tls: TLSIdentity?
-        /// One whose records a device may write, of any content.
+        /// A second device, for what only two can show; `nil`: that is not tried.
+        package var other: Other?
+        /// One whose records both devices may write, of any content.
         package var entity: EntityName
         /// Makes the names of this run its own.
         package var seed: UInt64
         /// Told of each result as it comes.
         package var progress: (@Sendable (ConformanceResult) -> Void)?
+
+        package struct Other: Sendable {
+            /// `nil`: the server asks for none.
+            package var token: String?
+            /// `nil`: whom the token speaks for.
+            package var device: DeviceID?
+
+            package init(token: String?, device: DeviceID?) {
+                self.token = token
+                self.device = device
+            }
+        }
 
         package init(baseURL: String, token: String?, entity: EntityName, seed: UInt64) {
             self.baseURL = baseURL
@@ -71,6 +83,7 @@ package actor ConformanceRun {
         // Whoever is no hub at all would only fail each of the rest for the same reason.
         if await run.hello != nil {
             await run.checkPush()
+            await run.checkRules()
             await run.checkPushRefusals()
             await run.checkPull()
             await run.checkListing()
@@ -253,13 +266,12 @@ package actor ConformanceRun {
         records[id] = isGone ? nil : version
     }
 
-    /// Header fields of a second device.
+    /// Header fields of the second device, with a database of its own.
     func other() throws -> [(String, String?)] {
-        if let token = settings.otherToken { return [("Authorization", "Bearer \(token)"), (HubHeader.device, nil)] }
-        guard settings.token == nil, settings.tls == nil, let device = settings.device ?? hello?.device else {
-            throw NotTried("it takes the token of another device")
-        }
-        return [(HubHeader.device, "\(device)-other")]
+        guard let other = settings.other else { throw NotTried("no second device was named") }
+        var changed: [(String, String?)] = [(HubHeader.replica, prefix + "-other"), (HubHeader.device, other.device?.text)]
+        if let token = other.token { changed.append(("Authorization", "Bearer \(token)")) }
+        return changed
     }
 
     /// A verdict for people.

@@ -167,6 +167,11 @@ struct PushBatch {
             let problem = Problem("unknown-entity", status: 422, detail: "\(mutation.record.entity) is not an entity of this hub")
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         }
+        do throws(Problem) {
+            mutation.content = try mutation.content.placed(under: rules)
+        } catch {
+            return PushResult(key: item.key, verdict: .rejected(error, current: nil))
+        }
         if let schema = rules.schema, rules.validation != .off, case let faults = schema.faults(in: mutation.content), let first = faults.first {
             let detail = "\(mutation.record): \(first.pointer) \(first.detail)"
             let problem = Problem("validation", status: 422, detail: detail, errors: faults)
@@ -244,6 +249,7 @@ struct PushBatch {
                 verdict: .accepted(
                     version: working.record?.version ?? 0, serverID: nil, record: record, merged: accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
+            result.notes.kept = accepted.kept
             return result
         }
     }

@@ -226,6 +226,8 @@ extension Payload {
             parsed.append(FieldOperation(field, kind, value))
         }
         var content = MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+        // What an older agent let through the hub refuses; until then it stays what it was here.
+        if let rules, let placed = try? content.placed(under: rules) { content = placed }
         if baseFields != nil, let bases = Payload.object(baseFields) {
             for member in bases.members where action == .create || rules?.strategy(of: member.name.text) == .merge {
                 content.base[member.name.text] = member.value

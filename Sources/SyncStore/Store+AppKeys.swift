@@ -24,10 +24,12 @@ extension Store {
     func keep(_ answers: [Enqueued], for key: AppKey, of requester: Requester) throws(StoreError) {
         let aid = try names.app(requester.app, in: database)
         let items = answers.map { answer -> JSON in
-            [
+            var item: JSONObject = [
                 "seq": .int(answer.seq), "key": .string(answer.key.text), "entity": .string(answer.recordName.entity.text),
                 "id": .string(answer.recordName.id.text), "durability": .string(answer.durability.rawValue),
             ]
+            if !answer.kept.isEmpty { item["kept"] = .object(answer.kept) }
+            return .object(item)
         }
         // What is still there under this key is older than 30 days.
         try database.run(
@@ -47,9 +49,11 @@ extension Store {
         // nothing but `done` is pruned while an app key may still ask for it.
         let state = try outboxRow(seq)?.state ?? (seq > ledger[.absorbedSeq] ? .pending : .done)
         let isEvent = rules[name.entity]?.kind == .event
-        return Enqueued(
+        var answer = Enqueued(
             key: MutationKey(trusted: key), seq: seq, state: state, record: isEvent ? nil : try reads.record(name),
             recordName: name, isRepeat: true,
             durability: object["durability"]?.text.flatMap { EntityRules.Durability(rawValue: $0) } ?? .flash)
+        answer.kept = object["kept"]?.object ?? [:]
+        return answer
     }
 }

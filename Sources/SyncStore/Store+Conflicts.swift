@@ -297,7 +297,8 @@ extension Store {
             for operation in after.operations where content.action == .update {
                 // Where the rule adds changes up, ours goes as one; as a value it has to contain what was added since.
                 let addsUp = rules.strategy == .fields && rules.strategy(of: operation.field).addsUp
-                if result.data[operation.field] != nil, !addsUp { result.data[operation.field] = view?[operation.field] }
+                let containsIt = !addsUp || !operation.path.isEmpty
+                if containsIt, result.data[operation.top] != nil { result.data[operation.top] = view?[operation.top] }
             }
         }
         return result.isEmpty && result.action == .update ? nil : result

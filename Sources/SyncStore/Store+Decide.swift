@@ -21,6 +21,8 @@ final class EnqueueIntent {
     var ties = Ties()
     /// Mutations that wait one behind the other up to this one, itself included.
     var chain = 1
+    /// What `max` or `min` has kept, because the mutation does not beat it.
+    var kept: JSONObject = [:]
     /// What of the schema it does not keep to, where that is taken all the same.
     var warnings: [Problem.Pointer] = []
 
@@ -83,6 +85,11 @@ extension Store {
             if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
         case .record:
+            // What takes the place of another mutation has its form already, and the hub is to say what is wrong with it.
+            if supersedes == nil {
+                mutation = try Self.placed(mutation, rules)
+                mutation.data = MutationContent(.update, data: mutation.data).withSetsFolded(under: rules).data
+            }
             intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
         }
         intent.warnings = try checkSchema(rules, intent.payload.action, mutation)
@@ -136,13 +143,28 @@ extension Store {
         var payload = Payload(content)
         payload.baseVersion = isAnew ? 0 : max(0, record?.baseVersion ?? 0)
         let document = try fold(content, onto: seen, payload)
+        let kept = Fold.kept(by: content, on: seen ?? [:])
         let size = document?.utf8.count ?? 0
         let limit = DocumentLimits.bytesMax(over: record?.document?.utf8.count ?? 0)
         guard size <= limit else {
             throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: limit)
         }
-        return EnqueueIntent(
+        let intent = EnqueueIntent(
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: document)
+        intent.kept = kept
+        return intent
+    }
+
+    /// - Throws: `.refused` when no rule of a member has an operation that names it.
+    private static func placed(_ mutation: NewMutation, _ rules: EntityRules) throws(StoreError) -> NewMutation {
+        if mutation.operations.isEmpty { return mutation }
+        var placed = mutation
+        do throws(Problem) {
+            placed.operations = try MutationContent(.update, operations: mutation.operations).placed(under: rules).operations
+        } catch {
+            throw .refused(error)
+        }
+        return placed
     }
 
     /// - Throws: `.refused` with 412 `precondition-failed` when the record is not as its author has read it.
@@ -236,7 +258,7 @@ extension Store {
             // The deletion may still be undone. Then first values of fields that add up go behind what is there, not over it.
             if isAnew { content = WireForm.withFirstsAdded(content, seen: seen, rules: rules) }
         }
-        let written = Fold.apply(MutationContent(.create, data: content.data), to: seen) ?? [:]
+        let written = Fold.apply(MutationContent(.create, data: content.data, unset: content.unset), to: seen) ?? [:]
         if let misfit = misfit(of: mutation.operations, on: written) { throw misfit }
         return content
     }
@@ -245,9 +267,7 @@ extension Store {
     private func misfit(of operations: [FieldOperation], on document: JSONObject) -> StoreError? {
         guard let misfit = Fold.firstMisfit(of: operations, on: document) else { return nil }
         let operation = operations[misfit.index]
-        return Refusal.validation(
-            "/ops/\(misfit.index)",
-            "\(operation.field) holds \(misfit.found?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change")
+        return Refusal.validation("/ops/\(misfit.index)", Fold.misfitDetail(operation, misfit.found))
     }
 
     /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.

@@ -85,6 +85,7 @@ extension Store {
         func noteFrozen(_ content: MutationContent) {
             for member in content.data.members { ground.expected[member.name.text, default: []].insert(member.value) }
             for field in content.unset { ground.expected[field, default: []].insert(nil) }
+            for operation in content.operations where operation.kind == .add { ground.expectedElements.insert(operation.elementName) }
         }
         noteAsked(asked)
         for content in own { noteFrozen(content) }

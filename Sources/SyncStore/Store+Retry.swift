@@ -205,7 +205,7 @@ extension Store {
         for field in fix.names {
             result.data[field] = nil
             result.unset.removeAll { $0 == field }
-            result.operations.removeAll { $0.field == field }
+            result.operations.removeAll { $0.top == field }
             if content.action == .update { result.base[field] = nil }
         }
         var change = MutationContent(content.action, data: fix)

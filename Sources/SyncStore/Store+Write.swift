@@ -92,6 +92,7 @@ extension Store {
             record: record.map { RecordSnapshot($0, name, pending: pending) }, recordName: name, isRepeat: false,
             durability: intent.mutation.durability ?? intent.rules.durability)
         answer.warnings = intent.warnings
+        answer.kept = intent.kept
         return answer
     }
 

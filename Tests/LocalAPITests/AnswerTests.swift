@@ -129,7 +129,9 @@ import Testing
         #expect(read.warnings.isEmpty)
         var warned = enqueued(record: snapshot())
         warned.warnings = [Problem.Pointer("/data/status", "must be one of open, closed")]
+        warned.kept = ["peak": 7]
         #expect(EnqueueAnswer(try JSONReader.read(EnqueueAnswer.answer(warned).body))?.warnings == warned.warnings)
+        #expect(EnqueueAnswer(try JSONReader.read(EnqueueAnswer.answer(warned).body))?.kept == ["peak": 7] && read.kept.isEmpty)
         #expect(EnqueueAnswer(["seq": 1]) == nil)
     }
 
@@ -138,6 +140,7 @@ import Testing
         arguments: [
             BulkAnswer.accepted(line: 1, ref: "17", id: MutationKey(trusted: "k"), state: "pending", isRepeat: false),
             .accepted(line: 2, ref: nil, id: MutationKey(trusted: "k"), state: "pending", isRepeat: true),
+            .accepted(line: 2, ref: nil, id: MutationKey(trusted: "k"), state: "pending", isRepeat: false, kept: ["peak": 7]),
             .refused(line: 3, ref: 18, LocalProblem.validation.problem("no", errors: [Problem.Pointer("/ttl", "bad")])),
             .summary(accepted: 998, failed: 2),
         ])
@@ -147,7 +150,7 @@ import Testing
         #expect(!bytes.contains(UInt8(ascii: "\n")))
         let position: Int64 =
             switch answer {
-            case .accepted(let line, _, _, _, _), .refused(let line, _, _): line
+            case .accepted(let line, _, _, _, _, _), .refused(let line, _, _): line
             case .summary: 4
             }
         #expect(try BulkAnswer(JSONReader.read(bytes), position: position) == answer)

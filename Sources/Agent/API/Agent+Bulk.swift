@@ -179,7 +179,7 @@ final class LineIntake: @unchecked Sendable {
                 if case .success(let mutation) = item.line.mutation { taken.append(mutation) }
                 lines += BulkAnswer.accepted(
                     line: item.number, ref: item.line.ref, id: enqueued.key, state: enqueued.state.name,
-                    isRepeat: enqueued.isRepeat
+                    isRepeat: enqueued.isRepeat, kept: enqueued.kept
                 ).bytes
             case .failure(let error):
                 failed += 1

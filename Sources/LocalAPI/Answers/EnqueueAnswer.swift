@@ -11,6 +11,8 @@ package struct EnqueueAnswer: Hashable, Sendable {
     package var durability: EntityRules.Durability?
     /// What an entity under `validate: warn` does not like about it; it was taken all the same.
     package var warnings: [Problem.Pointer]
+    /// By name as in the mutation, what `max` or `min` has kept, because the mutation does not beat it.
+    package var kept: JSONObject
 
     /// 201 with `Location`; 200 for the repeat of a key.
     package static func answer(_ enqueued: Enqueued) -> LocalAnswer {
@@ -46,6 +48,7 @@ package struct EnqueueAnswer: Hashable, Sendable {
                     }
                 }
             }
+            if !enqueued.kept.isEmpty { writer.member("kept", JSON.object(enqueued.kept)) }
             writer.members("record") { writer in
                 writer.member("entity", enqueued.recordName.entity.text)
                 writer.member("id", enqueued.recordName.id.text)
@@ -73,6 +76,7 @@ package struct EnqueueAnswer: Hashable, Sendable {
         warnings = reader.list("warnings").map {
             Problem.Pointer($0.object?["pointer"]?.text ?? "", $0.object?["detail"]?.text ?? "")
         }
+        kept = reader.object["kept"]?.object ?? [:]
         durability = reader.text("durability").flatMap { EntityRules.Durability(rawValue: $0) }
     }
 
@@ -85,7 +89,8 @@ package struct EnqueueAnswer: Hashable, Sendable {
 /// One line of the answer to a bulk enqueue, in the order of the lines sent.
 package enum BulkAnswer: Hashable, Sendable {
     /// `line` counts from 1; it stands in the answer when the line had no `ref`.
-    case accepted(line: Int64, ref: JSON?, id: MutationKey, state: String, isRepeat: Bool)
+    /// `kept` as in ``EnqueueAnswer``.
+    case accepted(line: Int64, ref: JSON?, id: MutationKey, state: String, isRepeat: Bool, kept: JSONObject = [:])
     case refused(line: Int64, ref: JSON?, Problem)
     /// The last line of a whole answer. Lines without an answer before it are not accepted.
     case summary(accepted: Int64, failed: Int64)
@@ -94,11 +99,12 @@ package enum BulkAnswer: Hashable, Sendable {
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             switch self {
-            case .accepted(let line, let ref, let id, let state, let isRepeat):
+            case .accepted(let line, let ref, let id, let state, let isRepeat, let kept):
                 if let ref { writer.member("ref", ref) } else { writer.member("line", line) }
                 writer.member("id", id.text)
                 writer.member("state", state)
                 if isRepeat { writer.member("repeat", true) }
+                if !kept.isEmpty { writer.member("kept", JSON.object(kept)) }
             case .refused(let line, let ref, let problem):
                 if let ref { writer.member("ref", ref) } else { writer.member("line", line) }
                 writer.member("error", problem.json(prefix: Problem.localPrefix))
@@ -132,7 +138,7 @@ package enum BulkAnswer: Hashable, Sendable {
         } else if let id = reader.text("id").flatMap({ MutationKey($0) }) {
             self = .accepted(
                 line: line, ref: ref, id: id, state: reader.text("state") ?? "unknown",
-                isRepeat: reader.bool("repeat") ?? false)
+                isRepeat: reader.bool("repeat") ?? false, kept: reader.object["kept"]?.object ?? [:])
         } else {
             return nil
         }

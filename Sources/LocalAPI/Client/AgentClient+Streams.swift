@@ -166,7 +166,7 @@ private final class ImportAnswers: Sendable {
 
     private func count(_ answer: BulkAnswer, _ outcome: inout ImportOutcome) {
         switch answer {
-        case .accepted(_, _, _, _, let isRepeat):
+        case .accepted(_, _, _, _, let isRepeat, _):
             outcome.accepted += 1
             if isRepeat { outcome.repeated += 1 }
         case .refused: outcome.failed += 1

@@ -366,8 +366,15 @@ extension JSONNumber: Hashable, Comparable {
     }
 
     /// The exact sum as a decimal number, or `nil` when it would need more than `maxDigits` digits.
-    package func adding(_ other: JSONNumber, maxDigits: Int = 400) -> JSONNumber? {
+    package func adding(_ other: JSONNumber, maxDigits: Int = JSONNumber.sumDigitsMax) -> JSONNumber? {
         Decimal(self).adding(Decimal(other), maxDigits: maxDigits)
+    }
+
+    package static let sumDigitsMax = 400
+
+    /// The digits that a sum would need, where that is more than a sum may have.
+    package func digitsOfSum(with other: JSONNumber) -> Int? {
+        adding(other) == nil ? Decimal(self).digitsOfSum(with: Decimal(other)) : nil
     }
 
     package var negated: JSONNumber {

@@ -66,6 +66,11 @@ extension JSONNumber {
             return digits.utf8.lexicographicallyPrecedes(other.digits.utf8)
         }
 
+        /// The digits of the sum in plain notation, but for one that is carried or taken away.
+        func digitsOfSum(with other: Decimal) -> Int {
+            max(digits.utf8.count + exponent, other.digits.utf8.count + other.exponent, 1) - min(exponent, other.exponent, 0)
+        }
+
         func adding(_ other: Decimal, maxDigits: Int) -> JSONNumber? {
             let low = min(exponent, other.exponent)
             guard exponent - low <= maxDigits, other.exponent - low <= maxDigits, abs(low) <= maxDigits else { return nil }

@@ -29,7 +29,7 @@ package enum DocumentLimits {
         }
         var checked: Set<JSONString> = []
         for (index, operation) in content.operations.enumerated() {
-            let name = JSONString(operation.field)
+            let name = JSONString(operation.top)
             guard checked.insert(name).inserted else { continue }
             if let detail = fault(in: name, result, before) { return problem("\(place)/ops/\(index)", detail) }
         }

@@ -8,7 +8,7 @@
 /// | `merge` | two objects are brought together member by member (``ThreeWay``); otherwise as `lww` |
 /// | `append` | an addition goes behind the other text or list; of two texts that were both rewritten both stay, the local one below a line that names its author; of two lists the union |
 /// | `counter` | with the value that the local side had seen, the difference is added; otherwise as `lww` |
-/// | `set` | two lists: the union, without what the local side took out of the list that it had seen |
+/// | `set` | two lists: the union, without what the local side took out of the list that it had seen; an element that has other content by now stays |
 /// | `max`, `min` | the extremum, when the two can be compared; otherwise as `lww` |
 /// | `manual` | undecided |
 ///
@@ -219,7 +219,11 @@ package struct FieldContest: Sendable {
 
     private func united(_ mine: [JSON], _ theirs: [JSON]) -> Decision {
         let known = known.value?.array ?? []
-        let operations = WireForm.setDifference(from: known, to: mine, field)
+        let (before, present) = (SetIndex(.array(known)), SetIndex(.array(theirs)))
+        let operations = WireForm.setDifference(from: known, to: mine, field).filter { operation in
+            // Who takes an element out has not seen what somebody has put in its place.
+            operation.kind != .remove || present.first(operation.value).map { before.hasSame($0) } ?? true
+        }
         let fold = FieldFold(.array(theirs))
         for operation in operations { _ = fold.apply(operation, replaces: localIsLater) }
         let all = fold.value ?? .array(theirs)

@@ -16,10 +16,19 @@ final class FieldFold {
     /// The source of a JSON string.
     private var text: String?
     private var plain: JSON?
+    /// The member that is meant cannot be there: `plain` is what stands in its way.
+    private let isBlocked: Bool
 
     /// - Parameter value: `nil` when the document has no such field.
     init(_ value: JSON?) {
+        isBlocked = false
         set(value)
+    }
+
+    /// A member below a value that is no object: nothing fits it.
+    init(below blocker: JSON) {
+        isBlocked = true
+        plain = blocker
     }
 
     private func set(_ value: JSON?) {
@@ -42,18 +51,20 @@ final class FieldFold {
     var isNothing: Bool { list == nil && text == nil && plain?.isNull ?? true }
 
     var isMissing: Bool {
-        guard list == nil, text == nil, case .none = plain else { return false }
+        guard list == nil, text == nil, case .none = plain else { return isBlocked }
         return true
     }
 
     var isList: Bool { list != nil }
 
     func fits(_ operation: FieldOperation) -> Bool {
-        list == nil ? Fold.fits(operation, value) : [.append, .add, .remove].contains(operation.kind)
+        if isBlocked { return false }
+        return list == nil ? Fold.fits(operation, value) : [.append, .add, .remove].contains(operation.kind)
     }
 
     /// - Parameter replaces: Whether an element of a set takes the place of one with the same `id`.
     func apply(_ operation: FieldOperation, replaces: Bool = true) -> Change {
+        if isBlocked { return Change(isChanged: false) }
         switch operation.kind {
         case .append where list != nil:
             let more = operation.value.array ?? [operation.value]
@@ -175,34 +186,68 @@ struct DocumentFold: ~Copyable {
     private var document: JSONObject
     /// Keyed by `JSONString`: `String` takes two names for one that differ only in their Unicode normalisation.
     private var open: [JSONString: FieldFold] = [:]
+    /// Those of ``open`` that are members of members and are there, in the order in which they came to be.
+    private var members: [(name: JSONString, path: [String])] = []
+    /// By name, whether no `max` and no `min` so far has had any effect; and the names in their order.
+    private var isKept: [JSONString: Bool] = [:]
+    private var extremes: [JSONString] = []
 
     init(_ document: JSONObject) {
         self.document = document
     }
 
     /// The field as it is now, for one operation after the other.
-    mutating func field(_ name: String) -> FieldFold {
-        let key = JSONString(name)
+    mutating func field(of operation: FieldOperation) -> FieldFold {
+        let key = JSONString(operation.field)
         if let field = open[key] { return field }
-        let field = FieldFold(document[name])
+        let field: FieldFold
+        if operation.path.isEmpty {
+            field = FieldFold(document[operation.field])
+        } else {
+            let (value, blocker) = document.member(at: operation.path)
+            field = blocker.map { FieldFold(below: $0) } ?? FieldFold(value)
+            if !field.isMissing { members.append((key, operation.path)) }
+        }
         open[key] = field
         return field
     }
 
     @discardableResult
     mutating func apply(_ operation: FieldOperation, replaces: Bool = true) -> FieldFold.Change {
-        let field = field(operation.field)
+        let field = field(of: operation)
         let wasMissing = field.isMissing
         let change = field.apply(operation, replaces: replaces)
         // Its place among the members is that of its first value.
-        if wasMissing, !field.isMissing { document[operation.field] = JSON.null }
+        if wasMissing, !field.isMissing {
+            if operation.path.isEmpty {
+                document[operation.field] = JSON.null
+            } else {
+                members.append((JSONString(operation.field), operation.path))
+                if case .none = document[operation.top] { document[operation.top] = .object([:]) }
+            }
+        }
+        if operation.kind == .max || operation.kind == .min { note(operation, change, field) }
         return change
+    }
+
+    private mutating func note(_ operation: FieldOperation, _ change: FieldFold.Change, _ field: FieldFold) {
+        let name = JSONString(operation.field)
+        if isKept[name] == nil { extremes.append(name) }
+        isKept[name] = isKept[name] != false && !change.isChanged && field.value != operation.value
+    }
+
+    /// See ``Fold/kept(by:on:)``.
+    var kept: JSONObject {
+        extremes.reduce(into: [:]) { kept, name in
+            if isKept[name] == true, let value = open[name]?.value { kept[name.text] = value }
+        }
     }
 
     /// The document with all that was applied.
     var result: JSONObject {
         var result = document
-        for (name, field) in open where !field.isMissing { result[name.text] = field.value }
-        return result
+        let below = Set(members.map(\.name))
+        for (name, field) in open where !field.isMissing && !below.contains(name) { result[name.text] = field.value }
+        return members.isEmpty ? result : result.setting(members.compactMap { name, path in open[name]?.value.map { (path[...], $0) } })
     }
 }

@@ -48,7 +48,8 @@ package enum Fold {
     }
 
     /// A field operation on the field's present value. A missing or null value counts as the empty one of the kind; where
-    /// the types do not fit, the operation leaves the value alone, as the hub does.
+    /// the types do not fit, the operation leaves the value alone, as the hub does. A list is appended element by element: a list
+    /// that is to become one element is appended inside another.
     ///
     /// - Parameter replaces: Whether an element of a set takes the place of one with the same `id`.
     package static func apply(_ operation: FieldOperation, to value: JSON?, replaces: Bool = true) -> JSON? {
@@ -98,11 +99,36 @@ package enum Fold {
     package static func firstMisfit(of operations: [FieldOperation], on document: JSONObject) -> (index: Int, found: JSON?)? {
         var fold = DocumentFold(document)
         for (index, operation) in operations.enumerated() {
-            let field = fold.field(operation.field)
+            let field = fold.field(of: operation)
             guard field.fits(operation) else { return (index, field.value) }
             fold.apply(operation)
         }
         return nil
+    }
+
+    /// What a change asked to raise or lower under `max` or `min` and did not, because what is there is higher or lower: by name as
+    /// in the operation, the value that stays.
+    ///
+    /// - Parameter document: What the change is made on.
+    package static func kept(by mutation: MutationContent, on document: JSONObject) -> JSONObject {
+        guard mutation.operations.contains(where: { $0.kind == .max || $0.kind == .min }) else { return [:] }
+        var without = mutation
+        without.operations = []
+        var fold = DocumentFold(apply(without, to: document) ?? [:])
+        for operation in mutation.operations { fold.apply(operation) }
+        return fold.kept
+    }
+
+    /// Why an operation cannot change what it finds, for people.
+    package static func misfitDetail(_ operation: FieldOperation, _ found: JSON?) -> String {
+        if operation.kind == .increment, case .number(let old)? = found, case .number(let delta) = operation.value,
+            let digits = old.digitsOfSum(with: delta)
+        {
+            return "the sum of what \(operation.field) holds and of what is to be added would have \(digits) digits, the limit is "
+                + "\(JSONNumber.sumDigitsMax)"
+        }
+        return "\(operation.field) holds \(found?.kind ?? "nothing"), which \(operation.kind.rawValue) of \(operation.value.kind) "
+            + "cannot change"
     }
 
     /// Whether an operation can mean anything on a value. One that cannot would be lost without a word.

@@ -5,7 +5,8 @@
 /// arrive in the order in which their device made them, so what it wrote is never news to it, whatever its `base_version`
 /// says; but what merging made of it is (``VersionedRecord/Stamp/foreign``), or a second change would undo the merge.
 /// Contests go to the field's strategy; everything else applies as sent. Operations commute and always apply; of a set, an
-/// addition beats a removal that had not seen it, so that the order of arrival does not matter.
+/// addition beats a removal that had not seen it, so that the order of arrival does not matter. An element that is new in a list
+/// which was written whole was added by that.
 package enum HubMerge {
     package struct Change: Sendable {
         package var device: DeviceID
@@ -33,6 +34,8 @@ package enum HubMerge {
         package var record: VersionedRecord?
         /// Fields whose value is not what was sent.
         package var merged: [String] = []
+        /// By name as the change has it: what `max` or `min` has kept, because the change does not beat it.
+        package var kept: JSONObject = [:]
         /// The stamp lay too far ahead and was taken as the hub's time.
         package var isClockClamped = false
         /// The device would compute the same from the version it had seen, provided nothing newer was there.
@@ -47,6 +50,7 @@ package enum HubMerge {
     /// Stands for the fields of a deleted record that a change could not bring back, because nobody has kept them.
     package static let restOfRecord = "$rest"
 
+    /// - Precondition: The operations are placed (``MutationContent/placed(under:)``).
     /// - Parameters:
     ///   - record: `nil` when the hub never had it, or forgot its tombstone.
     ///   - commit: The commit number that the change gets, if it changes anything.
@@ -71,7 +75,7 @@ package enum HubMerge {
 
 /// The state of one ``HubMerge/apply(_:to:rules:commit:now:)``.
 private struct Merge {
-    let change: HubMerge.Change
+    private(set) var change: HubMerge.Change
     var rules: EntityRules
     let now: Timestamp
     let ablations: Ablations
@@ -98,6 +102,11 @@ private struct Merge {
             accepted.isPlain = false
         }
         stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: change.device, author: change.author)
+        guard rules.kind == .record else { return }
+        var folded: [String] = []
+        self.change.mutation.content = content.withSetsFolded(under: rules, &folded)
+        if !folded.isEmpty { accepted.isPlain = false }
+        for field in folded { noteMerged(field) }
     }
 
     var content: MutationContent { change.mutation.content }
@@ -127,10 +136,21 @@ private struct Merge {
             }
             // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
             let isNews = isNews(old, since: base) || (isBlind && old != nil && rules.strategy(of: field).addsUp)
-            let known: FieldContest.Known = content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : .unknown)
-            // An object that is merged was not written as a whole, so it is no matter who wrote what is there.
+            // A list that was written whole without saying what it came from takes out of a set what its device had seen of it.
+            let set = isBlind || content.base[field] != nil ? Optional.none : wholeSet(field, value, present, record, since: base)
+            let known: FieldContest.Known =
+                content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : set.map { .value(.array($0.seen)) } ?? .unknown)
+            // An object that is merged was not written as a whole, so it is no matter who wrote what is there. Nor is it of what goes
+            // only one way, and of a set whose author says what it came from.
             let hasBase = content.base[field] != nil
-            let isMerged = rules.strategy(of: field) == .merge ? hasBase || isBlind : hasBase && isBlind
+            let isMerged =
+                switch rules.strategy(of: field) {
+                case .merge: hasBase || isBlind
+                case .max: isOrdered(.max, value, present)
+                case .min: isOrdered(.min, value, present)
+                case .set: hasBase && (isBlind || content.base[field] != present)
+                case .lww, .server, .client, .append, .counter, .manual: hasBase && isBlind
+                }
             // Of what a create brings back, only what differs from what was there before was ever asked for.
             if isBlind, present != nil, value != nil, content.base[field] == value { continue }
             // And what is as it had seen it is no news, whoever wrote it.
@@ -155,16 +175,47 @@ private struct Merge {
             case .local:
                 document[field] = value
                 stamps[name] = written(over: old)
-            case .remote: noteMerged(field)
+            case .remote:
+                noteMerged(field)
+                if rules.strategy(of: field).isExtreme, let present { accepted.kept[field] = present }
             case .both(let united):
                 if united != value { noteMerged(field) }
                 document[field] = united
                 stamps[name] = written(over: old, isMerged: united != value)
             case .undecided: undecided.append(field)
             }
+            for element in set?.unseen ?? [] { lose(Optional.none, of: SetElement.place(of: element, in: field), writtenBy: stamp) }
         }
         guard content.operations.isEmpty else { return operate(on: document, stamps, undecided, of: record, since: base) }
-        return conclude(document, stamps, undecided, record.additions)
+        return conclude(document, stamps, undecided, record.additions, over: record)
+    }
+
+    private func isOrdered(_ kind: FieldOperation.Kind, _ value: JSON?, _ present: JSON?) -> Bool {
+        Fold.extreme(kind, value, present) != nil
+    }
+
+    /// What a list that is written whole to a set finds there: elements that its device had seen, and those of which it cannot have
+    /// known and that it lacks. An element that came before additions were remembered counts among the latter.
+    ///
+    /// - Returns: `nil` where it is no list on a set, or nothing is news.
+    private func wholeSet(
+        _ field: String, _ value: JSON?, _ present: JSON?, _ record: VersionedRecord, since base: Int64
+    ) -> (seen: [JSON], unseen: [JSON])? {
+        guard rules.strategy(of: field) == .set, let mine = value?.array, let theirs = present?.array,
+            isNews(record.stamp(of: field), since: base)
+        else { return nil }
+        let additions = record.additions[JSONString(field)] ?? [:]
+        let keys = SetIndex(.array(mine))
+        var (seen, unseen): ([JSON], [JSON]) = ([], [])
+        for element in theirs {
+            let addition = additions[SetElement.key(element)]
+            if addition != nil, !isNews(addition, since: base) {
+                seen.append(element)
+            } else if !keys.has(element) {
+                unseen.append(element)
+            }
+        }
+        return (seen, unseen)
     }
 
     /// Operations, on what the assignments made of the fields.
@@ -178,38 +229,40 @@ private struct Merge {
         var before: [JSONString: PresentField] = [:]
         var tooLong: Set<JSONString> = []
         for operation in content.operations {
-            let name = JSONString(operation.field)
+            let name = JSONString(operation.top)
+            let named = JSONString(operation.field)
             let old = stamps[name]
             let isNews = isNews(old, since: base)
-            let field = fold.field(operation.field)
+            let field = fold.field(of: operation)
             guard field.fits(operation) else { return .rejected(misfit(operation, field.value)) }
             if tooLong.contains(name) { continue }
             if isNews, operation.kind == .append, FieldContest.isTooLong(operation, after: field, rules) {
                 tooLong.insert(name)
-                undecided.append(operation.field)
+                undecided.append(operation.top)
                 continue
             }
             let wasNothing = field.isNothing
-            let isChanged = apply(operation, to: &fold, &additions[name, default: [:]], base)
-            if isChanged, let its = record.stamp(of: operation.field), self.isNews(its, since: base) {
-                let present = before[name] ?? PresentField(record, operation.field, its)
-                before[name] = present
+            let isChanged = apply(operation, to: &fold, &additions[named, default: [:]], base)
+            if isChanged, let its = record.stamp(of: operation.top), self.isNews(its, since: base) {
+                let present = before[named] ?? PresentField(record, operation, its)
+                before[named] = present
                 displace(operation, wasNothing: wasNothing, in: present, since: base)
             }
             // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
             if field.isMissing { continue }
             stamps[name] = written(over: old, isMerged: isNews)
         }
-        return conclude(fold.result, stamps, undecided, additions)
+        for member in fold.kept.members { accepted.kept[member.name.text] = member.value }
+        return conclude(fold.result, stamps, undecided, additions, over: record)
     }
 
     private mutating func conclude(
         _ document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp], _ undecided: [String],
-        _ additions: [JSONString: [JSON: VersionedRecord.Stamp]]
+        _ additions: [JSONString: [JSON: VersionedRecord.Stamp]], over record: VersionedRecord
     ) -> HubMerge.Outcome {
         guard undecided.isEmpty else { return .conflict(fields: undecided) }
         if !accepted.merged.isEmpty { accepted.isPlain = false }
-        return write(document, stamps, additions)
+        return write(document, stamps, additions, over: record.data)
     }
 
     /// An operation on a field, with the memory of a set.
@@ -224,7 +277,7 @@ private struct Merge {
         let isNews = isNews(old, since: base)
         switch operation.kind {
         case .remove where isNews && !ablations.contains(.removalBeatsAddition):
-            noteMerged(operation.field)
+            noteMerged(operation.top)
             lose(nil, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
             return false
         case .remove:
@@ -234,15 +287,10 @@ private struct Merge {
             let replaces = old.map { !isNews || isLater(than: $0.hlc) } ?? true
             let change = fold.apply(operation, replaces: replaces)
             if !replaces, !change.isChanged, !change.found.contains(operation.value) {
-                noteMerged(operation.field)
+                noteMerged(operation.top)
                 lose(operation.value, of: SetElement.place(of: key, in: operation.field), writtenBy: stamp)
             }
-            var new = stamp
-            if let old {
-                new.hlc = max(old.hlc, stamp.hlc)
-                if isNews { new.foreign = old.others(than: self.change.device) }
-            }
-            additions[key] = new
+            additions[key] = written(over: old, isMerged: isNews)
             return change.isChanged
         }
     }
@@ -253,8 +301,9 @@ private struct Merge {
 
     /// Tells of what goes or changes unseen: an element of a set, or nothing, when something comes on top of it.
     ///
-    /// Who put an element there is known of an addition. In a list that was written whole it is only as new as the field, unless
-    /// an addition is what is new about that.
+    /// Who put an element there is known of an addition. Of one that came before those were remembered, or of a list under another
+    /// rule that was written whole, it is only as new as the field, unless an addition is what is new about that. A member may be
+    /// older than its field: of that only what is known is told.
     private mutating func displace(
         _ operation: FieldOperation, wasNothing: Bool, in present: PresentField, since base: Int64
     ) {
@@ -264,11 +313,11 @@ private struct Merge {
             var writer = present.stamp
             if let addition = present.additions[SetElement.key(element)], isNews(addition, since: base) {
                 writer = addition
-            } else if present.isNewByAddition {
+            } else if present.isNewByAddition || !operation.path.isEmpty {
                 return
             }
             lost = LostValue(field: SetElement.place(of: element, in: field), value: element, stamp: writer)
-        } else if present.isNothing, wasNothing {
+        } else if present.isNothing, wasNothing, operation.path.isEmpty {
             lost = LostValue(field: field, value: present.value, stamp: present.stamp)
         } else {
             return
@@ -307,10 +356,11 @@ private struct Merge {
     }
 
     private func misfit(_ operation: FieldOperation, _ value: JSON?) -> Problem {
-        let found = value?.kind ?? "nothing"
-        let detail = "\(operation.field) holds \(found), which \(operation.kind.rawValue) of \(operation.value.kind) cannot change"
+        let isSum = if operation.kind == .increment, case .number? = value { true } else { false }
+        let expected = isSum ? "a sum of at most \(JSONNumber.sumDigitsMax) digits" : "a value of the same kind"
         return Problem(
-            "validation", status: 422, detail: detail, errors: [.init("/ops/\(operation.field)", "expected a value of the same kind")])
+            "validation", status: 422, detail: Fold.misfitDetail(operation, value),
+            errors: [.init("/ops/\(operation.field)", "expected \(expected)")])
     }
 
     /// A create of something that exists: by the same device and with the same content it is an old acquaintance under a
@@ -465,17 +515,38 @@ private struct Merge {
 
     private mutating func write(
         _ document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp],
-        _ additions: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
+        _ additions: [JSONString: [JSON: VersionedRecord.Stamp]] = [:], over before: JSONObject? = nil
     ) -> HubMerge.Outcome {
         var additions = additions
+        noteWritten(document, over: before, &additions)
         // What is remembered of an element goes with the element.
         for (name, stamps) in additions where !stamps.isEmpty {
-            let present = Set((document[name.text]?.array ?? []).map { SetElement.key($0) })
+            let path = if case .member(let path) = rules.place(of: name.text) { path } else { [name.text] }
+            let present = Set((document.member(at: path).value?.array ?? []).map { SetElement.key($0) })
             additions[name] = stamps.filter { present.contains($0.key) }
         }
         accepted.record = VersionedRecord(
             data: document, stamp: stamp, exceptions: Merge.withoutOldRemovals(stamps, document), additions: additions)
         return .accepted(accepted)
+    }
+
+    /// An element that is new in a list of a set, or has other content now, was added, also where the list was written whole.
+    private func noteWritten(
+        _ document: JSONObject, over before: JSONObject?, _ additions: inout [JSONString: [JSON: VersionedRecord.Stamp]]
+    ) {
+        let appended = content.operations.lazy.filter { $0.kind == .append }.map { JSONString($0.top) }
+        let names = Set(content.data.members.map(\.name) + appended)
+        guard rules.kind == .record, !names.isEmpty else { return }
+        for (name, path) in rules.setPlaces where names.contains(JSONString(path[0])) {
+            guard let elements = document.member(at: path).value?.array else { continue }
+            let old = SetIndex(before?.member(at: path).value)
+            var stamps = additions[JSONString(name)] ?? [:]
+            for element in elements where !old.hasSame(element) {
+                let key = SetElement.key(element)
+                stamps[key] = written(over: stamps[key], isMerged: isNews(stamps[key], since: base))
+            }
+            additions[JSONString(name)] = stamps
+        }
     }
 
     /// Of fields that the document lacks, only the stamps of so many are kept as it may have fields, those of the newest
@@ -529,17 +600,21 @@ private struct PresentField {
     let isNewByAddition: Bool
     private let set: SetIndex
 
-    init(_ record: VersionedRecord, _ field: String, _ stamp: VersionedRecord.Stamp) {
-        value = record.data?[field]
+    init(_ record: VersionedRecord, _ operation: FieldOperation, _ stamp: VersionedRecord.Stamp) {
+        value = operation.target(in: record.data)
         self.stamp = stamp
-        additions = record.additions[JSONString(field)] ?? [:]
+        additions = record.additions[JSONString(operation.field)] ?? [:]
         isNewByAddition = additions.values.contains { $0.version == stamp.version }
         set = SetIndex(value)
     }
 
     var isNothing: Bool { value?.isNull ?? true }
 
-    func displaced(by operation: FieldOperation) -> JSON? { set.displaced(by: operation) }
+    func displaced(by operation: FieldOperation) -> JSON? {
+        if let other = set.displaced(by: operation) { return other }
+        let key = SetElement.key(operation.value)
+        return operation.kind == .remove && additions[key] == nil ? set.first(key) : Optional.none
+    }
 }
 
 extension EntityRules {

@@ -33,6 +33,8 @@ package enum Rebase {
         package var fieldHLC: [String: HybridTime]
         /// Values that mutations before this one put there and that may be at the hub already: no news.
         package var expected: [String: Set<JSON?>] = [:]
+        /// Elements of sets that mutations before this one put there, and that may be at the hub already.
+        package var expectedElements: Set<FieldOperation.ElementName> = []
         /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
         /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
         package var isKnown = true
@@ -94,8 +96,9 @@ package enum Rebase {
     package static func lost(of local: Local, merged: [String], in record: JSONObject, rules: EntityRules) -> [Loss] {
         let content = local.content
         let removed = Set(content.unset.map { JSONString($0) })
-        // By field, in their order.
-        let operations = Dictionary(grouping: content.operations) { JSONString($0.field) }
+        // By field, in their order; those on members by what they name.
+        let operations = Dictionary(grouping: content.operations) { JSONString($0.top) }
+            .mapValues { Dictionary(grouping: $0) { JSONString($0.field) } }
         var lost: [Loss] = []
         for field in merged {
             if [HubMerge.wholeRecord, HubMerge.restOfRecord].contains(field) {
@@ -112,21 +115,30 @@ package enum Rebase {
                 let contest = FieldContest(rules, field, localIsLater: false, signature: local.signature, known: known)
                 lost += contest.decide(local: mine, remote: record[field]).lost.filter { $0.side == .local }
             }
-            guard let mine = operations[JSONString(field)] else { continue }
-            let present = SetIndex(record[field])
-            var last: [JSON: Int] = [:]
-            for (index, operation) in mine.enumerated() { last[SetElement.key(operation.value)] = index }
-            for (index, operation) in mine.enumerated() {
-                let key = SetElement.key(operation.value)
-                // What the mutation itself did to the element later counts.
-                guard last[key] == index, let there = present.first(key),
-                    operation.kind == .remove || operation.kind == .add && there != operation.value
-                else { continue }
-                // Not `nil`, which could mean the JSON null there.
-                let value = operation.kind == .add ? operation.value : Optional.none
-                let place = SetElement.place(of: key, in: field)
-                lost.append(.init(field: place, side: .local, value: value, strategy: rules.strategy(of: field)))
+            for operations in (operations[JSONString(field)]?.values).map({ $0.sorted { $0[0].field < $1[0].field } }) ?? [] {
+                lost += Self.lost(of: operations, in: record, rules)
             }
+        }
+        return lost
+    }
+
+    /// - Parameter operations: All on one field, or on one member.
+    private static func lost(of operations: [FieldOperation], in record: JSONObject, _ rules: EntityRules) -> [Loss] {
+        guard let field = operations.first?.field else { return [] }
+        var lost: [Loss] = []
+        let present = SetIndex(operations[0].target(in: record))
+        var last: [JSON: Int] = [:]
+        for (index, operation) in operations.enumerated() { last[SetElement.key(operation.value)] = index }
+        for (index, operation) in operations.enumerated() {
+            let key = SetElement.key(operation.value)
+            // What the mutation itself did to the element later counts.
+            guard last[key] == index, let there = present.first(key),
+                operation.kind == .remove || operation.kind == .add && there != operation.value
+            else { continue }
+            // Not `nil`, which could mean the JSON null there.
+            let value = operation.kind == .add ? operation.value : Optional.none
+            let place = SetElement.place(of: key, in: field)
+            lost.append(.init(field: place, side: .local, value: value, strategy: rules.strategy(of: field)))
         }
         return lost
     }
@@ -170,6 +182,8 @@ private struct Pass {
     private var asked: Set<JSONString> = []
     /// Names of fields that are no part of the result any more.
     private var dropped: Set<JSONString> = []
+    /// Operations that are no part of the result any more.
+    private var givenUp: Set<FieldOperation> = []
     /// Operations that go before those of the result, the last ones first.
     private var leading: [[FieldOperation]] = []
     /// Of ``lost``.
@@ -266,6 +280,7 @@ private struct Pass {
         if local.content.action == .create { sayDifferences(remote) }
         asked = Set(undecided.map { JSONString($0) })
         for operation in local.content.operations { check(operation, remote) }
+        if !givenUp.isEmpty { result.operations.removeAll { givenUp.contains($0) } }
         if !undecided.isEmpty { return outcome(.isDisputed(.field, fields: undecided)) }
         // An update that was empty from the start is somebody's wish to touch the record.
         return outcome(result.isEmpty && !local.content.isEmpty ? .isSuperseded : .stays)
@@ -333,20 +348,30 @@ private struct Pass {
     }
 
     /// Operations commute, so they stay. Only a text that would become too long asks a person; and of a set, the hub takes
-    /// this device to have seen the element as it is there now.
+    /// this device to have seen the element as it is there now, so a removal of one that it had not seen must not go.
     private mutating func check(_ operation: FieldOperation, _ remote: JSONObject) {
-        guard !asked.contains(JSONString(operation.field)) else { return }
-        if ground.disputed.contains(operation.field) { return ask(operation.field) }
-        let theirs = remote[operation.field]
-        guard isNews(operation.field, theirs) else { return }
+        let field = operation.top
+        guard !asked.contains(JSONString(field)) else { return }
+        if ground.disputed.contains(field) { return ask(field) }
+        guard isNews(field, remote[field]) else { return }
+        let theirs = operation.target(in: remote)
+        if !operation.path.isEmpty, isKnown, theirs == operation.target(in: seen) { return }
         let strategy = rules.strategy(of: operation.field)
         switch operation.kind {
         case .append where rules.maxLength[operation.field] != nil:
             let text = Fold.apply(operation, to: theirs)
-            if FieldContest.isTooLong(text, operation.field, rules) { return ask(operation.field) }
+            if FieldContest.isTooLong(text, operation.field, rules) { return ask(field) }
         case .add, .remove:
             let place = SetElement.place(of: operation.value, in: operation.field)
-            let set = set(operation.field, theirs)
+            let set = set(operation, theirs)
+            if operation.kind == .remove, isKnown, !ground.expectedElements.contains(operation.elementName),
+                let element = set.theirs.first(SetElement.key(operation.value)), !set.seen.hasSame(element)
+            {
+                givenUp.insert(operation)
+                let loss = Rebase.Loss(field: place, side: .local, value: nil, strategy: strategy)
+                if told.insert(loss).inserted { lost.append(loss) }
+                return
+            }
             if let element = set.theirs.displaced(by: operation), !set.seen.hasSame(element) {
                 lose(element, of: place, by: strategy)
             }
@@ -370,10 +395,10 @@ private struct Pass {
         undecided.append(field)
     }
 
-    private mutating func set(_ field: String, _ theirs: JSON?) -> (theirs: SetIndex, seen: SetIndex) {
-        let name = JSONString(field)
+    private mutating func set(_ operation: FieldOperation, _ theirs: JSON?) -> (theirs: SetIndex, seen: SetIndex) {
+        let name = JSONString(operation.field)
         if let known = sets[name] { return known }
-        let made = (theirs: SetIndex(theirs), seen: SetIndex(isKnown ? seen?[field] : Optional.none))
+        let made = (theirs: SetIndex(theirs), seen: SetIndex(isKnown ? operation.target(in: seen) : Optional.none))
         sets[name] = made
         return made
     }

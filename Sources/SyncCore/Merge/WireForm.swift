@@ -72,7 +72,8 @@ package enum WireForm {
         case .set:
             guard let new = new.array else { return nil }
             switch old {
-            case nil, .null?: return setDifference(from: [], to: new, field)
+            // A first set without elements is no difference to none, and there all the same.
+            case nil, .null?: return new.isEmpty ? nil : setDifference(from: [], to: new, field)
             case .array(let old)?: return setDifference(from: old, to: new, field)
             default: return nil
             }
@@ -162,6 +163,14 @@ package enum SetElement {
 
     static func key(_ element: JSON) -> JSON {
         element.object?["id"].map { .object(["id": $0]) } ?? element
+    }
+
+    /// Each element once, the first of each key; `nil` when they are so.
+    static func once(_ elements: [JSON]) -> [JSON]? {
+        JSONWork.count(elements.count)
+        var keys: Set<JSON> = []
+        let once = elements.filter { keys.insert(key($0)).inserted }
+        return once.count == elements.count ? nil : once
     }
 
     /// A name for people: `tags[t-1]` by its `id`, or by itself where it has none, cut to ``placeMax`` characters.

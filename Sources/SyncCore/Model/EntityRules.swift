@@ -122,6 +122,9 @@ package enum FieldStrategy: String, Sendable, CaseIterable {
     case client
     case merge, append, counter, set, max, min, manual
 
+    /// Goes one way only: what does not beat the present value changes nothing.
+    package var isExtreme: Bool { self == .max || self == .min }
+
     /// Something of both sides is kept, so that the order of arrival does not matter.
     package var addsUp: Bool {
         switch self {

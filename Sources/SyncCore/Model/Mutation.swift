@@ -110,7 +110,7 @@ package struct MutationContent: Hashable, Sendable {
     }
 
     /// Every field that is named, in the order set, removed, operated on.
-    package var fields: [String] { data.names + unset + operations.map(\.field) }
+    package var fields: [String] { data.names + unset + operations.map(\.top) }
 
     /// Takes out all that is said about some fields, what had been seen of them included.
     package mutating func removeFields(_ names: Set<JSONString>) {
@@ -119,7 +119,7 @@ package struct MutationContent: Hashable, Sendable {
             base[name.text] = nil
         }
         unset.removeAll { names.contains(JSONString($0)) }
-        operations.removeAll { names.contains(JSONString($0.field)) }
+        operations.removeAll { names.contains(JSONString($0.top)) }
     }
 
     /// Nothing but the action.
@@ -144,9 +144,16 @@ package struct FieldOperation: Hashable, Sendable {
         package var isOfSet: Bool { self == .add || self == .remove }
     }
 
+    /// As it was named; dotted where it is a member (``path``).
     package var field: String
     package var kind: Kind
     package var value: JSON
+    /// The names from a field of the document down to a member of it; empty where the operation is on a field. The rules say which
+    /// of the two a name with dots is (``MutationContent/placed(under:)``).
+    package var path: [String] = []
+
+    /// The field of the document that changes.
+    package var top: String { path.first ?? field }
 
     /// The field with the element of a set that the operation is about.
     package struct ElementName: Hashable, Sendable {

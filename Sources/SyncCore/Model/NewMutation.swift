@@ -94,6 +94,8 @@ package struct Enqueued: Hashable, Sendable {
     package var durability: EntityRules.Durability
     /// What of the entity's schema the mutation does not keep to. The hub may refuse it for that.
     package var warnings: [Problem.Pointer] = []
+    /// By name as in the mutation, what `max` or `min` has kept, because the mutation does not beat it.
+    package var kept: JSONObject = [:]
     /// The older mutation that this one went into, or was taken back with.
     package var into: MutationKey?
 

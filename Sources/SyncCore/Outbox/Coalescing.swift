@@ -28,7 +28,10 @@ package enum Coalescing {
     /// - Returns: `nil` for what has to stay two: whatever follows a deletion, and a creation that follows anything.
     package static func merge(_ older: MutationContent, _ newer: MutationContent) -> Outcome? {
         switch (older.action, newer.action) {
-        case (.create, .update), (.update, .update): .one(overlay(older, newer))
+        case (.create, .update): .one(overlay(older, newer))
+        // What the older does to a member goes onto whatever is there; what had been seen before it of the whole is not known.
+        case (.update, .update) where older.operations.contains(where: { !$0.path.isEmpty && newer.data[$0.top] != nil }): nil
+        case (.update, .update): .one(overlay(older, newer))
         case (.update, .delete): .one(MutationContent(.delete))
         case (.create, .delete): .nothing
         case (.delete, _), (_, .create): nil
@@ -38,7 +41,7 @@ package enum Coalescing {
     private static func overlay(_ older: MutationContent, _ newer: MutationContent) -> MutationContent {
         var merged = older
         let assigned = Set(newer.data.names + newer.unset)
-        merged.operations.removeAll { assigned.contains($0.field) }
+        merged.operations.removeAll { assigned.contains($0.top) }
         merged.unset.removeAll { assigned.contains($0) }
         for field in newer.unset { merged.data[field] = nil }
         for member in newer.data.members { merged.data[member.name.text] = member.value }

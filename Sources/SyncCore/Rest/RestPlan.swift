@@ -73,7 +73,7 @@ struct Planning {
                     "validation", status: 422,
                     detail: "nothing is known of the record, and the backend wants all of it: rest.entities.\(mutation.record.entity) has no read"))
         }
-        for operation in task.content.operations where known != nil && !Fold.fits(operation, known?[operation.field]) {
+        for operation in task.content.operations where known != nil && !Fold.fits(operation, operation.target(in: known)) {
             return .refused(
                 Problem(
                     "validation", status: 422, detail: "\(operation.kind.rawValue) does not fit what \(operation.field) has",
@@ -109,7 +109,7 @@ struct Planning {
             attempt.key = idempotency.isQuoted ? "\"\(key)\"" : key
         }
         attempt.sent = sent
-        for operation in task.content.operations { attempt.before[operation.field] = before?[operation.field] ?? .null }
+        for operation in task.content.operations { attempt.before[operation.top] = before?[operation.top] ?? .null }
         attempt.counts = task.content.operations.contains { $0.kind == .increment }
         return .send(attempt)
     }

@@ -48,7 +48,7 @@ package struct DocumentSchema: Hashable, Sendable {
             node.properties[name]?.check(member.value, at: "/data/" + Self.escaped(name), &faults)
         }
         if content.action == .create {
-            let operated = Set(content.operations.map(\.field))
+            let operated = Set(content.operations.map(\.top))
             for name in node.required where !operated.contains(name) && (content.data[name] ?? .null).isNull {
                 faults.append(Problem.Pointer("/data/" + Self.escaped(name), "is required"))
             }

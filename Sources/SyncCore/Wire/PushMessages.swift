@@ -106,6 +106,8 @@ package struct PushResult: Hashable, Sendable {
     package struct Notes: Hashable, Sendable {
         /// The stamp lay too far ahead of the hub's clock and was taken as the hub's own time.
         package var isClockClamped = false
+        /// With an `accepted`: by name as in the change, what `max` or `min` has kept, because the change does not beat it.
+        package var kept: JSONObject = [:]
         /// With a `duplicate`: why the first answer was a rejection, as long as the hub remembers it.
         package var problem: Problem?
         /// With a `duplicate`: the fields of the first answer, which was a conflict.

@@ -9,6 +9,7 @@ extension PushResult {
                 writer.member("server_id", serverID)
                 writer.member("record", record?.json)
                 if !merged.isEmpty { writer.member("merged", JSON.list(merged)) }
+                if !notes.kept.isEmpty { writer.member("kept", JSON.object(notes.kept)) }
             case .duplicate(let original, let current):
                 writer.member("status", "duplicate")
                 writer.member("original", original.rawValue)
@@ -45,6 +46,7 @@ extension PushResult {
     private static func notes(_ status: String, _ object: JSONObject) -> Notes {
         var notes = Notes()
         notes.isClockClamped = object["clock_clamped"]?.bool == true
+        if status == "accepted" { notes.kept = object["kept"]?.object ?? [:] }
         if status == "duplicate" {
             if let problem = object["problem"], problem.object != nil { notes.problem = Problem(problem) }
             notes.fields = (object["fields"]?.array ?? []).compactMap(\.text)

@@ -57,6 +57,9 @@ struct EnqueueCommand: AgentCommand {
             for warning in answer.warnings {
                 Output.note(PlainText.safe("warning: \(warning.pointer) \(warning.detail); it was taken all the same (validate: warn)"))
             }
+            for member in answer.kept.members {
+                Output.note(PlainText.safe("\(member.name.text) stays \(member.value.json): its rule (max or min) keeps what is there"))
+            }
             if answer.durability == .relaxed { Output.note("on flash within a second (durability relaxed)") }
         }
         guard wait, !isSettled(answer.state) else { return 0 }

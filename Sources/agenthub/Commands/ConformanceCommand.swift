@@ -8,7 +8,8 @@ struct ConformanceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "conformance", abstract: "Hold a server against the sync protocol, and say what it does otherwise.",
         discussion: """
-            Speaks as one device (better one that does nothing else) with a database of its own, writes records of one entity and deletes them again. The entity \
+            Speaks as one device (better one that does nothing else) with a database of its own, and as a second one where it has a token \
+            for that or the server asks for none, writes records of one entity and deletes them again. The entity \
             must take documents of any content from that device, and rest meanwhile. Optional parts that the server does not \
             offer are named, and are no failure. Exit status: 0 it conforms, 1 it does not.
             """)
@@ -17,7 +18,8 @@ struct ConformanceCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The token of a device. Without one, what a server does with a wrong one is not tried.", valueName: "token"))
     var token: String?
     @Option(help: ArgumentHelp("A file with the token, which so is in no list of processes.", valueName: "file")) var tokenFile: String?
-    @Option(help: ArgumentHelp("A file with the token of another device, for what takes two.", valueName: "file")) var otherTokenFile: String?
+    @Option(help: ArgumentHelp("A file with the token of a second device, for what only two can show.", valueName: "file"))
+    var otherTokenFile: String?
     @Option(help: "The device, where no token says it.") var device: DeviceID?
     @Option(help: "Records of this entity are written and deleted.") var entity = EntityName(trusted: "conformance")
     @Option(help: ArgumentHelp("Issuers of the server's certificate, PEM.", valueName: "file")) var ca: String?
@@ -36,10 +38,14 @@ struct ConformanceCommand: ParsableCommand {
     func run() throws {
         var base = url
         while base.hasSuffix("/") { base.removeLast() }
-        var settings = ConformanceRun.Settings(baseURL: base, token: try shownToken(), entity: entity, seed: systemRandomSeed())
-        settings.otherToken = try otherTokenFile.map { try Self.token(in: $0) }
+        var settings = ConformanceRun.Settings(baseURL: base, token: try tokenFile.map { try shownToken(in: $0) } ?? token, entity: entity, seed: systemRandomSeed())
         // A server that asks for nothing goes by what the device says.
         settings.device = device ?? (settings.token == nil && cert == nil ? DeviceID(trusted: "conformance") : nil)
+        if let otherTokenFile {
+            settings.other = .init(token: try shownToken(in: otherTokenFile), device: nil)
+        } else if settings.token == nil, cert == nil {
+            settings.other = .init(token: nil, device: DeviceID(trusted: "conformance-2"))
+        }
         settings.tls = TLSIdentity(caFile: ca, clientCertificateFile: cert, clientKeyFile: key)
         let transport = try CurlTransport(name: "conformance", idleConnections: 2)
         defer { transport.close() }
@@ -51,11 +57,7 @@ struct ConformanceCommand: ParsableCommand {
         if !report.isConformant { throw ExitCode(1) }
     }
 
-    private func shownToken() throws -> String? {
-        try tokenFile.map { try Self.token(in: $0) } ?? token
-    }
-
-    private static func token(in file: String) throws -> String {
+    private func shownToken(in file: String) throws -> String {
         do throws(LinuxError) {
             let bytes = try DurableFiles(calls: LinuxFileCalls()).read(file, maxBytes: 4_096)
             return String(decoding: bytes, as: UTF8.self).split { $0.isWhitespace }.first.map { String($0) } ?? ""

@@ -65,6 +65,7 @@ enum CorpusReading {
             words = "rejected, \(problem.code)" + (current.map { ", \(Self.words($0))" } ?? "")
         case .retry(let problem, _): words = "again later, \(problem?.code ?? "no reason")"
         }
+        for member in result.notes.kept.members { words += ", kept \(member.name.text) \(member.value.json)" }
         return words + (result.notes.isClockClamped ? ", clock clamped" : "")
     }
 

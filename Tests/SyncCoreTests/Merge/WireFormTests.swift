@@ -41,6 +41,8 @@ struct WireFormTests {
             Case("set", .set, saw: ["a", "b"], wrote: ["b", "c"], sent: [op(.remove, "a"), op(.add, "c")]),
             Case("set from nothing", .set, saw: nil, wrote: ["a"], sent: [op(.add, "a")]),
             Case("set of objects", .set, saw: [["id": 1, "n": 1], ["id": 2]], wrote: [["id": 1, "n": 2]], sent: [op(.remove, ["id": 2]), op(.add, ["id": 1, "n": 2])]),
+            Case("set, a first one without elements", .set, saw: nil, wrote: [], sent: nil),
+            Case("set, null and one without elements", .set, saw: .null, wrote: [], sent: nil),
             Case("set, nothing new", .set, saw: ["a"], wrote: ["a", "a"], sent: []),
             Case("set to something else", .set, saw: ["a"], wrote: "a", sent: nil),
             Case("max", .max, saw: 3, wrote: 9, sent: [op(.max, 9)]),

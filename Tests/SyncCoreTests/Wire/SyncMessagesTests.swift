@@ -41,7 +41,8 @@ struct SyncMessagesTests {
             .retry(problem, after: .seconds(30)),
             .retry(nil, after: nil),
         ]
-        let results = verdicts.enumerated().map { PushResult(key: MutationKey(trusted: "k-\($0)"), verdict: $1) }
+        var results = verdicts.enumerated().map { PushResult(key: MutationKey(trusted: "k-\($0)"), verdict: $1) }
+        results[0].notes.kept = ["peak": 7, "mg.hi": "b"]
         let read = try PushMessages.readResponse(PushMessages.response(head: 12, results: results))
         #expect(read == PushResponse(head: 12, results: results))
     }

@@ -1,0 +1,104 @@
+import SyncCore
+
+// What operations make of a document, whatever rules the entity has (PROTOCOL D2).
+extension ConformanceRun {
+    func checkRules() async {
+        await checkExtremes()
+        await checkMembers()
+        await checkSets()
+    }
+
+    private func checkExtremes() async {
+        let id = newRecord()
+        var version: Int64 = 0
+        await check("push-max-kept", "D2", "A max that does not beat what is there changes nothing, and the verdict says what was kept.") {
+            version = try await accept(mutation(.create, id, ["peak": 7]))
+            version = try await kept(["peak": 7], by: operated(id, [("peak", "max", 1)], base: version))
+            try await require("peak", of: id, "7")
+            version = try await kept([:], by: operated(id, [("peak", "max", 9)], base: version))
+            try await require("peak", of: id, "9")
+            return "kept, then raised"
+        }
+        await check("push-max-reset", "D2", "A removal comes before the operations of its mutation: so a max begins anew.") {
+            guard version > 0 else { throw NotTried("the create failed") }
+            var reset = operated(id, [("peak", "max", 1)], base: version)
+            reset["unset"] = ["peak"]
+            _ = try await kept([:], by: reset)
+            try await require("peak", of: id, "1")
+            return "peak is 1"
+        }
+    }
+
+    private func checkMembers() async {
+        await check("push-op-member", "D2", "An operation on a name with a dot changes that member, or is refused, or changes a field of that very name.") {
+            let id = newRecord()
+            let version = try await accept(mutation(.create, id, ["part": ["count": 1]]))
+            let verdict = try await verdict(operated(id, [("part.count", "inc", 1)], base: version))
+            let data = try await stored(id)?.record.data ?? [:]
+            let (member, field) = (data["part"]?.object?["count"]?.json ?? "gone", data["part.count"]?.json ?? "none")
+            let seen = "\(word(verdict)), and part.count is \(member) as a member and \(field) as a field"
+            switch verdict {
+            case .rejected(let problem, _):
+                try require(problem.code == "validation" && problem.errors.map(\.pointer) == ["/ops/0/field"], "rejected without the pointer /ops/0/field")
+                try require((member, field) == ("1", "none"), seen)
+                return "refused"
+            case .accepted:
+                try require((member, field) == ("2", "none") || (member, field) == ("1", "1"), seen)
+                return field == "none" ? "the member" : "a field of that name"
+            default: throw Deviation(seen)
+            }
+        }
+    }
+
+    private func checkSets() async {
+        await check("push-set-unseen", "D2", "A removal does not take out of a set what another device added unseen, with an update or with a create.") {
+            let other = try other()
+            let id = newRecord()
+            let seen = try await accept(mutation(.create, id, ["n": 1]))
+            let added = try await accept(operated(id, [("marks", "add", "x"), ("marks", "add", "y")], base: seen))
+            try await accept(operated(id, [("marks", "remove", "x")], base: seen), from: other)
+            try await require("marks", of: id, "[\"x\",\"y\"]")
+            var create = operated(id, [("marks", "remove", "y")], base: 0)
+            create["action"] = "create"
+            create["data"] = ["n": 1]
+            try await accept(create, from: other)
+            try await require("marks", of: id, "[\"x\",\"y\"]")
+            try await accept(operated(id, [("marks", "remove", "x")], base: added), from: other)
+            try await require("marks", of: id, "[\"y\"]")
+            return "both stay; what was seen goes"
+        }
+    }
+
+    // MARK: Parts
+
+    private func operated(_ id: RecordID, _ operations: [(field: String, kind: String, value: JSON)], base: Int64) -> JSONObject {
+        var mutation = mutation(.update, id, base: base)
+        mutation["ops"] = .array(operations.map { ["field": .string($0.field), "op": .string($0.kind), "value": $0.value] })
+        return mutation
+    }
+
+    /// - Returns: The version.
+    private func kept(_ expected: JSONObject, by mutation: JSONObject) async throws -> Int64 {
+        let result = try await verdicts([mutation])[0]
+        guard case .accepted(let version, _, _, _) = result.verdict else { throw Deviation("\(word(result.verdict)), not accepted") }
+        let (seen, wanted) = (JSON.object(result.notes.kept).json, JSON.object(expected).json)
+        try require(result.notes.kept == expected, "kept is \(seen), not \(wanted)")
+        return version
+    }
+
+    private func require(_ field: String, of id: RecordID, _ expected: String) async throws {
+        let seen = try await stored(id)?.record.data[field]?.json ?? "gone"
+        try require(seen == expected, "\(field) is \(seen), not \(expected)")
+    }
+
+    /// Pushes one with the header fields of another device.
+    private func accept(_ mutation: JSONObject, from other: [(String, String?)]) async throws {
+        let body: JSON = ["acked_seq": 0, "max_sent_seq": .int(lastSeq), "mutations": [.object(mutation)]]
+        let response = try await post("/v1/sync/push", body, changed: other)
+        let verdict = try PushMessages.readResponse(try self.body(response)).results.first?.verdict
+        guard case .accepted(let version, _, _, _)? = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else {
+            throw Deviation((verdict.map { word($0) } ?? "no verdict") + ", not accepted")
+        }
+        records[id] = version
+    }
+}
