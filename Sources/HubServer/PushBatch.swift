@@ -148,7 +148,7 @@ struct PushBatch {
             return PushResult(key: item.key, verdict: .retry(Feed.damaged(name), after: .seconds(300)))
         }
         if let known = try known(item.key) { return try repeated(item, known) }
-        let mutation: IncomingMutation
+        var mutation: IncomingMutation
         switch item.content {
         case .failure(let problem): return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         case .success(let read): mutation = read
