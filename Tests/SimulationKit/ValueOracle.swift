@@ -94,8 +94,8 @@ struct ValueOracle {
             for key in content.base["o"]?.object?.names ?? [] where whole[key] == nil { record.members[key] = nil }
         }
         if let tags = content.data["tags"]?.array?.compactMap(\.text) {
-            // What comes with a whole list is nobody's addition: whoever takes it out has seen it.
-            for tag in tags { record.tags[tag, default: []].append(Written(version: 0, device: device)) }
+            // What a whole list names that is there already, it does not put in.
+            for tag in tags where record.tags[tag, default: []].isEmpty { record.tags[tag] = [Written(version: version, device: device)] }
         }
         record.seen[device] = max(record.seen[device] ?? 0, base)
         if let peak = content.data["p"]?.int, !isBroughtBack("p") { record.peak = max(record.peak ?? peak, peak) }

@@ -137,9 +137,9 @@ private struct Merge {
             // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
             let isNews = isNews(old, since: base) || (isBlind && old != nil && rules.strategy(of: field).addsUp)
             // A list that was written whole without saying what it came from takes out of a set what its device had seen of it.
-            let set = isBlind || content.base[field] != nil ? Optional.none : wholeSet(field, value, present, record, since: base)
+            let seen = isBlind || content.base[field] != nil ? nil : seenElements(field, value, present, record, since: base)
             let known: FieldContest.Known =
-                content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : set.map { .value(.array($0.seen)) } ?? .unknown)
+                content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : seen.map { .value(.array($0)) } ?? .unknown)
             // An object that is merged was not written as a whole, so it is no matter who wrote what is there. Nor is it of what goes
             // only one way, and of a set whose author says what it came from.
             let hasBase = content.base[field] != nil
@@ -184,7 +184,6 @@ private struct Merge {
                 stamps[name] = written(over: old, isMerged: united != value)
             case .undecided: undecided.append(field)
             }
-            for element in set?.unseen ?? [] { lose(Optional.none, of: SetElement.place(of: element, in: field), writtenBy: stamp) }
         }
         guard content.operations.isEmpty else { return operate(on: document, stamps, undecided, of: record, since: base) }
         return conclude(document, stamps, undecided, record.additions, over: record)
@@ -194,28 +193,20 @@ private struct Merge {
         Fold.extreme(kind, value, present) != nil
     }
 
-    /// What a list that is written whole to a set finds there: elements that its device had seen, and those of which it cannot have
-    /// known and that it lacks. An element that came before additions were remembered counts among the latter.
+    /// What a list that is written whole to a set finds there of which its device had seen that it was added. An element that came
+    /// before additions were remembered is none of it, so it stays.
     ///
     /// - Returns: `nil` where it is no list on a set, or nothing is news.
-    private func wholeSet(
+    private func seenElements(
         _ field: String, _ value: JSON?, _ present: JSON?, _ record: VersionedRecord, since base: Int64
-    ) -> (seen: [JSON], unseen: [JSON])? {
-        guard rules.strategy(of: field) == .set, let mine = value?.array, let theirs = present?.array,
+    ) -> [JSON]? {
+        guard rules.strategy(of: field) == .set, value?.array != nil, let present = present?.array,
             isNews(record.stamp(of: field), since: base)
         else { return nil }
         let additions = record.additions[JSONString(field)] ?? [:]
-        let keys = SetIndex(.array(mine))
-        var (seen, unseen): ([JSON], [JSON]) = ([], [])
-        for element in theirs {
-            let addition = additions[SetElement.key(element)]
-            if addition != nil, !isNews(addition, since: base) {
-                seen.append(element)
-            } else if !keys.has(element) {
-                unseen.append(element)
-            }
+        return present.filter { element in
+            additions[SetElement.key(element)].map { !isNews($0, since: base) } ?? false
         }
-        return (seen, unseen)
     }
 
     /// Operations, on what the assignments made of the fields.

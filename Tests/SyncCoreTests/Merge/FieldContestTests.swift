@@ -141,8 +141,8 @@ struct FieldContestTests {
             description: "an element, by its id", rule: .set, known: .value([["id": "t-1"]]), local: [["id": "t-1", "n": 2]],
             remote: [["id": "t-1", "n": 3], "x"], lost: [loss("f[t-1]", .local, ["id": "t-1", "n": 2], .set)]),
         Loser(
-            description: "an element that the other side took out", rule: .set, known: .value([["id": 1, "n": 1]]), local: [],
-            remote: [["id": 1, "n": 2]], lost: [loss("f[1]", .remote, ["id": 1, "n": 2], .set)]),
+            description: "the removal of an element that it had not seen so", rule: .set, known: .value([["id": 1, "n": 1]]), local: [],
+            remote: [["id": 1, "n": 2]], lost: [loss("f[1]", .local, nil, .set)]),
         Loser(
             description: "the removal of an element that the other side changed", rule: .set, known: .value([["id": 1, "n": 1]]),
             local: [["id": 1, "n": 2]], remote: [], lost: [loss("f[1]", .remote, nil, .set)]),

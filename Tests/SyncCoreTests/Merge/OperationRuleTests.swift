@@ -71,7 +71,7 @@ struct OperationRuleTests {
         #expect(accepted.lost.map(\.field) == ["f[x]"] && accepted.lost.map(\.value) == ["x"] && accepted.lost.map(\.stamp.writer) == [Self.other])
     }
 
-    @Test("A plain list on a set takes out what its device had seen, and what is new there stays and is told")
+    @Test("A plain list on a set takes out what its device had seen, and what is new there stays")
     func plainLists() throws {
         let rules = Self.rules(["f": .set])
         let created = Step(MutationContent(.create, data: ["f": ["a", "b"]]), Self.other, base: 0)
@@ -79,7 +79,7 @@ struct OperationRuleTests {
         let list = Step(MutationContent(.update, data: ["f": ["b", "d"]]), base: 11)
         let blind = try Self.after([created, added, list], rules)
         #expect(blind.record?.data == ["f": ["b", "c", "d"]])
-        #expect(blind.merged == ["f"] && blind.lost.map(\.field) == ["f[c]"] && blind.lost.map(\.value) == [nil])
+        #expect(blind.merged == ["f"] && blind.lost.isEmpty)
         // With what it came from, it takes out of that, whatever is there by now, and nothing else.
         let based = Step(MutationContent(.update, data: ["f": ["b", "d"]], base: ["f": ["a", "b"]]), base: 11)
         let known = try Self.after([created, added, based], rules)
