@@ -22,6 +22,9 @@ final class PostgresConnection {
     /// Something was sent whose outcome is not known.
     var isWaiting: Bool { !awaited.isEmpty }
 
+    /// The server ends a wait for a lock after a time that it is told.
+    private(set) var knowsLockTimeout = false
+
     private struct Statement {
         var name: String
         var isPrepared = false
@@ -60,7 +63,7 @@ final class PostgresConnection {
         }
         cpostgres_silence(opened)
         try set("statement_timeout", patience.statementMilliseconds)
-        try set("lock_timeout", patience.lockMilliseconds)
+        knowsLockTimeout = try set("lock_timeout", patience.lockMilliseconds)
         try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
         // Whatever the server, the database or the role says: no other form is read (``PostgresText/blob(_:)``).
         try set("bytea_output", "hex")
@@ -69,16 +72,21 @@ final class PostgresConnection {
 
     deinit { PQfinish(connection) }
 
-    private func set(_ name: String, _ milliseconds: Int) throws(DatabaseError) {
+    @discardableResult
+    private func set(_ name: String, _ milliseconds: Int) throws(DatabaseError) -> Bool {
         try set(name, String(milliseconds))
     }
 
     /// Engines that lack one of these wait a little longer, or write bytes in another form, which fails where it is read; that
     /// is no reason not to work.
-    private func set(_ name: String, _ value: String) throws(DatabaseError) {
+    ///
+    /// - Returns: Whether the engine knows the setting.
+    @discardableResult
+    private func set(_ name: String, _ value: String) throws(DatabaseError) -> Bool {
         let result = PQexec(connection, "SET \(name) = '\(value)'")
-        PQclear(result)
+        defer { PQclear(result) }
         guard PQstatus(connection) == CONNECTION_OK else { throw broken("set \(name)") }
+        return PQresultStatus(result) == PGRES_COMMAND_OK
     }
 
     // MARK: Sending

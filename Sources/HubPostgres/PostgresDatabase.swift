@@ -36,8 +36,11 @@ final class PostgresDatabase: Database {
         isInTransaction = true
         switch purpose {
         case .reading: try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
-        case .writing:
+        case .writing, .writingIfFree:
             try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+            if purpose == .writingIfFree, connection.knowsLockTimeout {
+                try write("SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)", [])
+            }
             #if ABLATIONS
                 if locksHub { try write("SELECT one FROM hub WHERE one = 1 FOR UPDATE", []) }
             #else

@@ -73,8 +73,11 @@ extension Hub {
         shown = []
         guard settings.keepsTokens, !entries.isEmpty else { return }
         // If it fails, it is reported, and the token is shown again with the next request.
-        _ = try? changeTokens { book in
-            for entry in entries { book.confirm(entry, at: now) }
+        _ = try? transact(.writingIfFree) { () throws(DatabaseError) in
+            try readTokens()
+            try keepTokens { book in
+                for entry in entries { book.confirm(entry, at: now) }
+            }
         }
     }
 

@@ -15,13 +15,13 @@ extension Hub {
     }
 
     /// Runs `body` in a transaction of its own.
-    func transact<T>(_ body: () throws(DatabaseError) -> T) throws(HubError) -> T {
+    func transact<T>(_ purpose: TransactionPurpose = .writing, _ body: () throws(DatabaseError) -> T) throws(HubError) -> T {
         var tries = 0
         while true {
             let before = state
             tries += 1
             do throws(DatabaseError) {
-                try begin(.writing)
+                try begin(purpose)
                 let result = try body()
                 try commit()
                 return result
@@ -86,8 +86,8 @@ extension Hub {
 
     /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
     /// cache may be wrong, is given up as well.
-    func abandon(_ error: DatabaseError) {
-        report?(HubError(error))
+    func abandon(_ error: DatabaseError, isReported: Bool = true) {
+        if isReported { report?(HubError(error)) }
         settleShelf(committed: false)
         notices = []
         do throws(DatabaseError) {

@@ -155,8 +155,37 @@ package final class Hub {
         }
     }
 
+    /// Answers requests that write, in one transaction, unless others write for longer than a moment.
+    ///
+    /// - Returns: `nil` when they do. Nothing has happened then: whoever asks answers the reads that wait, and comes back.
+    package func handleIfFree(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse]? {
+        if isDown { reopen(at: now) }
+        let turn = take(requests, .writingIfFree, at: now)
+        return turn.isHeld ? nil : turn.responses
+    }
+
+    /// Answers requests for which ``handleIfFree(_:at:)`` had no time for too long.
+    package func refuseHeld(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
+        let error = DatabaseError(.busy, doing: "begin to write", detail: "another session keeps the database to itself")
+        report?(HubError(error))
+        let responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
+        for (request, response) in zip(requests, responses) { traffic.count(request, response) }
+        return responses
+    }
+
     private func handleAlike(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
-        if requests.isEmpty { return [] }
+        take(requests, .writing, at: now).responses
+    }
+
+    private struct Turn {
+        var responses: [HubResponse]
+        /// Others wrote meanwhile, and nobody is answered.
+        var isHeld = false
+    }
+
+    /// - Parameter writing: How those who write begin.
+    private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
+        if requests.isEmpty { return Turn(responses: []) }
         var responses: [HubResponse] = []
         var (tries, histories) = (0, 0)
         latest = now
@@ -165,7 +194,7 @@ package final class Hub {
             var isCommitting = false
             tries += 1
             do throws(DatabaseError) {
-                responses = try attempt(requests, &isCommitting, at: now)
+                responses = try attempt(requests, writing, &isCommitting, at: now)
                 guard let evidence = witness.take() else { break }
                 // Nothing of it was committed. In the new history it proves nothing any more, so this ends.
                 state = before
@@ -177,8 +206,11 @@ package final class Hub {
                 continue
             } catch {
                 witness.found = nil
-                abandon(error)
+                // Somebody who will come back has nothing to report yet.
+                let isHeld = writing == .writingIfFree && error.kind == .busy && !isCommitting
+                abandon(error, isReported: !isHeld)
                 state = before
+                if isHeld { return Turn(responses: [], isHeld: true) }
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
                 responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
                 break
@@ -187,11 +219,11 @@ package final class Hub {
         for damage in store.takeDamage() { report?(damage) }
         noteShownTokens(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
-        return responses
+        return Turn(responses: responses)
     }
 
     private func attempt(
-        _ requests: [HubRequest], _ isCommitting: inout Bool, at now: Timestamp
+        _ requests: [HubRequest], _ writing: TransactionPurpose, _ isCommitting: inout Bool, at now: Timestamp
     ) throws(DatabaseError) -> [HubResponse] {
         var responses: [HubResponse] = []
         // Whether somebody is here at all can be said without a database that may be far away, or broken.
@@ -200,7 +232,7 @@ package final class Hub {
             return responses
         }
         let writes = requests.contains { $0.writes }
-        try begin(writes ? .writing : .reading)
+        try begin(writes ? writing : .reading)
         if writes { try openIfNeeded(at: now) }
         for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
         if witness.found != nil {

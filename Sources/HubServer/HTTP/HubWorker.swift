@@ -27,6 +27,8 @@ final class HubWorker: @unchecked Sendable {
     private var marking: Scheduled<Void>?
     private let marks = MarkWriter()
     private let watching = Mutex<RepeatedTask?>(nil)
+    /// While another session keeps the database from being written to.
+    private var hold: WriteHold?
 
     private let inbox = Mutex(Inbox())
     private let views = Mutex(Views())
@@ -241,28 +243,55 @@ final class HubWorker: @unchecked Sendable {
 
     private func turn() {
         loop.assertInEventLoop()
+        let start = NIODeadline.now()
+        let takesWrites = hold.map { $0.isDue(at: start) } ?? true
         let (writes, reads) = inbox.withLock { inbox in
-            let writes = Array(inbox.writes.prefix(HubWorker.writesMax))
+            let writes = takesWrites ? Array(inbox.writes.prefix(HubWorker.writesMax)) : []
             let reads = Array(inbox.reads.prefix(HubWorker.readsMax))
             inbox.writes.removeFirst(writes.count)
             inbox.reads.removeFirst(reads.count)
-            inbox.isAwaited = !inbox.writes.isEmpty || !inbox.reads.isEmpty
+            inbox.isAwaited = (takesWrites && !inbox.writes.isEmpty) || !inbox.reads.isEmpty
             if inbox.isAwaited { loop.execute { self.turn() } }
             return (writes, reads)
         }
         guard !writes.isEmpty || !reads.isEmpty else { return }
-        let start = NIODeadline.now()
         if !keepsTokens {
             hub.settings.tokens = environment.tokens()
             hub.settings.changeTokens = environment.changeTokens
         }
-        serve(writes)
-        serve(reads)
+        let isWritten = serve(writes: writes, at: start)
+        serve(reads, hub.handle(reads.map(\.request), at: environment.time.now().wall))
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
-        admission.withLock { $0.served(writes.count + reads.count, in: elapsed) }
+        admission.withLock { $0.served((isWritten ? writes.count : 0) + reads.count, in: elapsed) }
         hub.transactionTimes.add(elapsed)
         markIfDue()
-        if !writes.isEmpty { tidyLater() }
+        if isWritten, !writes.isEmpty { tidyLater() }
+    }
+
+    /// Writes that the database does not take at the moment wait in the inbox, where they were, and the reads go on meanwhile.
+    ///
+    /// - Returns: Whether they are answered.
+    private func serve(writes: [Job], at start: NIODeadline) -> Bool {
+        if writes.isEmpty { return true }
+        let requests = writes.map(\.request)
+        if let responses = hub.handleIfFree(requests, at: environment.time.now().wall) {
+            hold = nil
+            serve(writes, responses)
+            return true
+        }
+        let hold = WriteHold(after: hold, triedFrom: start, to: .now())
+        self.hold = hold
+        loop.scheduleTask(deadline: hold.next) { self.turn() }
+        guard !hold.isOver else {
+            serve(writes, hub.refuseHeld(requests, at: environment.time.now().wall))
+            return true
+        }
+        inbox.withLock { $0.writes.insert(contentsOf: writes, at: 0) }
+        return false
+    }
+
+    private func serve(_ jobs: [Job], _ responses: [HubResponse]) {
+        for (job, response) in zip(jobs, responses) { job.answer(response) }
     }
 
     // MARK: The mark
@@ -284,12 +313,6 @@ final class HubWorker: @unchecked Sendable {
         marking?.cancel()
         marking = nil
         if marks.offer(mark) { files.next().execute { self.marks.write(self.environment.remember) } }
-    }
-
-    private func serve(_ jobs: [Job]) {
-        if jobs.isEmpty { return }
-        let responses = hub.handle(jobs.map(\.request), at: environment.time.now().wall)
-        for (job, response) in zip(jobs, responses) { job.answer(response) }
     }
 
     private func tidyLater() {

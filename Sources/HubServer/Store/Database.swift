@@ -54,6 +54,10 @@ package struct DatabaseSize: Sendable, Hashable {
 
 package enum TransactionPurpose: Sendable {
     case reading, writing
+    /// Like ``writing``, for somebody who has other work: after ``busyMilliseconds`` in which others wrote it gives up with `.busy`.
+    case writingIfFree
+
+    package static let busyMilliseconds = 500
 }
 
 /// What the engines say differently.

@@ -47,8 +47,10 @@ final class SQLiteDatabase: Database {
             throw DatabaseError(code, doing: "open \(path)", detail: message)
         }
         connection = opened
-        sqlite3_busy_timeout(connection, 5_000)
+        sqlite3_busy_timeout(connection, SQLiteDatabase.busyMilliseconds)
     }
+
+    private static let busyMilliseconds: Int32 = 5_000
 
     deinit {
         forgetStatements()
@@ -116,7 +118,10 @@ final class SQLiteDatabase: Database {
 
     /// The file has one writer, and IMMEDIATE makes it this transaction from its beginning.
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
-        try execute(purpose == .writing ? "BEGIN IMMEDIATE" : "BEGIN")
+        guard purpose != .reading else { return try execute("BEGIN") }
+        if purpose == .writingIfFree { sqlite3_busy_timeout(connection, Int32(TransactionPurpose.busyMilliseconds)) }
+        defer { sqlite3_busy_timeout(connection, SQLiteDatabase.busyMilliseconds) }
+        try execute("BEGIN IMMEDIATE")
     }
 
     func commit() throws(DatabaseError) { try execute("COMMIT") }
