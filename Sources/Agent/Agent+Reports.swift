@@ -58,6 +58,7 @@ extension Agent {
         case .streamResumed(let entity):
             log.notice("read again", metadata: ["entity": "\(entity)"])
             if engine.heldStreams.isEmpty { observed.attention[Self.heldCode] = nil }
+        case .recordsLeftOut(let records): noteLeftOut(records)
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
@@ -79,6 +80,18 @@ extension Agent {
             Self.heldCode,
             "the server's answers about some entities cannot be used; everything else goes on, and they are asked for again "
                 + "(at once: agentctl sync). \(engine.heldStreams.sentence)")
+    }
+
+    /// The hub has records that it cannot read. They stay here as they are, or are missing; everything else is synced.
+    private func noteLeftOut(_ records: LeftOutRecords) {
+        guard !records.isEmpty else {
+            observed.attention[StatusDocument.Alarm.recordsUnreadable] = nil
+            return
+        }
+        raise(
+            StatusDocument.Alarm.recordsUnreadable,
+            "the hub cannot read records of its own: \(records.sentence). They stay as they are here, or are missing, until the hub's "
+                + "operator has restored or published them; everything else is synced")
     }
 
     private func noteEnd(_ outcome: CycleOutcome) {

@@ -25,7 +25,7 @@ extension Feed {
             let part = try store.listing(request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
             found.rows += part.filter { row in
                 (buckets?.contains(EntityDigest.bucket(of: row.id)) ?? true)
-                    // A damaged one is on the page, which is refused then.
+                    // A damaged one is on the page, which names it or is refused.
                     && (row.whole.map { filter?.matches($0.data ?? [:], for: device) ?? true } ?? true)
             }
             found.searchedTo = part.last?.id

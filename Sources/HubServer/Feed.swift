@@ -24,7 +24,7 @@ struct Feed {
             switch try position(stream) {
             case .failure(let problem): response.errors.append(StreamError(entity: stream.entity, problem: problem))
             case .success(let cursor):
-                switch try page(cursor, isFirst: stream.cursor == nil, &room) {
+                switch try page(cursor, isFirst: stream.cursor == nil, naming: request.namesUnreadable, &room) {
                 case .success(let page): if let page { response.pages.append(page) }
                 case .failure(let problem): response.errors.append(StreamError(entity: stream.entity, problem: problem))
                 }
@@ -70,7 +70,9 @@ struct Feed {
     }
 
     /// - Returns: `nil` when there is nothing new, and the device has a cursor already.
-    private func page(_ cursor: Cursor, isFirst: Bool, _ room: inout Room) throws(DatabaseError) -> Result<StreamPage?, Problem> {
+    private func page(
+        _ cursor: Cursor, isFirst: Bool, naming: Bool, _ room: inout Room
+    ) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head, opening: opening)
         // The feed of an event entity is empty: events only travel from device to hub.
         let rows = rules[cursor.entity]?.kind == .event ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
@@ -79,8 +81,8 @@ struct Feed {
             return .success(
                 StreamPage(entity: cursor.entity, cursor: end.text(secret: secret), hasMore: false, records: [], deletions: []))
         }
-        // The stream stops before a damaged record: a cursor behind it would make every device believe that it has it.
-        let isWhole = rows.prefix { $0.isWhole }
+        // Of who cannot be told, the stream stops before a damaged record: a cursor behind it would make it believe that it has it.
+        let isWhole = naming ? rows[...] : rows.prefix { $0.isWhole }
         if isWhole.isEmpty { return .failure(Feed.damaged(RecordName(cursor.entity, rows[0].id))) }
         let count = take(isWhole, &room)
         let hasMore = count < rows.count
@@ -101,10 +103,11 @@ struct Feed {
                 id: row.id, version: row.version, hlc: record.stamp.hlc.description, originDevice: record.stamp.writer.text,
                 originAuthor: record.stamp.author)
         }
-        return .success(
-            StreamPage(
-                entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
-                total: isFirst && hasMore ? try store.count(cursor.entity) : nil))
+        var page = StreamPage(
+            entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
+            total: isFirst && hasMore ? try store.count(cursor.entity) : nil)
+        page.unreadable = rows.prefix(count).filter { !$0.isWhole }.map(\.id)
+        return .success(page)
     }
 
     /// Nothing can be told of a record whose row is damaged, not even that it is not there.
@@ -145,7 +148,7 @@ struct Feed {
     // MARK: Listings
 
     /// - Parameter device: Who asks: a seed filter may name it.
-    /// - Returns: A problem when a record of the page is damaged: without it, the device would take the record for deleted.
+    /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would take it for deleted.
     func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
         let start = Cursor(epoch: epoch, entity: request.entity, seq: head, opening: opening)
         let isEvent = rules[request.entity]?.kind == .event
@@ -157,13 +160,16 @@ struct Feed {
             return size - row.size - Feed.overhead < Limits.pullBytes
         }
         let rows = Array(fitting.prefix(request.limit))
-        if let row = rows.first(where: { !$0.isWhole }) { return .failure(Feed.damaged(RecordName(request.entity, row.id))) }
+        let unreadable = rows.filter { !$0.isWhole }.map(\.id)
+        if let id = unreadable.first, !request.namesUnreadable { return .failure(Feed.damaged(RecordName(request.entity, id))) }
         let isCut = found.rows.count > rows.count
-        return .success(SnapshotPage(
+        var page = SnapshotPage(
             entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
             records: rows.compactMap { record($0, of: request.entity) },
             after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
-            total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil))
+            total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil)
+        page.unreadable = unreadable
+        return .success(page)
     }
 
     private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {

@@ -28,7 +28,7 @@ extension Hub {
         let response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
             config: settings.config?.version,
-            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + ["groups", VerifyMessages.capability] + (settings.uploads == nil ? [] : ["tus"]),
+            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + ["groups", VerifyMessages.capability, UnreadableRecords.capability] + (settings.uploads == nil ? [] : ["tus"]),
             limits: settings.limits,
             spread: settings.spread)
         return HubResponse(json: HelloMessages.response(response))

@@ -90,6 +90,7 @@ extension Store {
             try database.run("UPDATE stream SET seed_total = ? WHERE eid = ?", .int(total), .int(eid))
         }
         try apply(page.records, eid: eid, listing: listing, &summary)
+        if let listing { try spare(page.unreadable, eid: eid, listing) }
         var records = TouchedRecords()
         var deleted: [(row: MirrorRow, item: StreamPage.Deletion)] = []
         for item in page.deletions {
@@ -193,6 +194,13 @@ extension Store {
             try database.run("UPDATE stream SET listing_head = ? WHERE eid = ?", .int(head), .int(eid))
         }
         return listing
+    }
+
+    /// The hub has these and cannot read them: the end of the listing must not take them for deleted.
+    func spare(_ ids: [RecordID], eid: Int64, _ listing: Listing) throws(StoreError) {
+        for id in ids {
+            try database.run("UPDATE record SET gen = ? WHERE eid = ? AND id = ?", .int(listing.gen), .int(eid), .text(id.text))
+        }
     }
 
     /// - Parameter only: Buckets that were listed; `nil` for all.

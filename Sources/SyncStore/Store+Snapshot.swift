@@ -29,6 +29,7 @@ extension Store {
                     .int(page.startVersion), .text(page.startCursor), .optional(page.total), .int(eid))
             }
             try apply(page.records, eid: eid, listing: Listing(gen: listing.gen, head: listing.head), &summary)
+            try spare(page.unreadable, eid: eid, Listing(gen: listing.gen, head: listing.head))
             if page.hasMore {
                 try database.run(
                     "UPDATE stream SET snap_after = ?, last_pull_ms = ? WHERE eid = ?", .optional(page.after?.text),

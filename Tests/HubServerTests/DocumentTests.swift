@@ -104,7 +104,20 @@ struct DocumentTests {
         #expect(told.errors.map(\.isDamage) == [true] && told.errors.first?.doing == "read the record audits/a-1", "\(told.errors)")
         #expect(String(decoding: bench.send("GET", "/metrics").body, as: UTF8.self).contains("\nagenthub_damaged_records 1\n"))
 
+        // Who knows what that means gets everything else, in both forms, and is told what is missing.
+        let beside = try bench.pull([("audits", nil)], namesUnreadable: true)
+        #expect(beside.pages.map { $0.records.map(\.id.text) } == [["a-0", "a-2"]] && beside.errors.isEmpty)
+        #expect(beside.pages.map { $0.unreadable.map(\.text) } == [["a-1"]] && beside.pages.map(\.hasMore) == [false])
+        let query = SnapshotMessages.query(SnapshotRequest(entity: "audits", after: nil, limit: 2, namesUnreadable: true))
+        let listed = try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?" + query).body)
+        #expect(listed.records.map(\.id.text) == ["a-0"] && listed.unreadable.map(\.text) == ["a-1"])
+        #expect(listed.hasMore && listed.after?.text == "a-1", "what is left out counts as a record of its page")
+        let rest = SnapshotMessages.query(SnapshotRequest(entity: "audits", after: listed.after, limit: 2, namesUnreadable: true))
+        let remainder = try SnapshotMessages.readResponse(bench.send("GET", "/v1/sync/snapshot?" + rest).body)
+        #expect(remainder.records.map(\.id.text) == ["a-2"] && remainder.unreadable.isEmpty && !remainder.hasMore)
+
         try bench.hub.publish(RecordName("audits", "a-1"), ["precious": 1], at: bench.now)
+        #expect(try bench.pull([("audits", beside.pages.first?.cursor)], namesUnreadable: true).pages.map { $0.records.map(\.id.text) } == [["a-1"]])
         #expect(try bench.verdict(Sent("k-5", seq: 5, .update, data: ["later": 1], base: 2)).word == "accepted")
         #expect(try bench.data("audits", "a-1") == ["precious": 1, "later": 1])
     }

@@ -92,10 +92,11 @@ final class HubBench {
     }
 
     func pull(
-        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one
+        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one, namesUnreadable: Bool = false
     ) throws -> PullResponse {
         let request = PullRequest(
-            streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: maxBytes, maxSentSeq: 0)
+            streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: maxBytes, maxSentSeq: 0,
+            namesUnreadable: namesUnreadable)
         let body = try JSONReader.read(PullMessages.request(request))
         let response = send("POST", "/v1/sync/pull", body, device: device)
         guard response.status == 200 else { throw Unexpected(response) }

@@ -221,6 +221,7 @@ extension Simulation {
         case .hubWentBack(let said, let now, let isHealing):
             count(isHealing ? "healed alone" : "hubs caught behind their word")
             say("agent \(agent.index): the hub was at \(said) and is at \(now)")
+        case .recordsLeftOut: count("records left out by the hub")
         case .historyAdopted(_, let requeued):
             count("histories adopted")
             if requeued > 0 { count("offered again") }

@@ -63,6 +63,30 @@ struct SnapshotTests {
         #expect(try agent.view("a") != nil && agent.view("b") != nil)
     }
 
+    @Test("What the hub has and cannot read is not taken for deleted, by neither kind of listing", arguments: [true, false])
+    func unreadable(isByID: Bool) throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        try agent.pull([("a", 1, ["v": 1]), ("b", 2, ["v": 1]), ("c", 3, ["v": 1])], cursor: "c", head: 3)
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        if isByID {
+            var last = page([("a", 1, ["v": 1])])
+            last.unreadable = [RecordID(trusted: "b"), RecordID(trusted: "never-seen")]
+            _ = try agent.store.applySnapshot(last, at: agent.now)
+        } else {
+            // An agent of before listed by the feed, and may have been stopped in the middle of it.
+            try RawDatabase(folder.database).rows("UPDATE stream SET snapshot = 0")
+            var last = StreamPage(
+                entity: Self.audit, cursor: "c2", hasMore: false,
+                records: [StreamPage.Record(id: RecordID(trusted: "a"), record: HubRecord(version: 1, data: ["v": 1]))], deletions: [])
+            last.unreadable = [RecordID(trusted: "b"), RecordID(trusted: "never-seen")]
+            _ = try agent.store.applyPull(PullResponse(epoch: nil, head: 10, pages: [last]), at: agent.now)
+        }
+        #expect(try agent.view("a") != nil && agent.view("c") == nil, "the listing has ended")
+        #expect(try agent.view("b") != nil && agent.view("never-seen") == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An edit that waits meets what the listing did not show as it meets any deletion, and is not lost")
     func pendingEdit() throws {
         let agent = try TestAgent()

@@ -7,6 +7,7 @@ extension StatusDocument {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
         /// `epoch_changed`, `identity_damaged`, `foreign_database`,
         /// `links_unwatched`, `no_files`, `stream_unreadable`, `database_removed`, `database_unreadable`, `socket_removed`, `hub_clock`,
+        /// `records_unreadable`,
         /// `backend_clock`; a newer agent may know others.
         package var code: String
         /// One sentence for people.
@@ -23,6 +24,8 @@ extension StatusDocument {
         package static let databaseUnreadable = "database_unreadable"
         /// The file of the local socket is gone and cannot be made anew: who is connected is served, and no other app.
         package static let socketRemoved = "socket_removed"
+        /// The hub has records that it cannot read itself; they are as they were here, or missing.
+        package static let recordsUnreadable = "records_unreadable"
         /// The hub's time is not used because it cannot be right, or too few answers agree with it.
         package static let hubClock = "hub_clock"
         /// An existing backend lists records that are stamped in the future.
@@ -33,7 +36,8 @@ extension StatusDocument {
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
             "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
-            "no_files", "stream_unreadable", databaseRemoved, databaseUnreadable, socketRemoved, hubClock, backendClock,
+            "no_files", "stream_unreadable", databaseRemoved, databaseUnreadable, socketRemoved, recordsUnreadable, hubClock,
+            backendClock,
         ]
 
         func write(to writer: inout JSONWriter) {

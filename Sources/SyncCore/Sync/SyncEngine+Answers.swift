@@ -59,6 +59,7 @@ extension SyncEngine {
             pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
             hubSpread = hello.spread
             hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
+            hubNamesUnreadable = hello.capabilities.contains(UnreadableRecords.capability)
             greetedAt = moment.instant
             if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)

@@ -236,7 +236,7 @@ extension SyncEngine {
         cycle?.unasked = Array((sound + doubtful).dropFirst(asked.count))
         cycle?.asked.formUnion(asked.map(\.entity))
         let request = PullRequest(
-            streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq)
+            streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq, namesUnreadable: hubNamesUnreadable)
         let question = settings.isRest ? RestQuestion.pull(asked) : nil
         send(.pull, question == nil ? PullMessages.request(request) : [], asking: question, at: moment, &effects) {
             .pulling(asked, call: $0)

@@ -47,7 +47,8 @@ extension SyncEngine {
                 continue
             }
             let request = SnapshotRequest(
-                entity: next.entity, after: listing.after, limit: Limits.listedRecords(announced: pullRecords), buckets: listing.buckets)
+                entity: next.entity, after: listing.after, limit: Limits.listedRecords(announced: pullRecords), buckets: listing.buckets,
+                namesUnreadable: hubNamesUnreadable)
             return send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .listing(next, call: $0) }
         }
         let feeds = cycle?.reading.feeds ?? []
@@ -60,6 +61,7 @@ extension SyncEngine {
     ) throws(ReplyError) {
         var page = try readPage(body, of: asked.entity, after: asked.listing?.after, only: asked.listing?.buckets)
         noteListed(page, &effects)
+        if readings.leftOut.note(page, after: asked.listing?.after, only: asked.listing?.buckets) { tellLeftOut(&effects) }
         endTrial(&effects)
         // Everything up to here is known only when the feed has been read on from the listing's beginning.
         knownHead = nil
@@ -71,7 +73,7 @@ extension SyncEngine {
     /// A page of a listing was read.
     mutating func noteListed(_ page: SnapshotPage, _ effects: inout [SyncEffect]) {
         cycle?.badReads = 0
-        cycle?.received += page.records.count
+        cycle?.received += page.records.count + page.unreadable.count
         release(page.entity, by: .listing, &effects)
     }
 
@@ -83,7 +85,7 @@ extension SyncEngine {
     ) throws(ReplyError) -> SnapshotPage {
         let page = try SnapshotMessages.readResponse(body)
         guard page.entity == entity else { throw ReplyError("/entity", "the entity that was asked for") }
-        guard page.records.count <= Limits.pullRecordsMax * 2 else {
+        guard page.records.count + page.unreadable.count <= Limits.pullRecordsMax * 2 else {
             throw ReplyError("/records", "at most \(Limits.pullRecordsMax * 2) records in a page")
         }
         // In order, and on: a listing that stands still would never end, and one that goes back would hide what is gone.
@@ -95,11 +97,31 @@ extension SyncEngine {
             }
             last = item.id
         }
+        try check(page.unreadable, of: page, after: before, only: buckets)
+        if let named = page.unreadable.last, last.map({ $0 < named }) ?? true { last = named }
         if page.hasMore, let after = page.after {
             if let before, after <= before { throw ReplyError("/after", "an id after \(before)") }
             if let last, after < last { throw ReplyError("/after", "no id before \(last)") }
         }
         return page
+    }
+
+    /// What is named as unreadable must belong to this page, or it would be kept for ever although it is gone.
+    private func check(
+        _ unreadable: [RecordID], of page: SnapshotPage, after before: RecordID?, only buckets: [UInt8]?
+    ) throws(ReplyError) {
+        guard !unreadable.isEmpty else { return }
+        let listed = Set(page.records.map(\.id))
+        var last = before
+        for (index, id) in unreadable.enumerated() {
+            let place = "/unreadable/\(index)"
+            if let last, id <= last { throw ReplyError(place, "an id after \(last)") }
+            if listed.contains(id) { throw ReplyError(place, "no id of a record that is on the page") }
+            if let buckets, !buckets.contains(EntityDigest.bucket(of: id)) {
+                throw ReplyError(place, "an id of the buckets that were asked for")
+            }
+            last = id
+        }
     }
 
     mutating func listed(

@@ -16,6 +16,8 @@ extension SyncEngine {
         var circles: [EntityName: CircleDetector] = [:]
         /// Feeds that were started again because their cursor had expired, and brought no page since.
         var restarted: Set<EntityName> = []
+        /// What the hub has left out since the start of this agent, because it cannot read it itself.
+        var leftOut = LeftOutRecords()
         /// So many streams go into one request; `nil`: as many as the protocol allows. Less while the one is searched that
         /// spoils the answer for all.
         var width: Int?
@@ -29,6 +31,9 @@ extension SyncEngine {
 
     /// Streams that are left out, and why.
     package var heldStreams: StreamQuarantine { readings.held }
+
+    /// Records that the hub has and could not show.
+    package var leftOutRecords: LeftOutRecords { readings.leftOut }
 
     /// Whether a stream may be asked for in this cycle. Whoever asks for a cycle gets an attempt, but not two.
     func isHeld(_ entity: EntityName, at moment: Moment) -> Bool {
@@ -80,6 +85,11 @@ extension SyncEngine {
         return again
     }
 
+    /// Records that the hub has and cannot read stay here as they are, and a person should know.
+    func tellLeftOut(_ effects: inout [SyncEffect]) {
+        effects.append(.report(.recordsLeftOut(readings.leftOut)))
+    }
+
     // MARK: Pages
 
     /// The pages of an answer that can be applied. The others' streams are left out.
@@ -109,7 +119,7 @@ extension SyncEngine {
         let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
         cycle?.stuckPages = stuck
         for (index, page) in response.pages.enumerated() {
-            let count = page.records.count + page.deletions.count
+            let count = page.records.count + page.deletions.count + page.unreadable.count
             if count > Limits.pullRecordsMax * 2 {
                 let expected = ReplyError("/streams/\(index)", "at most \(Limits.pullRecordsMax * 2) records in a page")
                 hold(page.entity, "\(expected)", .content, at: moment, &effects)
@@ -124,6 +134,7 @@ extension SyncEngine {
                 if !page.hasMore { readings.circles[page.entity] = nil }
                 readings.restarted.remove(page.entity)
                 cycle?.received += count
+                if readings.leftOut.note(page) { tellLeftOut(&effects) }
                 usable.pages.append(page)
                 release(page.entity, by: page.hasMore ? .page : .end, &effects)
             }

@@ -90,6 +90,8 @@ package struct SyncEngine: Sendable {
     var greetedAt: Instant?
     /// The hub compares from afar (``VerifyMessages``).
     var hubHasDigests = false
+    /// It can leave a damaged record out and say so (``UnreadableRecords``).
+    var hubNamesUnreadable = false
     /// The highest `seq` of ours that the hub knows of, by its latest answer.
     var hubSeq: Int64 = 0
     /// Databases that speak in turns under our name, as the hub last said; 1 is only us.

@@ -117,6 +117,8 @@ package enum SyncReport: Hashable, Sendable {
     case streamHeld(EntityName, detail: String, isAlarm: Bool)
     /// A stream that was left out has been read again.
     case streamResumed(EntityName)
+    /// Records that the hub has and cannot read: all that are known, or none any more.
+    case recordsLeftOut(LeftOutRecords)
     /// One mutation keeps failing alone.
     case setAside(MutationKey, detail: String)
     /// The hub has failed for long, may be back, is back (PROTOCOL G3).

@@ -31,7 +31,8 @@ extension PullMessages {
         let sent = try RequestReader.number(object["max_sent_seq"], "/max_sent_seq", in: RequestReader.sequence, malformed)
         return PullRequest(
             streams: streams, limit: Int(min(limit ?? Int64(Limits.pullRecords), Int64(Limits.pullRecordsMax))),
-            maxBytes: Int(min(bytes ?? Int64(Limits.pullBytes), Int64(Limits.hubRequestBytes))), maxSentSeq: sent ?? 0)
+            maxBytes: Int(min(bytes ?? Int64(Limits.pullBytes), Int64(Limits.hubRequestBytes))), maxSentSeq: sent ?? 0,
+            namesUnreadable: object["unreadable"]?.text == UnreadableRecords.named)
     }
 
     /// The form that a person can type: `GET /v1/sync/pull?entity=audits&cursor=…&limit=100`. A missing or empty cursor

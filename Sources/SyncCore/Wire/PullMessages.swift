@@ -16,6 +16,7 @@ package enum PullMessages {
             writer.member("limit", Int64(request.limit))
             writer.member("max_bytes", Int64(request.maxBytes))
             writer.member("max_sent_seq", request.maxSentSeq)
+            if request.namesUnreadable { writer.member("unreadable", UnreadableRecords.named) }
         }
         return writer.bytes
     }
@@ -95,8 +96,11 @@ package struct PullRequest: Hashable, Sendable {
     /// Soft cap on the uncompressed answer.
     package var maxBytes: Int
     package var maxSentSeq: Int64
+    /// Who asks knows what to make of ``StreamPage/unreadable``.
+    package var namesUnreadable: Bool
 
-    package init(streams: [StreamPosition], limit: Int, maxBytes: Int, maxSentSeq: Int64) {
+    package init(streams: [StreamPosition], limit: Int, maxBytes: Int, maxSentSeq: Int64, namesUnreadable: Bool = false) {
+        self.namesUnreadable = namesUnreadable
         self.streams = streams
         self.limit = limit
         self.maxBytes = maxBytes
@@ -174,6 +178,8 @@ package struct StreamPage: Hashable, Sendable {
     package var deletions: [Deletion]
     /// Live records of the entity, on the first page of a first sync: for the progress that people see.
     package var total: Int64?
+    /// Records that changed in this stretch and that the server itself cannot read. They are neither deleted nor as they were.
+    package var unreadable: [RecordID] = []
     /// Of the deletions, in their order, where they come from a backend that has ids of its own.
     package var marks: [RestMark] = []
     /// The highest time of change on the page where that lies in the future, as an existing backend wrote it (``RestCursor``).
@@ -204,6 +210,7 @@ package struct StreamPage: Hashable, Sendable {
             writer.array { writer in
                 for item in deletions { item.write(to: &writer) }
             }
+            UnreadableRecords.write(unreadable, to: &writer)
         }
     }
 
@@ -230,9 +237,11 @@ package struct StreamPage: Hashable, Sendable {
         for (index, json) in try ReplyReader.list(object["deletions"], pointer + "/deletions").enumerated() {
             deletions.append(try Deletion.read(json, at: pointer + "/deletions/\(index)"))
         }
-        return StreamPage(
+        var page = StreamPage(
             entity: entity, cursor: cursor, hasMore: hasMore, records: records, deletions: deletions,
             total: object["total"]?.int.map { max(0, $0) })
+        page.unreadable = try UnreadableRecords.read(object["unreadable"], pointer + "/unreadable")
+        return page
     }
 }
 

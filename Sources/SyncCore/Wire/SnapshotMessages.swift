@@ -10,7 +10,7 @@ package enum SnapshotMessages {
         guard filter.isEmpty || filter == seed else { throw HubQuery.malformed("filter", "\(seed), or no filter") }
         return SnapshotRequest(
             entity: try query.entity(), after: after, limit: try query.limit(), buckets: try readBuckets(query["bucket"]),
-            isSeed: filter == seed)
+            isSeed: filter == seed, namesUnreadable: query["unreadable"] == UnreadableRecords.named)
     }
 
     private static let seed = "seed"
@@ -30,6 +30,7 @@ package enum SnapshotMessages {
         if let after = request.after { text += "&after=\(after)" }
         if let buckets = request.buckets { text += "&bucket=" + buckets.map { String($0) }.joined(separator: ",") }
         if request.isSeed { text += "&filter=\(seed)" }
+        if request.namesUnreadable { text += "&unreadable=\(UnreadableRecords.named)" }
         return text
     }
 
@@ -46,6 +47,7 @@ package enum SnapshotMessages {
             writer.array { writer in
                 for record in page.records { record.write(to: &writer) }
             }
+            UnreadableRecords.write(page.unreadable, to: &writer)
             writer.member("after", page.after?.text)
             writer.member("has_more", page.hasMore)
             writer.member("total", page.total)
@@ -73,9 +75,11 @@ package enum SnapshotMessages {
             after = id
         }
         if hasMore, after == nil { throw ReplyError("/after", "the id where the next page goes on") }
-        return SnapshotPage(
+        var page = SnapshotPage(
             entity: entity, startCursor: cursor, startVersion: try ReplyReader.version(start["version"], "/start/version"),
             records: records, after: after, hasMore: hasMore, total: object["total"]?.int.map { max(0, $0) })
+        page.unreadable = try UnreadableRecords.read(object["unreadable"], "/unreadable")
+        return page
     }
 }
 
@@ -88,8 +92,13 @@ package struct SnapshotRequest: Hashable, Sendable {
     package var buckets: [UInt8]?
     /// Only what the entity's ``SeedFilter`` lets through.
     package var isSeed: Bool
+    /// Who asks knows what to make of ``SnapshotPage/unreadable``.
+    package var namesUnreadable: Bool
 
-    package init(entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil, isSeed: Bool = false) {
+    package init(
+        entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil, isSeed: Bool = false, namesUnreadable: Bool = false
+    ) {
+        self.namesUnreadable = namesUnreadable
         self.isSeed = isSeed
         self.entity = entity
         self.after = after
@@ -105,6 +114,8 @@ package struct SnapshotPage: Hashable, Sendable {
     package var startCursor: String
     package var startVersion: Int64
     package var records: [StreamPage.Record]
+    /// Records of this page that the server has and cannot read. They are not deleted.
+    package var unreadable: [RecordID] = []
     /// `after` of the next request; `nil` when no record came.
     package var after: RecordID?
     package var hasMore: Bool

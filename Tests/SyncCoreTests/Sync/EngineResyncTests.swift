@@ -44,6 +44,73 @@ struct EngineResyncTests {
         #expect(streams == [["entity": "sites", "cursor": "s1"], ["entity": "works", "cursor": "n1"]])
     }
 
+    private static let naming = Rig.ok(
+        Array(#"{"device_id":"gw","epoch":"\#(Rig.hub)","head":10,"device_seq":0,"capabilities":["unreadable"]}"#.utf8))
+
+    private static func left(_ ids: [String], records: [String] = [], hasMore: Bool = false) -> HTTPResponse {
+        var page = SnapshotPage(
+            entity: Rig.works, startCursor: "s", startVersion: 1, records: records.map { Rig.record($0, version: 1) },
+            after: (ids + records).max().map { RecordID(trusted: $0) }, hasMore: hasMore)
+        page.unreadable = ids.map { RecordID(trusted: $0) }
+        return Rig.ok(SnapshotMessages.response(page))
+    }
+
+    @Test("A hub that says so leaves a damaged record out of a listing; it is told until it comes")
+    func unreadable() throws {
+        var rig = atStreams([Rig.listing(Rig.works, after: "w-5")], hello: Self.naming)
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-5&unreadable=named")
+        rig.answer(Self.left(["w-6", "w-8"], records: ["w-7"], hasMore: true))
+        guard case .applySnapshot(let page)? = rig.command else {
+            Issue.record("the page was to be stored")
+            return
+        }
+        #expect(page.unreadable.map(\.text) == ["w-6", "w-8"] && page.records.map(\.id.text) == ["w-7"])
+        #expect(rig.engine.leftOutRecords.sentence == "2 of works (w-6, w-8)")
+        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        #expect(try JSONReader.read(try #require(rig.call).body).object?["unreadable"] == "named")
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "n2", records: [Rig.record("w-6", version: 20)])]))
+        #expect(rig.engine.leftOutRecords.sentence == "1 of works (w-8)")
+    }
+
+    @Test("What does not belong to the page is not named by it", arguments: [["w-5"], ["w-8", "w-6"], ["w-7"], ["w-6", "w-6"]])
+    func unreadableElsewhere(_ ids: [String]) {
+        var rig = atStreams([Rig.listing(Rig.works, after: "w-5")], hello: Self.naming)
+        rig.answer(Self.left(ids, records: ["w-7"]))
+        rig.goOnWithoutIt()
+    }
+
+    @Test("Of a hub that does not say so, nothing is asked that it may not know")
+    func unreadableUnasked() {
+        let rig = atStreams([Rig.listing(Rig.works)])
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000")
+    }
+
+    @Test("What is left out is known by its place: a page that was read again speaks for its own stretch and its buckets alone")
+    func leftOut() {
+        var known = LeftOutRecords()
+        func page(_ ids: [String], end: String?) -> SnapshotPage {
+            var page = SnapshotPage(
+                entity: Rig.works, startCursor: "s", startVersion: 1, records: [], after: end.map { RecordID(trusted: $0) }, hasMore: end != nil)
+            page.unreadable = ids.map { RecordID(trusted: $0) }
+            return page
+        }
+        #expect(known.note(page(["a", "c"], end: "c"), after: nil, only: nil) == true)
+        #expect(known.note(page(["e"], end: nil), after: RecordID(trusted: "c"), only: nil) == true)
+        #expect(known.sentence == "3 of works (a, c, e)")
+        #expect(known.note(page([], end: nil), after: RecordID(trusted: "c"), only: nil) == true)
+        #expect(known.sentence == "2 of works (a, c)")
+        let bucket = EntityDigest.bucket(of: RecordID(trusted: "a"))
+        #expect(known.note(page([], end: nil), after: nil, only: [bucket]) == true)
+        #expect(known.sentence == "1 of works (c)")
+        #expect(known.note(page([], end: nil), after: nil, only: nil) == true)
+        #expect(known.isEmpty && known.note(page([], end: nil), after: nil, only: nil) == false)
+        // More than fit: they are left out of the sentence, and the count stays right.
+        #expect(known.note(page((0..<1_500).map { "r-\(10_000 + $0)" }, end: nil), after: nil, only: nil) == true)
+        #expect(known.sentence.hasPrefix("1000 of works (r-10000, "))
+        #expect(known.note(page([], end: nil), after: nil, only: nil) == true)
+        #expect(known.isEmpty)
+    }
+
     @Test("A listing that stands still, goes back or is of something else is nonsense", arguments: [0, 1, 2, 3, 4])
     func badListing(_ kind: Int) {
         var rig = atStreams([Rig.listing(Rig.works, after: "w-5", buckets: kind == 4 ? [EntityDigest.bucket(of: RecordID(trusted: "w-7")) ^ 1] : nil)])
