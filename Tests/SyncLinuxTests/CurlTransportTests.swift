@@ -89,6 +89,37 @@ struct CurlTransportTests {
         }
     }
 
+    @Test("After 421, nothing goes over that connection again, whether something else is under way or not", arguments: [false, true])
+    func misdirected(isBusy: Bool) async throws {
+        let isAsked = Gate(), mayAnswer = Gate()
+        let server = try CannedServer { connection in
+            while connection.readRequest() != nil {
+                connection.answer(connection.number == 1 ? "421 Misdirected Request" : "200 OK", [], "\(connection.number)".bytes)
+            }
+        }
+        let slow = try CannedServer { connection in
+            while connection.readRequest() != nil {
+                isAsked.open()
+                mayAnswer.passBlocking()
+                connection.answer()
+            }
+        }
+        defer {
+            server.stop()
+            slow.stop()
+        }
+        let transport = try CurlTransport()
+        let request = slow.request()
+        let task = isBusy ? Task { try await transport.send(request).status } : nil
+        if isBusy { await isAsked.pass() }
+        #expect(try await transport.send(server.request()).status == 421)
+        let second = try await transport.send(server.request())
+        #expect(second.status == 200 && second.body == "2".bytes && second.traffic.newConnection == true)
+        #expect(try await transport.send(server.request()).body == "2".bytes, "what answers well is kept")
+        mayAnswer.open()
+        if let task { #expect(try await task.value == 200) }
+    }
+
     @Test("Closing ends what is under way, refuses what comes later, and leaves no thread behind")
     func close() async throws {
         let isAsked = Gate(), isClosed = Gate()

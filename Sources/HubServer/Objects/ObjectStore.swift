@@ -104,7 +104,8 @@ package final class ObjectStore: Sendable {
                 went(away: failure)
                 throw failure
             }
-            if (500...599).contains(response.status) || response.status == 429 {
+            if response.status == 421, tries == 1 { continue }
+            if (500...599).contains(response.status) || [421, 429].contains(response.status) {
                 let refusal = Self.refusal(response)
                 let failure = BlobError(.away, doing: doing, detail: "it answers \(refusal.words)")
                 // One object's trouble, or too much at once, is not everybody's: the others need not wait for it.

@@ -394,7 +394,7 @@ package struct UploadMachine: Hashable, Sendable {
     }
 
     private mutating func destroyed(_ said: Reply) -> Outcome {
-        guard (200..<500).contains(said.status), ![408, 423, 425, 429].contains(said.status) else { return said.trouble }
+        guard (200..<500).contains(said.status), ![408, 421, 423, 425, 429].contains(said.status) else { return said.trouble }
         // Destroyed, or the server does not destroy: it is forgotten here, and expires there.
         forget()
         knowledge = .absent
@@ -514,7 +514,7 @@ package struct UploadMachine: Hashable, Sendable {
         var foreign: Outcome { .wait(counts: false, asked: asked, why: "answer \(status) was not the server's own\(hint)") }
 
         var trouble: Outcome {
-            let isLoad = status == 408 || status == 409 || status == 423 || status == 425 || status == 429 || status == 503 || status == 511
+            let isLoad = [408, 409, 421, 423, 425, 429, 503, 511].contains(status)
             return .wait(counts: !isLoad, asked: asked, why: "the server answered \(status)\(hint)")
         }
     }

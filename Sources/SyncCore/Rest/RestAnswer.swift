@@ -35,7 +35,7 @@ package enum RestAnswer: Hashable, Sendable {
         case 401: return .forbidden(problem, isForAll: true)
         case 403: return .forbidden(problem, isForAll: false)
         case 404, 410: return action == .create ? .later(problem, after: after) : .gone(problem)
-        case 408, 425, 429: return .later(Problem("busy", status: status, detail: problem.detail), after: after)
+        case 408, 421, 425, 429: return .later(Problem("busy", status: status, detail: problem.detail), after: after)
         case 409: return isInProgress(response) ? .unsure(problem, after: after, isFailure: false) : .moved(problem)
         case 412: return .moved(problem)
         case 501: return .refused(problem)

@@ -388,7 +388,7 @@ package struct RestExchange: Sendable {
         switch response.status {
         case 301, 307, 308, 407, 511: HubReply.Refusal(.foreign, problem.detail, status: response.status)
         case 401: refusal(.auth, problem, response, now)
-        case 408, 425, 429, 502, 503, 504: refusal(.overloaded, problem, response, now)
+        case 408, 421, 425, 429, 502, 503, 504: refusal(.overloaded, problem, response, now)
         default: nil
         }
     }

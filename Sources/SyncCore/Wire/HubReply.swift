@@ -7,7 +7,7 @@
 ///
 /// | answer without `Sync-Version` | kind | consequence |
 /// |---|---|---|
-/// | 408, 425, 429, 5xx but 511 | `overloaded` | backoff, 1 to 60 s |
+/// | 408, 421, 425, 429, 5xx but 511 | `overloaded` | backoff, 1 to 60 s |
 /// | 413 | `tooLarge` | smaller batches; a single mutation that is still too large waits alone, and is never rejected |
 /// | everything else | `foreign` | next attempt after 30 s, later after 5 min |
 package enum HubReply: Sendable {
@@ -60,7 +60,7 @@ package enum HubReply: Sendable {
         case regressed
         /// Cursors of another history.
         case gone
-        /// Later, please: 408, 425, 429, 503 and other 5xx that speak of load or a proxy.
+        /// Later, please: 408, 425, 429, 503 and other 5xx that speak of load or a proxy; 421: over another connection, please.
         case overloaded
         /// 500 and its like: the server failed over this very request.
         case failed
@@ -98,7 +98,7 @@ package enum HubReply: Sendable {
         let kind: Kind =
             switch response.status {
             case 511: .foreign
-            case 408, 425, 429, 500...599: .overloaded
+            case 408, 421, 425, 429, 500...599: .overloaded
             case 413: .tooLarge
             default: .foreign
             }
@@ -121,7 +121,7 @@ package enum HubReply: Sendable {
         case (410, _): kind = .gone
         case (413, _): kind = .tooLarge
         case (415, _): kind = .encoding
-        case (408, _), (425, _), (429, _), (502, _), (503, _), (504, _): kind = .overloaded
+        case (408, _), (421, _), (425, _), (429, _), (502, _), (503, _), (504, _): kind = .overloaded
         case (500...599, _): kind = .failed
         default: kind = .misconfigured
         }

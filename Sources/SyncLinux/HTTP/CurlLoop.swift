@@ -175,6 +175,8 @@ final class CurlLoop: @unchecked Sendable {
             // Read before the handle is removed: that frees the message.
             let code = csl_message_result(message)
             release(transfer)
+            // The next attempt must not go the same way again.
+            if transfer.isMisdirected { closeIdleConnections() }
             transfer.complete(code)
         }
     }

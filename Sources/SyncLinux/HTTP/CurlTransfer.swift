@@ -143,6 +143,9 @@ final class CurlTransfer {
     // MARK: - The end
 
     /// curl is done with it, well or not. The transfer is out of curl's hands already.
+    /// RFC 9110, 15.5.20: whoever is at the other end of this connection does not speak for the server that was asked.
+    var isMisdirected: Bool { reader.isHeadWhole && reader.status == 421 }
+
     func complete(_ code: CURLcode) {
         if code == CURLE_OK || reader.isStopped {
             // A connection that ends in the middle of a head is no error to curl, which knows no length to compare.

@@ -163,6 +163,10 @@ struct ObjectBlobsTests {
         #expect { try blobs.size(of: Self.digest) } throws: { ($0 as? BlobError)?.code == .away }
         #expect(blobs.isReachable == true && told.withLock { $0 } == ["busy"])
         told.withLock { $0 = [] }
+        // One that does not speak for the store: over another connection, one does.
+        store.fail { number, _ in number == 1 ? .status(421) : nil }
+        #expect(try blobs.size(of: Self.digest) == nil)
+        #expect(blobs.isReachable == true && told.withLock { $0 }.isEmpty)
         store.fail { number, _ in number == 1 ? .status(503) : number <= 3 ? .lostRequest : nil }
         #expect { try blobs.check() } throws: { ($0 as? BlobError)?.code == .away }
         for _ in 2...3 {

@@ -114,6 +114,7 @@ struct UploadMachineTests {
         Row("wrong offset is no error", .half, reply(409), .wait(counts: false), next: .ask),
         Row("locked is no error", .half, reply(423), .wait(counts: false), next: .ask),
         Row("busy is no error", .half, reply(503), .wait(counts: false), next: .ask),
+        Row("another server's is no error", .half, reply(421), .wait(counts: false), next: .ask),
         Row("wrong type, and the offset moved all the same", .half, reply(415), .wait(counts: true), next: .ask),
         Row("server error", .half, reply(500), .wait(counts: true), next: .ask),
         Row("piece too large", .half, reply(413), .wait(counts: true), next: .ask),
@@ -162,6 +163,7 @@ struct UploadMachineTests {
         Row("destroyed", .spoiled, reply(204), .create, server: foreign),
         Row("was gone", .spoiled, reply(404), .create, server: foreign),
         Row("does not destroy", .spoiled, reply(405), .create, server: foreign),
+        Row("not this server", .spoiled, reply(421), .wait(counts: false), next: .destroy, server: foreign),
         Row("not now", .spoiled, reply(503), .wait(counts: false), next: .destroy, server: foreign),
         Row("server error", .spoiled, reply(500), .wait(counts: true), next: .destroy, server: foreign),
     ]

@@ -29,7 +29,7 @@ struct RestAnswerTests {
         Case(400, .refused), Case(401, .auth), Case(403, .forbidden), Case(404, .gone), Case(410, .gone), Case(404, .create, .later),
         Case(404, .delete, .applied), Case(405, .refused), Case(408, .later), Case(409, .moved), Case(409, .create, .moved),
         Case(409, .unsure, body: #"{"type":"https://x/request-in-progress"}"#), Case(409, .create, .unsure, body: #"{"error":{"code":"idempotency_key_in_use"}}"#),
-        Case(412, .moved), Case(412, .delete, .moved), Case(413, .refused), Case(422, .refused), Case(425, .later), Case(428, .refused),
+        Case(412, .moved), Case(412, .delete, .moved), Case(413, .refused), Case(421, .later), Case(422, .refused), Case(425, .later), Case(428, .refused),
         Case(429, .later), Case(500, .failure), Case(501, .refused), Case(502, .failure), Case(503, .failure), Case(504, .failure), Case(507, .later),
     ])
     func meaning(_ example: Case) {

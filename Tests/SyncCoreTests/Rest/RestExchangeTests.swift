@@ -177,7 +177,7 @@ struct RestExchangeTests {
         Trouble(.unreachable, .notSent), Trouble(.unresolved, .notSent), Trouble(.untrusted, .notSent), Trouble(.credentials, .notSent),
         Trouble(.timedOut, .nothing), Trouble(.broken, .nothing), Trouble(.malformed, .nothing), Trouble(.cancelled, .nothing),
         Trouble(500, .unsure, stops: true), Trouble(503, .unsure, stops: true), Trouble(202, .unsure, stops: false), Trouble(429, .retry, stops: true),
-        Trouble(425, .retry, stops: false), Trouble(401, .notSent, stops: true), Trouble(307, .notSent, stops: true), Trouble(422, .rejected, stops: false),
+        Trouble(425, .retry, stops: false), Trouble(421, .retry, stops: false), Trouble(401, .notSent, stops: true), Trouble(307, .notSent, stops: true), Trouble(422, .rejected, stops: false),
         Trouble(413, .rejected, stops: false), Trouble(501, .rejected, stops: false), Trouble(409, .rejected, stops: false),
     ])
     func trouble(_ trouble: Trouble) {

@@ -48,6 +48,8 @@ struct HubReplyTests {
             Answer("gone", 410, ["Sync-Version": "1"], .gone),
             Answer("too large", 413, [], .tooLarge),
             Answer("encoding", 415, ["Sync-Version": "1"], .encoding),
+            Answer("misdirected, says a proxy", 421, [], .overloaded),
+            Answer("misdirected, in the hub's name", 421, ["Sync-Version": "1"], .overloaded),
             Answer("too early", 425, [], .overloaded),
             Answer("upgrade", 426, ["Sync-Version": "1"], .misconfigured),
             Answer("too many", 429, [], .overloaded),
