@@ -32,6 +32,8 @@ final class ConnectionRegistry: Sendable {
         let connection: HTTPConnection
         let group: PeerGroup
         var standing: Standing
+        /// It has begun a handshake, and has not shown a credential yet.
+        var owesHandshake = false
     }
 
     private struct State {
@@ -42,6 +44,7 @@ final class ConnectionRegistry: Sendable {
         var byUser: [PeerGroup: Int] = [:]
         var strangersByGroup: [PeerGroup: Int] = [:]
         var counts = HTTPServerCounts()
+        var handshakes: HandshakeLimit?
         var isStopping = false
         var whenEmpty: [EventLoopPromise<Void>] = []
 
@@ -55,6 +58,7 @@ final class ConnectionRegistry: Sendable {
     init(limits: HTTPServerLimits, closedForRoom: @escaping @Sendable (HTTPPeer) -> Void) {
         self.limits = limits
         self.closedForRoom = closedForRoom
+        state.withLock { $0.handshakes = limits.handshakesPerAddress.map { HandshakeLimit($0) } }
     }
 
     /// Connections that were admitted and are open.
@@ -118,6 +122,10 @@ final class ConnectionRegistry: Sendable {
         state.withLock { state in
             guard let entry = state.entries[ObjectIdentifier(connection)] else { return }
             let wanted: Standing = isKnown ? .known : .stranger
+            if isKnown, entry.owesHandshake {
+                state.entries[ObjectIdentifier(connection)]?.owesHandshake = false
+                state.handshakes?.giveBack(entry.group)
+            }
             switch (entry.standing, wanted) {
             case (.known, .stranger), (.stranger, .known):
                 Self.count(entry.group, entry.standing, by: -1, &state)
@@ -125,6 +133,21 @@ final class ConnectionRegistry: Sendable {
                 state.entries[ObjectIdentifier(connection)]?.standing = wanted
             default: break
             }
+        }
+    }
+
+    /// The first byte of a connection over TLS has come.
+    ///
+    /// - Returns: `false` when its address has begun too many handshakes: it is to be closed.
+    func beginHandshake(_ connection: HTTPConnection, at now: NIODeadline) -> Bool {
+        state.withLock { state in
+            guard let entry = state.entries[ObjectIdentifier(connection)], state.handshakes != nil else { return true }
+            guard state.handshakes?.begin(entry.group, at: now) != false else {
+                state.counts.refusedHandshakes += 1
+                return false
+            }
+            state.entries[ObjectIdentifier(connection)]?.owesHandshake = true
+            return true
         }
     }
 
@@ -265,6 +288,8 @@ package struct HTTPServerCounts: Sendable, Hashable {
     package var closedIdle: Int64 = 0
     /// Since the start: answered 503, or dropped, because there was no place.
     package var refused: Int64 = 0
+    /// Since the start: closed with their first byte, because their address has begun too many TLS handshakes.
+    package var refusedHandshakes: Int64 = 0
 
     package init() {}
 }

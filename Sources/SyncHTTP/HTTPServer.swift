@@ -216,7 +216,9 @@ final class ServerContext: Sendable {
             let pipeline = channel.pipeline.syncOperations
             if case .local = peer { try connection.takesDescriptors(of: channel) }
             if let configureTLS {
-                let edge = ConnectionEdge(connection)
+                let edge = ConnectionEdge(connection) { [registry, unowned connection] in
+                    registry.beginHandshake(connection, at: .now())
+                }
                 connection.edge = edge
                 try pipeline.addHandler(edge)
                 try configureTLS(channel)

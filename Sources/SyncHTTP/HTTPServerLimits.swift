@@ -20,6 +20,19 @@ package struct HTTPServerLimits: Sendable {
     /// The same for the strangers of one IPv4 address, or of one IPv6 network of 64 bits. `nil`: no limit of its own.
     package var strangersPerAddress: Int?
 
+    /// How many TLS handshakes one address may begin before its callers have shown who they are.
+    package struct HandshakeRate: Sendable, Hashable {
+        package var atOnce: Int
+        package var perSecond: Double
+
+        package init(atOnce: Int, perSecond: Double) {
+            (self.atOnce, self.perSecond) = (atOnce, perSecond)
+        }
+    }
+
+    /// Beyond it a connection is closed with its first byte, before that costs anything (``HandshakeLimit``). `nil`: no limit.
+    package var handshakesPerAddress: HandshakeRate?
+
     /// Bytes of request line and header fields together, everything counted. More is answered 431. It also bounds what
     /// chunk extensions and trailers may add between two pieces of a body (400).
     package var headBytes = 16 << 10

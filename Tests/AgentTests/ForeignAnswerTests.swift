@@ -82,6 +82,31 @@ struct ForeignAnswerTests {
         #expect(keeps.count.withLock { $0 } == 0)
     }
 
+    @Test("Records that the hub cannot read itself are told until they come, and everything else is read")
+    func leftOut() async throws {
+        let stand = try await AgentStand.start("entities: { audits: { kind: record } }\n")
+        try stand.hub.publish("audits", "good", ["n": 1])
+        stand.hub.weather = .changes { request, response in
+            guard request.url.contains("/v1/sync/pull") else { return }
+            let named = #""entity":"audits","unreadable":["bad"],"#
+            response.body = Array(String(decoding: response.body, as: UTF8.self).replacing(#""entity":"audits","#, with: named).utf8)
+        }
+        _ = try await stand.sync()
+        #expect(try await stand.send(.get, "/v1/records/audits/good").status == 200)
+        let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
+        let alarm = status.alarms.first { $0.code == StatusDocument.Alarm.recordsUnreadable }
+        #expect(alarm?.detail.contains("1 of audits (bad)") == true, "\(status.alarms)")
+        #expect(status.overall.level != .ok)
+
+        stand.hub.weather = .fine
+        try stand.hub.publish("audits", "bad", ["n": 2])
+        _ = try await stand.sync()
+        #expect(try await stand.send(.get, "/v1/records/audits/bad").status == 200)
+        let healed = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
+        #expect(!healed.alarms.contains { $0.code == StatusDocument.Alarm.recordsUnreadable })
+        try await stand.stop()
+    }
+
     @Test("One record that cannot be read: the push goes on, other entities are read, status names it, and it is read when it can be")
     func badRecord() async throws {
         let stand = try await AgentStand.start("entities: { audits: { kind: record }, sites: { kind: record } }\n")

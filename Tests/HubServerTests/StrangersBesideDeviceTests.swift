@@ -1,4 +1,5 @@
 import HubServer
+import NIOCore
 import SyncCore
 import SyncHTTP
 import SyncLinux
@@ -63,7 +64,13 @@ struct StrangersBesideDeviceTests {
         var book = TokenBook()
         var random = SeededRandom(seed: 1)
         let token = book.add(.one, at: Timestamp(milliseconds: 0), using: &random)
-        try await ServiceTests.running(tokens: book, tls: kind.isTLS ? ServiceTests.tls(clientCA: false) : nil, limits: Self.limits) { running in
+        let limits: ServiceTests.ChangeLimits = {
+            Self.limits(&$0)
+            // Handshakes are limited by address, the device's own with them: behind a balancer there is no such limit.
+            // Elsewhere each address of strangers begins 64, and the device 40 without showing its token.
+            $0.handshakesPerAddress = fromOneAddress ? nil : .init(atOnce: 48, perSecond: 1)
+        }
+        try await ServiceTests.running(tokens: book, tls: kind.isTLS ? ServiceTests.tls(clientCA: false) : nil, limits: limits) { running in
             var running = running
             if kind.isTLS { running.tls = TLSIdentity(caFile: ServiceTests.certificate("issuer.pem")) }
             var strangers: [RawClient] = []
@@ -95,6 +102,71 @@ struct StrangersBesideDeviceTests {
             #expect(page.contains("agenthub_overloaded_total{by=\"all\"} 0\n") && page.contains("agenthub_connections_refused_total 0\n"))
             withExtendedLifetime(strangers) {}
         }
+    }
+
+    @Test("Handshakes are limited by address before they cost anything; a device gives back what it took, and is served beside it")
+    func handshakes() async throws {
+        var book = TokenBook()
+        var random = SeededRandom(seed: 1)
+        let token = book.add(.one, at: Timestamp(milliseconds: 0), using: &random)
+        let limits: ServiceTests.ChangeLimits = { $0.handshakesPerAddress = .init(atOnce: 4, perSecond: 0.000_001) }
+        try await ServiceTests.running(tokens: book, tls: ServiceTests.tls(clientCA: false), limits: limits) { running in
+            var running = running
+            running.tls = TLSIdentity(caFile: ServiceTests.certificate("issuer.pem"))
+            var fresh = running
+            fresh.isFresh = true
+            func pulls(_ running: ServiceTests.Running) async throws {
+                #expect(try await running.send(.get, "/v1/sync/pull?entity=audits", token: token).status == 200)
+            }
+            /// What TLS says to plain HTTP, or nothing at all.
+            func answers(_ source: UInt32) throws -> String {
+                let stranger = try RawClient(port: running.service.port, source: source)
+                try stranger.send("GET / HTTP/1.1\r\n\r\n")
+                return try stranger.rest()
+            }
+            // Ten devices of one address: each handshake is given back.
+            for _ in 0..<10 { try await pulls(fresh) }
+            #expect(running.service.connectionCounts.refusedHandshakes == 0)
+            try await pulls(running)
+            // Strangers there and elsewhere: so many of each are heard.
+            for source: UInt32 in [0x0001, 0x0702] {
+                for _ in 0..<4 { _ = try answers(source) }
+                let before = running.service.connectionCounts.refusedHandshakes
+                for number in 1...10 {
+                    #expect(try answers(source).isEmpty)
+                    #expect(running.service.connectionCounts.refusedHandshakes == before + Int64(number))
+                }
+            }
+            // The connection that the device has kept is served; a silent one costs nothing and is not counted.
+            try await pulls(running)
+            let silent = try (0..<8).map { _ in try RawClient(port: running.service.port, source: 0x0703) }
+            let heard = try RawClient(port: running.service.port, source: 0x0703)
+            try heard.send("GET / HTTP/1.1\r\n\r\n")
+            _ = try heard.rest()
+            #expect(running.service.connectionCounts.refusedHandshakes == 20)
+            withExtendedLifetime(silent) {}
+            // At the address of the strangers a new connection of the device waits for the budget, as theirs do.
+            await #expect(throws: TransportError.self) { try await pulls(fresh) }
+            let page = try await running.send(.get, "/metrics", token: token)
+            #expect(String(decoding: page.body, as: UTF8.self).contains("\nagenthub_handshakes_refused_total 21\n"))
+        }
+    }
+
+    @Test("The limit by address: so many at once, then so many a second; what is given back counts no more; memory is bounded")
+    func handshakeLimit() {
+        var limit = HandshakeLimit(.init(atOnce: 3, perSecond: 2))
+        let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
+        func group(_ number: UInt64) -> PeerGroup { .network(high: 0, low: number) }
+        #expect((0..<5).map { _ in limit.begin(group(1), at: start) } == [true, true, true, false, false])
+        #expect(limit.begin(group(2), at: start) == true)
+        #expect((0..<2).map { _ in limit.begin(group(1), at: start + .milliseconds(500)) } == [true, false])
+        limit.giveBack(group(1))
+        #expect((0..<2).map { _ in limit.begin(group(1), at: start + .milliseconds(500)) } == [true, false])
+        for _ in 0..<100 { limit.giveBack(group(2)) }
+        #expect((0..<4).map { _ in limit.begin(group(2), at: start) } == [true, true, true, false], "no more than at the start")
+        // Of addresses beyond those that are remembered none is refused, and those that are, are.
+        for number in 0..<UInt64(2 * HandshakeLimit.addressesMax) { #expect(limit.begin(group(1_000 + number), at: start + .milliseconds(500)) == true) }
+        #expect(limit.begin(group(1), at: start + .milliseconds(500)) == false)
     }
 
     @Test("Control: where no room is made, the same silence refuses the device, which is what the check would see")

@@ -28,7 +28,11 @@ package final class HubService: Sendable {
         /// Connections at one time of one address that have not shown a credential; `nil`: no such limit.
         package var strangersPerAddress: Int? {
             get { limits.strangersPerAddress }
-            set { limits.strangersPerAddress = newValue }
+            set {
+                limits.strangersPerAddress = newValue
+                // Behind a balancer all are of one address, which says nothing about who they are.
+                if newValue == nil { limits.handshakesPerAddress = nil }
+            }
         }
 
         /// Files that may be open at one time: the connections, as many again that hear that there is no room, and what the
@@ -43,6 +47,9 @@ package final class HubService: Sendable {
     /// of all. A fleet behind one address (NAT, a balancer) has no limit of its own but for the moment that each device needs to
     /// show its token.
     ///
+    /// A handshake costs some 2 ms of a small machine (a signature of RSA-2048): 16 a second of one address are 3 % of a processor.
+    /// As many at once as an address may have strangers.
+    ///
     /// The slowest line that is served is one of 9.6 kbit/s, which carries some 1,000 bytes a second: a TLS handshake and the
     /// first head (6 KiB) take 8 s of the 20 s; a body must bring 256 B/s, a quarter of the line, after 60 s of grace. The
     /// largest push (4 MiB) takes such a line 70 minutes, and an agent on it sends 64 KiB at once.
@@ -51,6 +58,7 @@ package final class HubService: Sendable {
         limits.connections = 1_024
         limits.strangers = 512
         limits.strangersPerAddress = 128
+        limits.handshakesPerAddress = .init(atOnce: 128, perSecond: 16)
         limits.firstHeadTime = .seconds(20)
         limits.idleTime = .seconds(75)
         limits.strangerIdleTime = .seconds(15)

@@ -1,6 +1,7 @@
 import Logging
 import NIOCore
 import SyncCore
+import SyncHTTP
 import Synchronization
 
 /// Owns the hub on one thread, and gives it what waits in as few transactions as possible.

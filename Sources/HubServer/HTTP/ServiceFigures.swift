@@ -34,6 +34,10 @@ final class ServiceFigures: Sendable {
             page.family(
                 "agenthub_connections_refused_total", .counter, "Connections for which there was no room, since the start.",
                 [([:], counts.refused)])
+            page.family(
+                "agenthub_handshakes_refused_total", .counter,
+                "Connections closed with their first byte because their address had begun too many TLS handshakes, since the start.",
+                [([:], counts.refusedHandshakes)])
         }
         page.family(
             "agenthub_overloaded_total", .counter, "Requests answered 503 because too much was asked, in all or by one device, since the start.",

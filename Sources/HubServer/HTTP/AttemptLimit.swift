@@ -1,39 +1,6 @@
 package import NIOCore
 package import SyncHTTP
 
-/// How often something may be done: so many times at once, and so many a second after that.
-package struct RateBudget: Sendable {
-    private let size: Double
-    private let perSecond: Double
-    private var left: Double
-    private var time: NIODeadline
-
-    package init(size: Int, perSecond: Double, at now: NIODeadline) {
-        self.size = Double(size)
-        self.perSecond = perSecond
-        left = Double(size)
-        time = now
-    }
-
-    /// - Returns: `false` when it has been done too often.
-    package mutating func spend(at now: NIODeadline) -> Bool {
-        if now > time {
-            left = min(size, left + Double((now - time).nanoseconds) / 1e9 * perSecond)
-            time = now
-        }
-        guard left >= 1 else { return false }
-        left -= 1
-        return true
-    }
-
-    /// As before the first time.
-    package func isWhole(at now: NIODeadline) -> Bool {
-        var copy = self
-        _ = copy.spend(at: now)
-        return copy.left >= size - 1
-    }
-}
-
 /// Attempts with a credential that is not known: by address, and in all. What is known is never held up by them.
 package struct AttemptLimit: Sendable {
     private var all: RateBudget
