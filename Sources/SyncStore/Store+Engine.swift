@@ -106,6 +106,7 @@ extension Store {
 
     /// The earliest time at which something that waits for its own retry may go, by the present wall clock.
     func retryAt(_ now: Moment) throws(StoreError) -> Timestamp? {
+        if try !metTies().isEmpty { return now.wall }
         let next = try database.number("SELECT min(next_age) FROM mutation WHERE next_age IS NOT NULL AND state = 0")
         return next.map { ages.wall(of: $0, at: now) }
     }

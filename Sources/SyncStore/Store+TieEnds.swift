@@ -44,17 +44,68 @@ extension Store {
     }
 
     private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) {
-        let waiting = try tied(to: end.seq)
         switch end.kind {
-        case .met:
-            try untie(end.seq)
-            for seq in waiting { try refreshReadiness(of: seq) }
+        case .met: if try !letGo(end.seq) { try noteMet(end.seq) }
         case .failed:
+            let waiting = try tied(to: end.seq)
             try untie(end.seq)
             try rejectTied(waiting, to: end, &records)
         case .returned:
-            for seq in waiting { try returnTied(seq) }
+            for seq in try tied(to: end.seq) { try returnTied(seq) }
         }
+    }
+
+    // MARK: - More than one transaction may let go
+
+    /// Lets go what was tied to one that was accepted, in order, as far as this transaction may: a record that tens of thousands of
+    /// others wait for must not hold the writer of all apps.
+    ///
+    /// - Returns: Whether nothing waits for it any more.
+    private func letGo(_ seq: Int64) throws(StoreError) -> Bool {
+        guard ledger[.ties] > 0 else {
+            try forgetUnmet(of: seq)
+            return true
+        }
+        ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE seq = ?", .int(seq)))
+        try forgetUnmet(of: seq)
+        let room = max(0, Self.sliceRows - (transaction?.freed ?? 0))
+        let waiting = try database.all("SELECT seq FROM tie WHERE on_seq = ? ORDER BY seq LIMIT ?", .int(seq), .int(Int64(room + 1))) {
+            row throws(StoreError) in row.int(0)
+        }
+        let free = waiting.prefix(room)
+        if let last = free.last {
+            ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE on_seq = ? AND seq <= ?", .int(seq), .int(last)))
+            transaction?.freed += free.count
+            for seq in free { try refreshReadiness(of: seq) }
+        }
+        return free.count == waiting.count
+    }
+
+    private static let metKey = "ties_met"
+
+    /// Accepted, and there is something left that was tied to it. Invariant: a tie to what is settled has its place here, or nobody
+    /// would ever end it.
+    func metTies() throws(StoreError) -> [Int64] {
+        guard ledger[.ties] > 0 else { return [] }
+        return (try MetaTable(database).text(Self.metKey) ?? "").split(separator: ",").compactMap { Int64($0) }
+    }
+
+    private func noteMet(_ seq: Int64) throws(StoreError) {
+        let met = try metTies()
+        if !met.contains(seq) { try keepMet(met + [seq]) }
+    }
+
+    private func keepMet(_ seqs: [Int64]) throws(StoreError) {
+        try MetaTable(database).set(Self.metKey, seqs.map { String($0) }.joined(separator: ","))
+    }
+
+    /// The next slice of what earlier transactions left. `retryAt` is now as long as there is any.
+    func letGoMet() throws(StoreError) {
+        let met = try metTies()
+        guard !met.isEmpty else { return }
+        var left: [Int64] = []
+        for seq in met where try !letGo(seq) { left.append(seq) }
+        if left != met { try keepMet(left) }
     }
 
     /// Neither waits for anything any more, nor does anybody wait for it.

@@ -12,6 +12,8 @@ struct Transaction {
     var spoiled: StoreError?
     /// Mutations whose change of state others may have waited for, to be told at the end (`Store+TieEnds.swift`).
     var tieEnds: [TieEnd] = []
+    /// Ties that were met and are gone since the transaction began (``Store/letGo(_:)``).
+    var freed = 0
 
     /// A class, so that looking at a transaction does not count a reference to everything in here.
     final class Saved {

@@ -88,7 +88,7 @@ extension Store {
                 && !older.contains { $0.state != .rejected && $0.seq < row.seq && !(group?.contains($0.seq) ?? false) }
         }
         for row in rows { if let rid = row.rid { before[rid, default: []].append(row) } }
-        found += verifyTies(ties, rows)
+        found += try verifyTies(ties, rows)
         for row in rows {
             var expected = isFree(row, except: row.group)
             if let group = row.group {
@@ -109,10 +109,11 @@ extension Store {
         return found
     }
 
-    /// Ties are between open mutations, and what is waited for is as urgent as what waits.
-    private func verifyTies(_ ties: [Int64: [Int64]], _ rows: [OutboxRow]) -> [String] {
+    /// Ties are between open mutations, or are about to end, and what is waited for is as urgent as what waits.
+    private func verifyTies(_ ties: [Int64: [Int64]], _ rows: [OutboxRow]) throws(StoreError) -> [String] {
         var found: [String] = []
         let open = Dictionary(uniqueKeysWithValues: rows.map { ($0.seq, $0) })
+        let met = Set(try metTies())
         let count = ties.values.reduce(0) { $0 + $1.count }
         if count != ledger[.ties] { found.append("\(count) ties, \(ledger[.ties]) are counted") }
         for (seq, earlier) in ties.sorted(by: { $0.key < $1.key }) {
@@ -123,7 +124,7 @@ extension Store {
             for other in earlier {
                 guard let waited = open[other] else {
                     // A new event has no narrow row yet.
-                    if other <= ledger[.absorbedSeq] { found.append("mutation \(seq) waits for \(other), which is settled") }
+                    if other <= ledger[.absorbedSeq], !met.contains(other) { found.append("mutation \(seq) waits for \(other), which is settled") }
                     continue
                 }
                 if row.isUnsettled, waited.isUnsettled, waited.priority > row.priority {

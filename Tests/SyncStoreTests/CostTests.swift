@@ -81,6 +81,25 @@ struct CostTests {
         #expect(try Self.excess(Self.costs(example)).isEmpty == false)
     }
 
+    @Test("However many wait for one record, the transaction with its verdict does a slice of it, and so does each claim after it")
+    func boundedJob() throws {
+        var first: [Int] = [], second: [Int] = []
+        for count in [2_500, 5_000, 10_000] {
+            let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+            let key = try agent.enqueue(Self.site("s")).key
+            for number in 0..<count { try agent.enqueue(Self.visit("v\(number)")) }
+            #expect(try agent.claim(1).map(\.key) == [key])
+            let before = agent.database.stepsTaken
+            try agent.answer(.accepted(key, 1))
+            first.append(agent.database.stepsTaken - before)
+            _ = try agent.claim(1)
+            second.append(agent.database.stepsTaken - before - first[first.count - 1])
+        }
+        // Nothing but the depth of a tree may show.
+        #expect(first[2] * 10 < first[0] * 12, "\(first)")
+        #expect(second[2] * 10 < second[0] * 12, "\(second)")
+    }
+
     // MARK: - What there may be many of
 
     /// Changes of one record that wait each for itself.

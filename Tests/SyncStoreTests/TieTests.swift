@@ -44,6 +44,38 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("What thousands wait for lets them go in slices, with other work in between; a restart goes on with it")
+    func slices() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+        let parent = try site(agent)
+        let children = try (0..<2_500).map { try visit(agent, "v\($0)") }
+        #expect(try agent.claim(1).map(\.key) == [parent])
+        // The engine asks again at once.
+        #expect(try agent.answer(.accepted(parent, 1)).retryAt == agent.now.wall)
+        #expect(try agent.store.verify() == [])
+        let urgent = try site(agent, "x", .critical)
+        #expect(try agent.claim(1).map(\.key) == [urgent])
+        try agent.answer(.accepted(urgent, 2))
+        try agent.reopen()
+        #expect(try agent.store.verify() == [])
+        var claimed: [MutationKey] = []
+        var version: Int64 = 2
+        var retryAt: Timestamp? = agent.now.wall
+        while true {
+            let batch = try agent.claim(300)
+            guard !batch.isEmpty else { break }
+            claimed += batch.map(\.key)
+            let results = batch.map { mutation in
+                version += 1
+                return PushResult.accepted(mutation.key, version)
+            }
+            retryAt = try agent.store.applyResults(results, next: nil, at: agent.now).summary.retryAt
+        }
+        #expect(claimed == children && retryAt == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("With one mutation a batch, a child waits until its parent is accepted", arguments: [true, false])
     func oneByOne(_ parentFirst: Bool) throws {
         let agent = try agent()
