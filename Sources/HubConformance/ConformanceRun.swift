@@ -186,6 +186,7 @@ package actor ConformanceRun {
         let type = response.headers["Content-Type"] ?? "none"
         try require(type.hasPrefix("application/problem+json"), "\(status) with Content-Type \(Printable.text(type, max: 60)), not application/problem+json")
         try require(response.headers[HubHeader.version] != nil, "\(status) without Sync-Version")
+        // What cannot be read is a finding, and thrown as one.
         guard let object = (try? JSONReader.read(response.body))?.object else { throw Deviation("\(status) with a body that is no JSON object") }
         let problem = Problem(.object(object))
         try require(object["type"]?.text == Problem.hubPrefix + code, "type \(object["type"]?.json ?? "missing"), not \"\(Problem.hubPrefix)\(code)\"")

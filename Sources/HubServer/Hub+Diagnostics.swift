@@ -24,6 +24,7 @@ extension Hub {
     /// Every line reads as an object, so that whoever shows them later shows lines.
     private static func isLines(_ body: [UInt8]) -> Bool {
         body.split(separator: UInt8(ascii: "\n")).allSatisfy { line in
+            // What cannot be read is no line of a report, and the report is refused.
             (try? JSONReader.read(Array(line), limits: .message))?.object != nil
         }
     }

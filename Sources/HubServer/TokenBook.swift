@@ -173,6 +173,7 @@ extension TokenBook.Entry {
     /// - Parameter line: One JSON object.
     /// - Returns: `nil` when it is not as agreed.
     init?(reading line: String) {
+        // Every caller takes `nil` for damage: no book of tokens is used with a line left out.
         guard let object = (try? JSONReader.read(line))?.object, let device = object["device"]?.text.flatMap({ DeviceID($0) }),
             let hash = object["sha256"]?.text.flatMap({ Self.bytes($0) }), hash.count == 32,
             let created = object["created_at"]?.text.flatMap({ RFC3339.timestamp($0) })

@@ -43,6 +43,7 @@ extension HTTPServer {
         guard isStopping else { return }
         // The stop that began meanwhile may have looked at the door before this one was there.
         file.removeFile()
+        // It may be closed already.
         try? await listener.close().get()
     }
 

@@ -280,6 +280,7 @@ extension Payload {
 enum StoredJSON {
     /// - Returns: `nil` for damage; the caller must not take it for absence.
     static func read(_ text: String) -> JSON? {
+        // `nil` is damage here, and each caller says what it does about it.
         try? JSONReader.read(text, limits: .stored)
     }
 

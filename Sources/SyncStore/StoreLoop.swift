@@ -235,8 +235,8 @@ final class StoreLoop {
     /// what is settled, then the log.
     private func makeRoom(_ store: Store) {
         guard store.options.releaseBallast?() == true else { return }
-        // As far as it gets: what fails now is tried again by the daily work.
         for _ in 0..<Self.slicesForRoom {
+            // As far as it gets: what fails now is tried again by the daily work.
             guard (try? store.housekeep(at: time.now())) == true else { return }
         }
     }

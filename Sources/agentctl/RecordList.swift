@@ -24,6 +24,7 @@ enum RecordList {
     /// A document over several lines. It is JSON from the agent, so it reads; if not, it is shown as it came.
     static func pretty(_ document: String?) -> String {
         guard let document else { return "null" }
+        // What does not read is shown as it came, made safe for the terminal.
         return (try? JSONReader.read(document, limits: .answer))?.pretty ?? PlainText.safe(document)
     }
 }

@@ -402,6 +402,7 @@ private final class Reloads: Sendable {
             // What is wrong is in the log and in status already; the old configuration stays.
             _ = try? agent.reload()
         }
+        // A service manager that is not told waits until its own time-out, and says so itself.
         try? notifier?.send(.ready)
         pace.withLock { [clocks] in $0.end(at: clocks.now().instant) }
     }

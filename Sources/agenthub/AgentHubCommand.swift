@@ -37,6 +37,7 @@ struct AgentHubCommand: ParsableCommand {
         } catch {
             // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
             let (code, text) = (exitCode(for: error), fullMessage(for: error))
+            // Nobody reads any more; the status tells all the same.
             if !text.isEmpty { if code == .success { try? Say.result(text) } else { Say.talk(text) } }
             Glibc.exit(code.rawValue)
         }

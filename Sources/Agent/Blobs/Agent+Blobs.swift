@@ -385,6 +385,7 @@ private final class BlobOutput: @unchecked Sendable {
     private func next() {
         guard exchange.isOpen else { return exchange.abort() }
         guard offset < end else { return exchange.end() }
+        // Whatever fails here, also a read that is no damage, ends in the cut below.
         guard let bytes = try? reader.read(at: offset, count: Int(min(128 << 10, end - offset))), !bytes.isEmpty else {
             // Only a cut tells the client that this is not all.
             return exchange.abort()

@@ -79,6 +79,7 @@ package enum LastGoodConfiguration {
         let mark = Array(sourceMark.utf8)
         // The digest agrees: a line that cannot be read was written by another version, which had something else to say.
         return settings.split(separator: UInt8(ascii: "\n")).prefix { $0.starts(with: mark) }.compactMap { line in
+            // Left out, and nothing but the names of the sources that people are shown is lost with it.
             (try? JSONReader.read(Array(line.dropFirst(mark.count)))).flatMap { ConfigurationSource($0) }
         }
     }

@@ -109,6 +109,7 @@ final class IncomingObject: IncomingBlob {
 
     /// Housekeeping finds what cannot be deleted now.
     private func dropStale() {
+        // What is left costs room and nothing else.
         for end in stale { try? store.delete(ObjectBlobs.key(name, end)) }
         stale = []
     }

@@ -71,8 +71,8 @@ package final class ObjectBlobs: BlobStorage {
     }
 
     package func discard(incoming name: String) {
-        // Whatever fails is found by `incoming()` tomorrow.
         let whole = Self.wholeKey(name)
+        // Whatever fails is found by `incoming()` tomorrow.
         for open in (try? store.openParts(whole)) ?? [] where open.key == whole { try? store.abortParts(of: whole, in: open.upload) }
         for object in (try? store.list("partial/\(name)/")) ?? [] { try? store.delete(object.key) }
     }

@@ -52,6 +52,7 @@ struct UploadCheckpoint: Equatable {
     /// - Returns: `nil` for what is no checkpoint, or not whole: the caller answers that the upload is damaged. One of the
     ///   largest file, with 410 parts and 48 pieces, is far within the limits of the reader.
     init?(object: [UInt8], offset: Int64) {
+        // What cannot be read is no checkpoint, as said above.
         guard let end = object.firstIndex(of: UInt8(ascii: "\n")), let json = (try? JSONReader.read(Array(object[..<end])))?.object,
             json["v"]?.int == 1, json["offset"]?.int == offset, json["part_bytes"]?.int == Self.partBytes,
             let midstate = json["midstate"]?.text.flatMap({ Base64.decode($0) }), SHA256(midstate: midstate) != nil,

@@ -188,6 +188,7 @@ final class HubStore {
             version: row.int(1), hlc: HybridTime(row.text(3)) ?? HybridTime(milliseconds: 0, counter: 0, node: "0"),
             writer: DeviceID(trusted: row.text(4)), author: row.optionalText(7))
         return VersionedRecord(
+            // `try?`, three times: the mistake that the ablation brings back.
             data: row.optionalText(2).map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp,
             exceptions: row.optionalText(5).flatMap { try? StampColumn.exceptions($0) } ?? [:],
             additions: row.optionalText(8).flatMap { try? StampColumn.additions($0) } ?? [:])

@@ -149,6 +149,7 @@ private final class ImportAnswers: Sendable {
             var answers: [BulkAnswer] = []
             for line in state.splitter.read(piece) {
                 state.position += 1
+                // What cannot be read is told as such, with its position.
                 guard let bytes = line.bytes, let json = try? JSONReader.read(bytes),
                     let answer = BulkAnswer(json, position: state.position)
                 else {

@@ -15,6 +15,7 @@ package enum DeviceMessages {
     }
 
     package static func readEnrolment(_ body: [UInt8]) throws(Problem) -> String {
+        // Refused as malformed, whatever is wrong with it.
         guard let object = (try? JSONReader.read(body))?.object, let token = object["token"]?.text else {
             throw Problem("malformed", status: 400, detail: "expected an object with the member token")
         }
@@ -91,6 +92,7 @@ package struct KeptToken: Hashable, Sendable {
 
     /// - Returns: `nil` for what is not whole: then the provisioned one is shown.
     package init?(reading bytes: [UInt8]) {
+        // Torn or damaged: the token is asked for anew with the provisioned one, and nothing is lost.
         guard let object = (try? JSONReader.read(bytes))?.object, let token = object["token"]?.text, DeviceMessages.isToken(token),
             let origin = object["origin"]?.text, origin.utf8.count == 64
         else { return nil }

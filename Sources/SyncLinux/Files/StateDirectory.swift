@@ -124,6 +124,7 @@ package final class StateDirectory: Sendable {
 
     /// Any failure means that the file with our lock cannot be found by its name, which is the question.
     private func isFound(_ facts: FileFacts) -> Bool {
+        // Which failure it is makes no difference: it is not found.
         guard let now = try? calls.facts(at: path + "/lock", for: .inspectLock) else { return false }
         return now.device == facts.device && now.inode == facts.inode
     }

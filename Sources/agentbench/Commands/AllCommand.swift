@@ -73,6 +73,7 @@ struct AllCommand: ParsableCommand {
             Talk.say(tail(of: log, lines: 1))
             return nil
         }
+        // Thrown as an error of the benchmark, with what was printed.
         guard let json = try? JSONReader.read(text) else { throw BenchError("agentbench \(name) printed no JSON: \(text.prefix(200))") }
         return json
     }

@@ -105,6 +105,7 @@ struct BackupFolder {
             if error.code == .missing { throw Failure(66, "\(path) is no backup: it has no backup.json") }
             throw Failure(error)
         }
+        // A manifest that cannot be read is none, and the backup is refused.
         guard let manifest = Manifest((try? JSONReader.read(bytes))?.object) else {
             throw Failure(65, "\(path)/backup.json is not of a backup that this program knows (expected \(Self.format))")
         }

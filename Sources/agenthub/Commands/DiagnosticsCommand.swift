@@ -64,6 +64,7 @@ extension DataFolder {
 extension HubReport {
     /// `nil` for a report of another kind than is known here, which is printed as it came.
     fileprivate var summary: JSON? {
+        // What does not read has no summary, and is printed as it came.
         lines.split(separator: "\n").first.flatMap { try? JSONReader.read(String($0)) }
     }
 }

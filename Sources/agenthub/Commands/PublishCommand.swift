@@ -50,6 +50,7 @@ struct PublishCommand: ParsableCommand {
         }
         var lines: [(RecordID, JSONObject?)] = []
         for (index, line) in bytes.split(separator: UInt8(ascii: "\n")).enumerated() {
+            // Refused with the number of its line, before anything is published.
             guard let object = (try? JSONReader.read(Array(line)))?.object, let id = object["id"]?.text.flatMap({ RecordID($0) }) else {
                 throw Failure(65, "\(file):\(index + 1): expected {\"id\":\"…\",\"data\":{…}}")
             }

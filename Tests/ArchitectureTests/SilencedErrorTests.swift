@@ -1,0 +1,54 @@
+import Foundation
+import Testing
+
+/// `try?` makes nothing of an error, and so may make damage look like absence: whoever writes one says why it may be. The reason stands
+/// on the line or right above it, also for several such lines in a row.
+private struct SilencedErrors {
+    /// Lines with a `try?` that has no reason, from 1.
+    var lines: [Int] = []
+    /// Those that have one.
+    var judged = 0
+
+    init(in text: String) {
+        var isReason = false
+        for (index, line) in text.components(separatedBy: "\n").enumerated() {
+            let words = line.trimmingCharacters(in: .whitespaces)
+            if words.hasPrefix("//") {
+                isReason = true
+                continue
+            }
+            let parts = line.components(separatedBy: "// ")
+            if parts[0].contains(/\btry\?/) {
+                isReason = isReason || parts.count > 1
+                if isReason { judged += 1 } else { lines.append(index + 1) }
+            } else {
+                // The comment was about this line.
+                isReason = false
+            }
+        }
+    }
+}
+
+private let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().appendingPathComponent("Sources")
+
+@Test("Every `try?` of the programs says why the error does not matter")
+func silencedErrorsHaveReasons() throws {
+    let files = FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil)?.allObjects as? [URL] ?? []
+    var judged = 0
+    for file in files.filter({ $0.pathExtension == "swift" }).sorted(by: { $0.path < $1.path }) {
+        let found = SilencedErrors(in: try String(contentsOf: file, encoding: .utf8))
+        judged += found.judged
+        for line in found.lines { Issue.record("\(file.path.dropFirst(sources.path.count + 1)):\(line): a try? without its reason") }
+    }
+    #expect(judged > 50, "no try? was found at all: the test looks in the wrong place")
+}
+
+@Test("The check sees a `try?` without a reason wherever it stands, and no other", arguments: [
+    ("let a = try? b()", [1]), ("// Why.\nlet a = try? b()", []), ("let a = try? b()  // Why.", []),
+    ("// About the first line.\nlet a = 1\nlet b = try? c()", [3]), ("// Why.\ntry? a()\ntry? b()", []), ("// Why.\n\ntry? a()", [3]),
+    ("let entry: Entry? = nil", []), ("/// `try?` in a comment.\nlet a = 1", []), ("let a = (try? b())?.c", [1]),
+])
+func silencedErrorsAreSeen(_ text: String, _ lines: [Int]) {
+    #expect(SilencedErrors(in: text).lines == lines)
+}
