@@ -43,4 +43,20 @@ extension Schema {
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX blob_link_record ON blob_link (entity, id);
         """
+
+    /// Of a connection, not of the database (`Store.blobTotal()`).
+    static let blobTotal = """
+        CREATE TEMP TABLE blob_total (files INTEGER NOT NULL, bytes INTEGER NOT NULL);
+        INSERT INTO temp.blob_total
+            SELECT count(*), coalesce(sum(CASE WHEN has_file = 1 THEN size_bytes END), 0) FROM main.blob;
+        CREATE TEMP TRIGGER blob_total_added AFTER INSERT ON main.blob BEGIN
+            UPDATE blob_total SET files = files + 1, bytes = bytes + new.has_file * new.size_bytes;
+        END;
+        CREATE TEMP TRIGGER blob_total_removed AFTER DELETE ON main.blob BEGIN
+            UPDATE blob_total SET files = files - 1, bytes = bytes - old.has_file * old.size_bytes;
+        END;
+        CREATE TEMP TRIGGER blob_total_changed AFTER UPDATE OF has_file, size_bytes ON main.blob BEGIN
+            UPDATE blob_total SET bytes = bytes + new.has_file * new.size_bytes - old.has_file * old.size_bytes;
+        END;
+        """
 }

@@ -55,12 +55,34 @@ extension Store {
     /// Whether a file of that size may come. Asked before its first byte is taken, and again when all are there.
     package func checkRoom(forBlob size: Int64, _ capacity: BlobCapacity) throws(StoreError) {
         if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes, kept: self.capacity.minFree) }
-        let counts = try reads.blobCounts()
-        if counts.keptBytes.saturatingAdd(size) > capacity.bytes {
-            throw Refusal.queueFull("\(counts.keptBytes) bytes of files are kept, the limit is \(capacity.bytes)", raise: "blobs.quota")
+        let total = try blobTotal()
+        if total.bytes.saturatingAdd(size) > capacity.bytes {
+            throw Refusal.queueFull("\(total.bytes) bytes of files are kept, the limit is \(capacity.bytes)", raise: "blobs.quota")
         }
+        if total.files >= capacity.files { throw Refusal.queueFull("\(total.files) files are known, which is the limit", raise: nil) }
+    }
+
+    /// All files that are known, and the bytes of those that are kept. To add one must not cost as much as all before it, so they are
+    /// counted once for each connection; from then on triggers of that connection keep up, in the same transactions.
+    private func blobTotal() throws(StoreError) -> (files: Int64, bytes: Int64) {
+        if try !hasBlobTotal() { try database.execute(Schema.blobTotal) }
+        let total = try database.first("SELECT files, bytes FROM temp.blob_total") { row throws(StoreError) in
+            (files: row.int(0), bytes: row.int(1))
+        }
+        return total ?? (0, 0)
+    }
+
+    private func hasBlobTotal() throws(StoreError) -> Bool {
+        try database.number("SELECT 1 FROM temp.sqlite_master WHERE name = 'blob_total'") != nil
+    }
+
+    /// What is counted is what is there.
+    func verifyBlobTotal() throws(StoreError) -> [String] {
+        guard try hasBlobTotal() else { return [] }
+        let (counted, counts) = (try blobTotal(), try reads.blobCounts())
         let files = counts.pending + counts.uploaded + counts.failed + counts.missing
-        if files >= capacity.files { throw Refusal.queueFull("\(files) files are known, which is the limit", raise: nil) }
+        if counted == (files: files, bytes: counts.keptBytes) { return [] }
+        return ["\(counted.files) files with \(counted.bytes) bytes are counted, there are \(files) with \(counts.keptBytes)"]
     }
 
     /// What a removal has done.

@@ -9,6 +9,7 @@ extension Store {
         found += try verifyRows()
         found += try verifyReadiness()
         found += try verifyMirror()
+        found += try verifyBlobTotal()
         return found
     }
 

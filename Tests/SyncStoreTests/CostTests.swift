@@ -317,6 +317,17 @@ struct CostTests {
                 }
             }
         },
+        Case("files, one after the other, some of them removed") { agent, count in
+            {
+                for number in 0..<count {
+                    let digest = try #require(BlobDigest(bytes: SHA256.hash(Array("\(number)".utf8))))
+                    let blob = try agent.store.addBlob(
+                        digest, size: 10, type: "image/jpeg", filename: "\(number).jpg", by: agent.app, capacity: BlobCapacity(), at: agent.now)
+                    if number % 3 == 0 { _ = try agent.store.removeBlob(blob.row.id, at: agent.now) }
+                }
+                #expect(try agent.store.verify() == [])
+            }
+        },
         Case("changes that show files on one record") { agent, count in
             try agent.create("a")
             var files: [BlobID] = []
