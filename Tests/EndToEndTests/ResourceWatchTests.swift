@@ -29,6 +29,31 @@ extension EndToEnd {
             #expect(try watch.look().allSatisfy { !planted.contains($0) })
         }
 
+        @Test("A process that a program has started and that has not ended, or that nobody has collected, is found")
+        func plantedChild() async throws {
+            let folder = try NewFolder.make("/tmp/edge-sync")
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            // Others of this process's children belong to what ran before.
+            let before = try ProcessResources(of: getpid()).children
+            let watch = try ResourceWatch("test", getpid(), .init(descriptors: []), temporaryFilesIn: [folder])
+            let planted = "test: \(before + 1) child processes"
+            #expect(try !watch.look().contains(planted))
+            var ends: [Int32] = [0, 0]
+            guard pipe(&ends) == 0 else { throw StandError("pipe: \(errno)") }
+            // It reads until the other end is closed.
+            _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
+            let child = try Spawn.start(["/bin/cat"], input: ends[0])
+            #expect(try watch.look().contains(planted))
+            // Ended, and not collected: the kernel still keeps it.
+            close(ends[1])
+            close(ends[0])
+            var state = siginfo_t()
+            #expect(waitid(P_PID, id_t(child), &state, WEXITED | WNOWAIT) == 0)
+            #expect(try watch.look().contains(planted))
+            #expect(waitpid(child, nil, 0) == child)
+            #expect(try !watch.look().contains(planted))
+        }
+
         @Test("Descriptors that strangers attach to requests do not stay with the agent")
         func attached() async throws {
             try await Stand.with { stand in

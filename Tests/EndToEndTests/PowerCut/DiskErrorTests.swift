@@ -40,8 +40,7 @@ extension EndToEnd {
             let bench = ErrorBench(try make(folder), folder)
             defer { bench.program.close() }
             let calls = try await bench.count(kind)
-            // The hub makes no file longer by truncating it.
-            if kind.call == "truncate", kind.error == ENOSPC, calls == 0, bench.program.name == "hub" { return }
+            // A kind that meets nothing tests nothing, and is not to be passed over in silence.
             #expect(calls > 0, "no such call was made")
             let stride = Self.takesAll ? 1 : max(1, calls / tried)
             var runs = 0

@@ -21,6 +21,10 @@ final class HubUnderErrors: UnderErrors {
     func begin(in place: String) async throws {
         let hub = try await LoneHub.start(in: place)
         await hub.child.stop()
+        // The hub leaves it there. A folder that was copied or restored has none, and SQLite makes it anew: it makes an empty file
+        // longer, the one truncation of the hub that can need room.
+        let index = "\(place)/\(name)/hub.db-shm"
+        if FileManager.default.fileExists(atPath: index) { try FileManager.default.removeItem(atPath: index) }
     }
 
     /// Everything is in force, and the same work done once more is known to it as far as it had answered, and done once.
