@@ -170,9 +170,8 @@ private final class RestDevice {
     func send() throws {
         for _ in 0..<20 {
             wait(until: now.wall)
-            guard let batch = try store.claim(BatchLimits(mutations: 50, bytes: 1 << 20), at: now), let mutation = batch.mutations.first else {
-                return
-            }
+            let batch = try store.claim(BatchLimits(mutations: 50, bytes: 1 << 20), at: now)
+            guard let mutation = batch?.mutations.first else { return }
             var exchange = RestExchange(mutation, mapping)
             var step = exchange.begin()
             steps: while true {

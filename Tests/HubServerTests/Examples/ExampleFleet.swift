@@ -3,8 +3,8 @@ import HubServer
 import SyncCore
 import SyncStore
 
-/// Runs worked examples with the stores of real agents and a hub: what apps ask for goes into each store while it is offline, and
-/// the devices then meet the hub one after the other.
+/// Runs worked examples with the stores of real agents and a hub. The changes go into each store while it is offline. Then the
+/// devices meet the hub, one after the other.
 struct ExampleFleet {
     /// How a device finds out about what came before it.
     enum Way: String, CaseIterable {
@@ -28,7 +28,8 @@ struct ExampleFleet {
         bench.now = ExampleHub.evening
         if let start = example.start {
             let morning = (RFC3339.timestamp("2026-11-20T08:00:00Z") ?? Timestamp(milliseconds: 0)).milliseconds
-            let made = Sent("k-start", .create, Self.entity.text, id: Self.id.text, data: .object(start), ms: UInt64(morning), node: "0000000c")
+            let made = Sent(
+                "k-start", .create, Self.entity.text, id: Self.id.text, data: .object(start), ms: UInt64(morning), node: "0000000c")
             _ = try bench.verdicts([made], device: "start")
         }
         var failures: [String] = []
@@ -209,7 +210,10 @@ private final class Device {
     var hasOpenConflict: Bool { get throws { try !openConflicts.isEmpty } }
 
     var view: JSONObject? {
-        get throws { try store.reads.record(RecordName(ExampleFleet.entity, ExampleFleet.id))?.view.flatMap { try JSONReader.read($0).object } }
+        get throws {
+            let record = try store.reads.record(RecordName(ExampleFleet.entity, ExampleFleet.id))
+            return try record?.view.flatMap { try JSONReader.read($0).object }
+        }
     }
 
     /// What this device's audit trail says of values that were lost.
@@ -231,8 +235,8 @@ extension MutationContent {
         self.init(sent.action, data: try read(sent.data)?.object ?? [:])
         unset = try read(sent.unset)?.array?.compactMap(\.text) ?? []
         operations = try read(sent.operations)?.array?.compactMap { value in
-            guard let field = value.object?["field"]?.text, let kind = value.object?["op"]?.text.flatMap({ FieldOperation.Kind(rawValue: $0) }),
-                let operand = value.object?["value"]
+            guard let object = value.object, let field = object["field"]?.text, let operand = object["value"],
+                let kind = object["op"]?.text.flatMap({ FieldOperation.Kind(rawValue: $0) })
             else { return nil }
             return FieldOperation(field, kind, operand)
         } ?? []

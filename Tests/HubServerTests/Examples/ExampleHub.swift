@@ -69,10 +69,12 @@ final class ExampleHub {
         _ content: MutationContent, _ device: String, _ at: Timestamp, base: Int64, _ entity: EntityName, _ id: RecordID
     ) throws -> PushResult {
         sent += 1
+        let operations: [JSON] = content.operations.map {
+            ["field": .string($0.field), "op": .string($0.kind.rawValue), "value": $0.value]
+        }
         var change = Sent(
             "k-\(sent)", seq: sent, content.action, entity.text, id: id.text, data: content.action == .delete ? nil : .object(content.data),
-            unset: content.unset, ops: content.operations.map { ["field": .string($0.field), "op": .string($0.kind.rawValue), "value": $0.value] },
-            base: base, ms: UInt64(at.milliseconds), node: "0000000\(device == "start" ? "c" : device)")
+            unset: content.unset, ops: operations, base: base, ms: UInt64(at.milliseconds), node: "0000000\(device == "start" ? "c" : device)")
         if !content.base.isEmpty { change = change.with("base", .object(content.base)) }
         change = change.with("client_updated_at", .string(at.description))
         return try bench.verdicts([change], device: DeviceID(trusted: device))[0]
@@ -95,7 +97,8 @@ extension WorkedExample.Answer {
         switch (verdict, found.verdict) {
         case (.rejected(let code, let part), .rejected(let other, let detail)): code == other && (part.isEmpty || detail.contains(part))
         case (.conflict(let fields), .conflict(let others)): fields.sorted() == others.sorted()
-        case (.accepted(let merged, let kept), .accepted(let others, let otherKept)): merged.sorted() == others.sorted() && kept == otherKept
+        case (.accepted(let merged, let kept), .accepted(let others, let otherKept)):
+            merged.sorted() == others.sorted() && kept == otherKept
         case (.accepted, _), (.conflict, _), (.rejected, _): false
         }
     }

@@ -25,7 +25,8 @@ struct HubExampleTests {
         let hub = try ExampleHub(ExampleBook.examples)
         for example in ExampleBook.examples(for: .hub) {
             for mistake in example.mistakes where mistake.sides.contains(.hub) {
-                #expect(try !hub.failures(of: mistake.example, mistake.order).isEmpty, "\(example.name) (\(mistake.order)): \(mistake.what)")
+                let isNoticed = try !hub.failures(of: mistake.example, mistake.order).isEmpty
+                #expect(isNoticed, "\(example.name) (\(mistake.order)): \(mistake.what)")
             }
         }
     }
@@ -59,7 +60,8 @@ struct AgentExampleTests {
         let fleet = ExampleFleet(way: .push, coalesces: false)
         for example in ExampleBook.examples(for: .agent) {
             for mistake in example.mistakes where mistake.sides.contains(.agent) {
-                #expect(try !fleet.failures(of: mistake.example, mistake.order).isEmpty, "\(example.name) (\(mistake.order)): \(mistake.what)")
+                let isNoticed = try !fleet.failures(of: mistake.example, mistake.order).isEmpty
+                #expect(isNoticed, "\(example.name) (\(mistake.order)): \(mistake.what)")
             }
         }
     }
@@ -76,12 +78,16 @@ struct ExampleBookTests {
     @Test("Every example that waits for its rule is in the document, with a reason")
     func awaited() {
         let names = Set(ExampleBook.examples.map(\.name))
-        for (name, awaited) in ExampleBook.awaited { #expect(names.contains(name) && !awaited.sides.isEmpty && !awaited.why.isEmpty, "\(name)") }
+        for (name, awaited) in ExampleBook.awaited {
+            #expect(names.contains(name) && !awaited.sides.isEmpty && !awaited.why.isEmpty, "\(name)")
+        }
     }
 
     private static let step = #"{"by": "a", "at": "09:00", "update": {"n": 1}}"#
 
-    private static func block(_ members: String, _ fence: String = "```json example") -> String { "\(fence)\n{\"name\": \"x\", \(members)}\n```\n" }
+    private static func block(_ members: String, _ fence: String = "```json example") -> String {
+        "\(fence)\n{\"name\": \"x\", \(members)}\n```\n"
+    }
 
     @Test("An example that is well made is read")
     func sound() throws {
