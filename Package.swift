@@ -116,11 +116,13 @@ let package = Package(
             swiftSettings: strict + ablations + quick),
         // Numbers from outside that break arithmetic, put into every message.
         .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
+        // The worked examples of deploy/api/PROTOCOL.md, for the tests of each side.
+        .target(name: "ExampleKit", dependencies: ["SyncCore"], path: "Tests/ExampleKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         // Complains when a fake server of the tests is asked the same without end.
         .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
-        .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "CSQLite"], swiftSettings: strict),
+        .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "CSQLite"], swiftSettings: strict),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
@@ -140,7 +142,7 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncStore",
-                "SyncYAML", "SyncCore", "NumbersKit", "CSQLite", nio, nioPosix, nioSSL,
+                "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "CSQLite", nio, nioPosix, nioSSL,
                 logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),

@@ -77,6 +77,7 @@ extension Store {
         let base = before.parsedBase
         let known = base.known
         var ground = Rebase.Ground(known: known, record: remote.record)
+        ground.isLast = options.rest != nil
         // Of a base that is damaged nobody can tell what the mutations had seen.
         ground.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {
@@ -289,6 +290,7 @@ extension Store {
         case .field, .deleteUpdate: for side in conflict.sides { known?[side.field] = side.base }
         }
         var ground = Rebase.Ground(known: known, record: remote.record)
+        ground.isLast = options.rest != nil
         ground.isKnown = base.isReadable
         ground.disputed = conflict.kind == .updateDelete && remote.record != nil ? [] : Set(conflict.fields)
         if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }

@@ -284,6 +284,7 @@ extension Store {
             }
         let base = before.parsedBase
         var ground = Rebase.Ground(known: base.known, record: remote.record)
+        ground.isLast = options.rest != nil
         ground.disputed = Set(fields)
         ground.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)

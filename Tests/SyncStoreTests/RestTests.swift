@@ -145,6 +145,27 @@ struct RestTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A member of a merged object that both sides changed is decided by its own rule: no hub does it later")
+    func members() throws {
+        var rules = EntityRules()
+        rules.fields = ["form": .merge, "form.count": .counter, "form.finding": .manual]
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules])) { $0.rest = Self.mapping() }
+        _ = try agent.store.applyPull(Self.page("audit", [["id": 5, "form": ["count": 7, "finding": "open"], "etag": "e1"]]), at: agent.now)
+        let count = try agent.update("5", ["form": ["count": 8, "finding": "open"]]).key
+        _ = try agent.claim()
+        let counted: JSONObject = ["id": 5, "form": ["count": 20, "finding": "open"], "etag": "e1"]
+        _ = try Self.apply(agent, RestResult(count, .moved(RestRemote(id: 5, etag: "e2", document: counted))))
+        #expect(try agent.view("5") == #"{"id":5,"form":{"count":21,"finding":"open"},"etag":"e1"}"#)
+        _ = try agent.claim()
+        _ = try Self.apply(agent, RestResult(count, .accepted(RestRemote(id: 5, etag: "e3"))))
+        let finding = try agent.update("5", ["form": ["count": 21, "finding": "pass"]]).key
+        _ = try agent.claim()
+        let found: JSONObject = ["id": 5, "form": ["count": 21, "finding": "fail"], "etag": "e1"]
+        _ = try Self.apply(agent, RestResult(finding, .moved(RestRemote(id: 5, etag: "e4", document: found))))
+        #expect(try agent.states([finding]) == ["conflicted"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A complete list ends what it does not show, but not what was made meanwhile")
     func sweep() throws {
         let agent = try Self.agent()

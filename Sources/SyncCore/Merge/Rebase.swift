@@ -38,6 +38,8 @@ package enum Rebase {
         /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
         /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
         package var isKnown = true
+        /// No hub decides after this: the server knows values only. So members of objects are decided here as well.
+        package var isLast = false
         /// Fields that people decide about whatever their rule says: the hub, or an open conflict, has said so.
         package var disputed: Set<String> = []
 
@@ -297,7 +299,7 @@ private struct Pass {
         }
         // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.
         let isMerged = local.content.action == .update && local.content.base[field] != nil
-        guard isNews(field, theirs), !isMerged || ground.disputed.contains(field) else { return }
+        guard isNews(field, theirs), !isMerged || ground.isLast || ground.disputed.contains(field) else { return }
         let strategy = ground.disputed.contains(field) ? .manual : rules.strategy(of: field)
         let known: FieldContest.Known = isKnown ? .value(seen?[field]) : .unknown
         var rules = rules

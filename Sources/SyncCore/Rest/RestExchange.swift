@@ -352,10 +352,12 @@ package struct RestExchange: Sendable {
             detail: "the answer to the creation of \(record.id) shows the record \(Printable.text(ours, max: 80)) at \(name)")
     }
 
-    /// Whether somebody else has changed what this mutation sets.
+    /// Whether somebody else has changed what this mutation sets, takes out of a set, or adds a text to: a removal must not take what
+    /// it had not seen, and a text may be longer than it may get. Only the store, which knows the rules, can decide that.
     private func isContested(_ remote: RestRemote) -> Bool {
         guard let base = task.base, let document = remote.document else { return false }
-        return (task.content.data.names + task.content.unset).contains { base[$0] != document[$0] }
+        let operated = task.content.operations.lazy.filter { $0.kind == .remove || $0.kind == .append }.map(\.top)
+        return (task.content.data.names + task.content.unset + operated).contains { base[$0] != document[$0] }
     }
 
     private func differs(_ remote: RestRemote) -> Bool {

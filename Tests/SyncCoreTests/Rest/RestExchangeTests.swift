@@ -75,6 +75,17 @@ struct RestExchangeTests {
     private static let change = MutationContent(.update, data: ["title": "new"])
     private static let count = MutationContent(.update, operations: [FieldOperation("n", .increment, 1)])
 
+    @Test("A removal and an added text that meet another value go back to the store; a count does not", arguments: [
+        (FieldOperation("n", .remove, 1), true), (FieldOperation("title", .append, "!"), true), (FieldOperation("n", .increment, 1), false),
+    ])
+    func contested(_ operation: FieldOperation, goesBack: Bool) {
+        var rig = ExchangeRig(MutationContent(.update, operations: [operation]), ExchangeRig.mapping { $0.update?.ifMatch = true })
+        rig.answer(200, #"{"id":17,"n":8,"title":"theirs"}"#, etag: "\"e9\"")
+        var isMoved = false
+        if case .moved? = rig.verdict { isMoved = true }
+        #expect(isMoved == goesBack && rig.sent.count == (goesBack ? 1 : 2))
+    }
+
     @Test("A creation is written down, sent, and known by the id of its answer")
     func creates() {
         var rig = ExchangeRig(Self.creation, ExchangeRig.mapping(key: .init(isQuoted: true)))
