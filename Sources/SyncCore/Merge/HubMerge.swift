@@ -127,11 +127,8 @@ private struct Merge {
             // Of two counts that are the same, each was counted.
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
             if present == value, !isCount {
-                // Nothing to decide and no news for others, so the field keeps its version. The later stamp stands for it.
-                if let old {
-                    stamps[name] = .init(
-                        version: old.version, hlc: max(old.hlc, stamp.hlc), writer: stamp.writer, author: stamp.author)
-                }
+                if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
+                stamps[name] = writtenAgain(over: old, since: base)
                 continue
             }
             // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
@@ -359,14 +356,14 @@ private struct Merge {
     /// neither had known the other.
     mutating func createExisting(_ record: VersionedRecord) -> HubMerge.Outcome {
         let isOwn = record.stamps.values.allSatisfy { $0.writer == change.device }
-        if isOwn, Fold.apply(content, to: nil) == record.data { return .accepted(accepted) }
+        if isOwn, let data = record.data, Fold.apply(content, to: nil)?.isSpelled(as: data) == true { return .accepted(accepted) }
         return fields(of: record, isBlind: true)
     }
 
     /// What others changed unseen decides about the deletion as it would if it came after it (``updateDeleted(_:)``).
     mutating func delete(_ record: VersionedRecord) -> HubMerge.Outcome {
         let changed = record.stamps.filter { name, its in
-            its.isNews(to: change.device, since: base) && !isArrival(of: record.data?[name.text], its)
+            its.isUnseen(by: change.device, since: base) && !isArrival(of: record.data?[name.text], its)
         }
         // A change that left all fields as they were is one as well.
         let isTouched = record.stamp.writer != .hub && record.stamp.isNews(to: change.device, since: base)
@@ -384,7 +381,7 @@ private struct Merge {
             }
         }
         for member in record.data?.members ?? [] {
-            if let its = changed[member.name] { lose(member.value, of: member.name.text, writtenBy: its) }
+            if let its = changed[member.name], its.isNews(to: change.device, since: base) { lose(member.value, of: member.name.text, writtenBy: its) }
         }
         accepted.record = record.deleted(stamp, rules: rules)
         return .accepted(accepted)
@@ -559,8 +556,34 @@ private struct Merge {
     private func written(over old: VersionedRecord.Stamp?, isMerged: Bool = false) -> VersionedRecord.Stamp {
         var new = stamp
         if isMerged, let old { new.foreign = old.others(than: change.device) }
-        if let old { new.hlc = max(old.hlc, stamp.hlc) }
+        if let old {
+            new.hlc = max(old.hlc, stamp.hlc)
+            new.replaced = old.writer == change.device ? old.replaced : old.version > base ? old.version : 0
+        }
         return new
+    }
+
+    /// Of a value that was written again without a look at the one that is there: who wrote it later has written it, and the other
+    /// one's writing is news to whoever has not seen it.
+    private func writtenAgain(over old: VersionedRecord.Stamp?, since base: Int64) -> VersionedRecord.Stamp? {
+        guard var old else { return nil }
+        guard isNews(old, since: base), !isLater(than: old.hlc) else { return written(over: old, isMerged: isNews(old, since: base)) }
+        old.version = stamp.version
+        if old.writer != change.device { old.foreign = stamp.version }
+        return old
+    }
+
+    /// Whether a value is stored as it is spelled in the change, where it means the same as what is there. Nobody is asked about that.
+    private mutating func isKeptAsWritten(_ field: String, over old: VersionedRecord.Stamp?, since base: Int64) -> Bool {
+        guard let old, isNews(old, since: base) else { return true }
+        let isKept =
+            switch rules.strategy(of: field) {
+            case .server: false
+            case .client: true
+            case .lww, .manual, .merge, .append, .counter, .set, .max, .min: isLater(than: old.hlc)
+            }
+        if !isKept { accepted.isPlain = false }
+        return isKept
     }
 
     private func isNews(_ old: VersionedRecord.Stamp?, since base: Int64) -> Bool {
