@@ -251,11 +251,17 @@ private struct Pass {
         // what that was: where the hub has kept more, only the difference counts.
         if local.content.action != .create {
             let known = ground.known ?? [:]
-            result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known)
+            result = MutationContent(
+                .create, data: Fold.apply(local.content, to: known) ?? [:], base: known, stamps: Self.stamps(of: local.content))
         }
         guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
         lose(Optional.none, of: HubMerge.wholeRecord, on: .remote)
         return outcome(.stays)
+    }
+
+    /// When each field was changed last, where that is not when the mutation was made.
+    private static func stamps(of content: MutationContent) -> [JSONString: HybridTime] {
+        content.operations.reduce(into: content.stamps) { $0[JSONString($1.top)] = $1.hlc }
     }
 
     /// That the bytes of a file are at the hub is nobody's change.
@@ -325,9 +331,10 @@ private struct Pass {
             // As a difference to what is there now, so that it still commutes with what comes later.
             if let operations = WireForm.operations(strategy, field, from: theirs, to: united) {
                 // An operation of its own on the same field comes after its value (``Coalescing``).
-                leading.append(operations)
+                leading.append(operations.stamped(local.content.stamps[JSONString(field)]))
             } else {
                 result.data[field] = united
+                result.stamps[JSONString(field)] = local.content.stamps[JSONString(field)]
                 if strategy == .merge, let theirs { result.base[field] = theirs }
             }
         case .undecided: undecided.append(field)
@@ -435,6 +442,7 @@ private struct Pass {
     private mutating func drop(_ field: String) {
         result.data[field] = nil
         result.base[field] = nil
+        result.stamps[JSONString(field)] = nil
         dropped.insert(JSONString(field))
     }
 
@@ -472,12 +480,16 @@ private struct Pass {
     private func isWrittenLater(_ field: String, _ value: JSON?) -> Bool {
         // A field that is not there and has no stamp of its own was written by nobody.
         let other = ground.fieldHLC[field] ?? (value == nil ? nil : ground.remoteHLC)
-        guard let mine = local.hlc, local.hasSeenTime, let theirs = other else { return false }
+        guard let mine = stamp(of: field), local.hasSeenTime, let theirs = other else { return false }
         return theirs > mine
     }
 
+    private func stamp(of field: String) -> HybridTime? {
+        local.hlc.map { local.content.stamps[JSONString(field)] ?? $0 }
+    }
+
     private func isLater(_ field: String) -> Bool {
-        guard let mine = local.hlc else { return false }
+        guard let mine = stamp(of: field) else { return false }
         // A hub that stamps nothing leaves ours as the only word on when.
         guard let theirs = ground.fieldHLC[field] ?? ground.remoteHLC else { return true }
         return mine > theirs
