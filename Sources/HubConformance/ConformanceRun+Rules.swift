@@ -6,6 +6,7 @@ extension ConformanceRun {
         await checkExtremes()
         await checkMembers()
         await checkSets()
+        await checkStamps()
     }
 
     private func checkExtremes() async {
@@ -66,6 +67,26 @@ extension ConformanceRun {
             try await accept(operated(id, [("marks", "remove", "x")], base: added), from: other)
             try await require("marks", of: id, "[\"y\"]")
             return "both stay; what was seen goes"
+        }
+    }
+
+    private func checkStamps() async {
+        await check("push-field-stamps", "D5", "A field that was written earlier than the rest of its mutation is compared by its own stamp (field_hlc).") {
+            let other = try other()
+            let id = newRecord()
+            let seen = try await accept(mutation(.create, id, ["l": 1, "k": 1]))
+            try await accept(mutation(.update, id, ["l": 2], base: seen), from: other)
+            let later = try await accept(mutation(.update, id, ["l": 3], base: seen))
+            guard try await stored(id)?.record.data["l"]?.json == "3" else { throw NotTried("the later change does not win here") }
+            try await accept(mutation(.update, id, ["k": 2], base: later), from: other)
+            // Of a mutation that is not sent.
+            let early = mutation(.update, id, ahead: .seconds(-60))["hlc"]
+            var joined = mutation(.update, id, ["k": 3, "m": 3], base: later)
+            joined["field_hlc"] = ["k": early ?? .null]
+            try await accept(joined)
+            try await require("k", of: id, "2")
+            try await require("m", of: id, "3")
+            return "the other one's later value stays"
         }
     }
 

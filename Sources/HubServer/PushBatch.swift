@@ -240,7 +240,9 @@ struct PushBatch {
             for value in accepted.lost { losses.append((mutation.record, value)) }
             var isKnown = try isComputable(accepted, mutation, working, rules)
             if !isKnown, accepted.isPlain, shown.contains(mutation.record) {
-                isKnown = Fold.apply(mutation.content, to: before) == working.record?.data
+                let computed = Fold.apply(mutation.content, to: before)
+                isKnown = computed == nil && working.record?.data == nil
+                if let computed, let data = working.record?.data { isKnown = computed.isSpelled(as: data) }
             }
             let record = isKnown ? nil : working.record?.hubRecord()
             if record != nil { shown.insert(mutation.record) }

@@ -36,10 +36,13 @@ struct Payload {
     var appKey: String?
     /// The fingerprint of what apps have asked for under this key, since a rebase has changed what is sent (``Fingerprint``).
     var firstDigest: String?
+    /// An object: ``MutationContent/stamps``. While `clock` is `unsynced` there is no time in them, but milliseconds since the boot
+    /// that all of the mutation was made in, as in `bootMS`; so they are in what operations have for theirs.
+    var stamps: String?
 
-    /// In the order of the properties, with the checksum before the last one, which came later: what a SELECT that
+    /// In the order of the properties, with the checksum before the last two, which came later: what a SELECT that
     /// ``init(_:at:)`` reads must name.
-    static let columnCount: Int32 = 29
+    static let columnCount: Int32 = 30
     private static let firstText: Int32 = 14
     private static let lastText: Int32 = 26
     private static let sum: Int32 = 27
@@ -49,8 +52,8 @@ struct Payload {
             """
             INSERT INTO payload (seq, eid, aid, uid, action, priority, base_version, clock, bid, boot_ms, created_ms, ttl_age,
                 bytes, coalesces, key, id, hlc, author, gid, depends, supersedes, data, unset, ops, base_fields, blobs,
-                app_key, sum, first_digest)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                app_key, sum, first_digest, stamps)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """)
         defer { row.reset() }
         try row.bind(1, seq)
@@ -82,6 +85,7 @@ struct Payload {
         try row.bind(27, appKey)
         try row.bind(28, Int64(checksum))
         try row.bind(29, firstDigest)
+        try row.bind(30, stamps)
         _ = try row.step()
     }
 
@@ -114,8 +118,9 @@ struct Payload {
         digest.update(field: baseFields)
         digest.update(field: blobs)
         digest.update(field: appKey)
-        // Rows of before it existed keep their sums.
+        // Rows of before they existed keep their sums.
         if firstDigest != nil { digest.update(field: firstDigest) }
+        if stamps != nil { digest.update(field: stamps) }
         return digest.value
     }
 
@@ -126,7 +131,7 @@ struct Payload {
         var digest = CRC32C()
         for column in first..<(first + firstText) { digest.update(row.isNull(column) ? .min : row.int(column)) }
         for column in (first + firstText)...(first + lastText) { digest.update(field: row.bytes(column)) }
-        if !row.isNull(first + sum + 1) { digest.update(field: row.bytes(first + sum + 1)) }
+        for later in (sum + 1)...(sum + 2) where !row.isNull(first + later) { digest.update(field: row.bytes(first + later)) }
         return Int64(digest.value) == row.int(first + sum)
     }
 
@@ -160,6 +165,7 @@ struct Payload {
         blobs = row.optionalText(first + 25)
         appKey = row.optionalText(first + 26)
         firstDigest = row.optionalText(first + Payload.sum + 1)
+        stamps = row.optionalText(first + Payload.sum + 2)
     }
 
     /// A new one; the enqueue transaction fills in the rest.
@@ -187,15 +193,18 @@ struct Payload {
     /// Bytes of the parts that a batch is measured by.
     var contentBytes: Int {
         (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) + (baseFields?.utf8.count ?? 0)
+            + (stamps?.utf8.count ?? 0)
     }
 
     func outgoing(entity: EntityName, priority: Priority) -> OutgoingMutation {
-        OutgoingMutation(
+        var outgoing = OutgoingMutation(
             seq: seq, key: MutationKey(trusted: key), record: RecordName(entity, recordID), action: action, data: data,
             unset: unset, operations: operations, dependsOn: depends, baseVersion: baseVersion, hlc: hlc, clock: clock,
             clientUpdatedAt: Timestamp(milliseconds: createdMS), priority: priority,
             group: gid.map { GroupID(trusted: $0) }, base: baseFields, author: author,
             firstDigest: firstDigest)
+        outgoing.fieldHLC = clock == .unsynced ? nil : stamps
+        return outgoing
     }
 }
 
@@ -223,9 +232,14 @@ extension Payload {
             guard let object = json.object, let field = object["field"]?.text,
                 let kind = object["op"]?.text.flatMap({ FieldOperation.Kind(rawValue: $0) }), let value = object["value"]
             else { return nil }
-            parsed.append(FieldOperation(field, kind, value))
+            var operation = FieldOperation(field, kind, value)
+            operation.hlc = object["hlc"]?.text.flatMap { HybridTime($0) }
+            parsed.append(operation)
         }
         var content = MutationContent(action, data: fields, unset: names.compactMap(\.text), operations: parsed)
+        for member in Payload.object(stamps)?.members ?? [] {
+            content.stamps[JSONString(member.name.text)] = member.value.text.flatMap { HybridTime($0) }
+        }
         // What an older agent let through the hub refuses; until then it stays what it was here.
         if let rules, let placed = try? content.placed(under: rules) { content = placed }
         if baseFields != nil, let bases = Payload.object(baseFields) {
@@ -248,7 +262,7 @@ extension Payload {
 
     func contentDiffers(from other: Payload) -> Bool {
         (action, baseVersion) != (other.action, other.baseVersion)
-            || (data, unset, operations, baseFields) != (other.data, other.unset, other.operations, other.baseFields)
+            || (data, unset, operations, baseFields, stamps) != (other.data, other.unset, other.operations, other.baseFields, other.stamps)
     }
 
     mutating func setContent(_ content: MutationContent) {
@@ -260,7 +274,30 @@ extension Payload {
             ? nil
             : JSON.array(
                 content.operations.map {
-                    .object(["field": .string($0.field), "op": .string($0.kind.rawValue), "value": $0.value])
+                    var operation: JSONObject = ["field": .string($0.field), "op": .string($0.kind.rawValue), "value": $0.value]
+                    if let hlc = $0.hlc { operation["hlc"] = .string(hlc.description) }
+                    return .object(operation)
+                }
+            ).json
+        let names = content.stamps.keys.sorted { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }
+        let stamps = names.reduce(into: JSONObject()) { $0[$1.text] = content.stamps[$1].map { .string($0.description) } }
+        self.stamps = stamps.isEmpty ? nil : stamps.json
+    }
+
+    /// The stamps of its parts are others now; `nil`: that of the whole.
+    mutating func dateParts(_ date: (HybridTime) -> HybridTime?) {
+        func dated(_ json: JSON?) -> JSON? { json?.text.flatMap { HybridTime($0) }.flatMap(date).map { .string($0.description) } }
+        if let object = Payload.object(stamps), !object.isEmpty {
+            let changed = object.members.reduce(into: JSONObject()) { $0[$1.name.text] = dated($1.value) }
+            stamps = changed.isEmpty ? nil : changed.json
+        }
+        guard let list = Payload.array(operations), list.contains(where: { $0.object?["hlc"] != nil }) else { return }
+        operations =
+            JSON.array(
+                list.map { json in
+                    guard var operation = json.object else { return json }
+                    operation["hlc"] = dated(operation["hlc"])
+                    return .object(operation)
                 }
             ).json
     }

@@ -65,12 +65,33 @@ extension Store {
         let time = HybridTime(milliseconds: UInt64(clamping: made.milliseconds), counter: 0, node: clock.last.node)
         // An anchor of an earlier boot may itself be from a wrong clock.
         if let wall = trustedWall, HybridClock.isAhead(time, of: wall) { return }
+        if payload.clock == .unsynced {
+            payload.dateParts { part in
+                let made = anchor.wall(at: Instant(nanoseconds: Int64(clamping: part.milliseconds).saturatingMultiply(1_000_000)))
+                return HybridTime(milliseconds: UInt64(clamping: made.milliseconds), counter: 0, node: clock.last.node)
+            }
+        } else {
+            // When in its boot a part was made is not known any more: none is later than the whole.
+            payload.dateParts { $0 > time ? nil : $0 }
+        }
         payload.hlc = time.description
         payload.clock = .retro
         payload.createdMS = made.milliseconds
         try rewrite(payload)
         // What is stamped next is later than this.
         if let wall = trustedWall { clock.observe(time, now: wall) }
+    }
+
+    /// What an edit leaves of the mutation that it goes into keeps this stamp.
+    ///
+    /// - Returns: `nil` where the two cannot tell their times in one mutation: the clock of one was trusted and that of the other was
+    ///   not, or they are of two boots without a clock.
+    func stampOfParts(_ older: Payload, in newer: Payload) -> HybridTime? {
+        guard older.clock == .unsynced else {
+            return newer.clock == .unsynced || isAhead(older.hlc) ? nil : HybridTime(older.hlc)
+        }
+        guard newer.clock == .unsynced, older.bid == newer.bid else { return nil }
+        return HybridTime(milliseconds: UInt64(clamping: older.bootMS), counter: 0, node: clock.last.node)
     }
 
     private func isAhead(_ stamp: String) -> Bool {

@@ -16,9 +16,9 @@ extension Store {
             payload.action != .create, payload.supersedes == nil, record.status != .synced,
             let older = try newest(of: record.rid), isOpen(older),
             var kept = try self.payload(older.seq), try mayJoin(intent, payload, older, kept),
-            let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
+            case () = try dateAnew(&kept), let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
             Self.hasNoManualField(first, second, intent.rules), !Self.mayGiveWay(first, second, intent.rules),
-            let outcome = Coalescing.merge(first, second)
+            let outcome = Coalescing.merge(first, second, stamp: stampOfParts(kept, in: payload) ?? clock.last)
         else { return nil }
         switch outcome {
         case .nothing:
@@ -27,6 +27,7 @@ extension Store {
             try settle(older, as: .cancelled, keptFor: try keptFor(older))
             return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .cancelled, record.rid)
         case .one(let content):
+            guard !content.hasParts || stampOfParts(kept, in: payload) != nil else { return nil }
             let entity = intent.mutation.entity
             // Under its key goes what both asked for, whatever a rebase has made of the older one before.
             kept.firstDigest = kept.firstDigest.map { Fingerprint.joined($0, payload.digest(entity: entity)) }

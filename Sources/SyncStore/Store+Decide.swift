@@ -247,6 +247,8 @@ extension Store {
         var content = MutationContent(
             action, data: mutation.data, unset: mutation.unset, operations: mutation.operations,
             base: mutation.base)
+        // What goes again does so by a new decision, and is as late as that.
+        for index in content.operations.indices { content.operations[index].hlc = nil }
         if isSuccessor { return content }
         // Most changes need not be looked at any closer.
         let hasForms = action == .update && rules.strategy == .fields && !rules.fields.isEmpty

@@ -64,6 +64,7 @@ extension Store {
         touched.source = .remote
         records[rid] = touched
         observe(remote.record?.hlc)
+        for member in remote.record?.fieldHLC?.members ?? [] { observe(member.value.text) }
         guard before.status != .synced, !remote.isRevoked else { return }
         try rebase(rid, before: before, onto: remote, asked, own: unmet?.own ?? [], &records)
     }
@@ -186,7 +187,7 @@ extension Store {
     func local(_ payload: Payload, _ content: MutationContent) -> Rebase.Local {
         Rebase.Local(
             record: RecordName(names.entity(payload.eid), payload.recordID), content: content,
-            hlc: payload.clock == .unsynced ? nil : HybridTime(payload.hlc),
+            hlc: payload.clock == .unsynced ? nil : HybridTime(payload.hlc), hasSeenTime: payload.clock == .synced,
             signature: .init(
                 author: payload.author, device: options.device, at: Timestamp(milliseconds: payload.createdMS),
                 key: MutationKey(trusted: payload.key)))

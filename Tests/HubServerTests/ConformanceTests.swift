@@ -197,6 +197,11 @@ struct ConformanceTests {
         Mistake(what: "replays what it stored for a repeat", noticedBy: "push-duplicate-current", ablations: Ablations([.duplicateReplaysStored])),
         Mistake(what: "lets a removal take out of a set what it had not seen", noticedBy: "push-set-unseen", ablations: Ablations([.removalBeatsAddition])),
         Mistake(what: "does not say that a lower value was not taken", noticedBy: "push-max-kept", spoil: results { $0["kept"] = nil }),
+        Mistake(what: "compares all fields of a mutation by one stamp", noticedBy: "push-field-stamps", alter: { request in
+            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
+            each("mutations", in: &object) { $0["field_hlc"] = nil }
+            request.body = .bytes(JSON.object(object).bytes)
+        }),
         Mistake(what: "removes a field after its operations", noticedBy: "push-max-reset", alter: { request in
             guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
             each("mutations", in: &object) { mutation in

@@ -91,4 +91,50 @@ struct ContestTests {
         _ = try bench.verdicts([ops("o-1", 1, "remove")], device: two)
         #expect(try bench.data("audits", RecordID(trusted: "a-1")) == ["tags": ["x"]])
     }
+
+    @Test("A field that was written earlier than the rest of its mutation is compared by its own stamp, and so is an element of a set")
+    func parts() throws {
+        var rules = EntityRules()
+        rules.fields = ["tags": .set]
+        let bench = try HubBench(rules: RuleBook(["audits": rules]))
+        let (one, two) = (DeviceID(trusted: "gw-1"), DeviceID(trusted: "gw-2"))
+        func stamp(_ ms: UInt64) -> JSON { .string(HybridTime(milliseconds: ms, counter: 0, node: "1").description) }
+        func add(_ n: Int, at ms: UInt64?) -> JSON {
+            var operation: JSONObject = ["field": "tags", "op": "add", "value": ["id": 1, "n": .int(n)]]
+            if let ms { operation["hlc"] = stamp(ms) }
+            return .object(operation)
+        }
+        _ = try bench.verdicts([Self.sent("k-1", 1, ["l": 0, "k": 0], base: 0, ms: 100, author: "eve", .create)], device: one)
+        _ = try bench.verdicts(
+            [Sent("o-1", seq: 1, .update, "audits", id: "a-1", data: ["l": 12], ops: [add(12, at: nil)], base: 1, ms: 1_200)], device: two)
+        let late = Sent("k-2", seq: 2, .update, "audits", id: "a-1", data: ["l": 9, "k": 17], ops: [add(9, at: 900)], base: 1, ms: 1_700)
+            .with("field_hlc", ["l": stamp(900)])
+        let answer = try bench.verdicts([late], device: one)
+        guard case .accepted(_, _, _, let merged)? = answer.first?.verdict else {
+            Issue.record("\(answer)")
+            return
+        }
+        #expect(Set(merged) == ["l", "tags"])
+        #expect(try bench.data("audits", RecordID(trusted: "a-1")) == ["l": 12, "k": 17, "tags": [["id": 1, "n": 12]]])
+        // The same under its key, with other stamps: they are no part of what it asks for.
+        var again = late
+        again = again.with("field_hlc", ["l": stamp(950)])
+        guard case .duplicate? = try bench.verdicts([again], device: one).first?.verdict else {
+            Issue.record("no duplicate")
+            return
+        }
+    }
+
+    @Test("A stamp of a field that is none refuses the mutation with its place", arguments: ["field_hlc", "ops"])
+    func noStamp(_ member: String) throws {
+        let bench = try Self.bench
+        var sent = Self.sent("k-1", 1, ["l": 0], base: 0, ms: 100, author: "eve", .create)
+        sent = member == "ops"
+            ? sent.with("ops", [["field": "n", "op": "inc", "value": 1, "hlc": "noon"]]) : sent.with("field_hlc", ["l": "noon"])
+        guard case .rejected(let problem, _)? = try bench.verdicts([sent], device: DeviceID(trusted: "gw-1")).first?.verdict else {
+            Issue.record("not rejected")
+            return
+        }
+        #expect(problem.code == "validation" && problem.errors.map(\.pointer) == [member == "ops" ? "/mutations/0/ops/0/hlc" : "/mutations/0/field_hlc/l"])
+    }
 }

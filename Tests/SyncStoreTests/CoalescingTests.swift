@@ -227,4 +227,78 @@ struct StoreCoalescingTests {
         #expect(try JSONReader.read(agent.view("a") ?? "").object == ["v": 1, "n": 1])
         #expect(try agent.store.verify() == [])
     }
+
+    // MARK: Stamps
+
+    private static func stamp(_ moment: Moment) -> HybridTime {
+        HybridTime(milliseconds: UInt64(clamping: moment.wall.milliseconds), counter: 0, node: "1")
+    }
+
+    @Test("What was edited before goes with its own stamp, and is compared by it in a rebase", arguments: [true, false])
+    func stamps(_ isContested: Bool) throws {
+        let agent = try TestAgent(rules: Self.rules())
+        agent.stamp = Self.stamp(agent.now)
+        try agent.pull([("a", 5, ["l": 0, "k": 0])])
+        agent.wait(.seconds(1))
+        let nine = Self.stamp(agent.now)
+        let first = try agent.enqueue(Self.edit(.update, ["l": 9]))
+        agent.wait(.seconds(3 * 3_600))
+        let noon = Self.stamp(agent.now)
+        agent.wait(.seconds(5 * 3_600))
+        #expect(try agent.enqueue(Self.edit(.update, ["k": 17])).state == .coalesced)
+        if isContested {
+            agent.stamp = noon
+            try agent.pull([("a", 6, ["l": 12, "k": 0])])
+        }
+        try agent.crash()
+        #expect(try agent.store.verify() == [])
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.key == first.key && sent.clock == .synced)
+        let body = PushMessages.request(Batch(mutations: [sent], ackedSeq: 0, maxSentSeq: 9), config: nil)
+        let read = try PushMessages.readRequest(body).items[0].content.get()
+        if isContested {
+            #expect(sent.data == #"{"k":17}"# && sent.fieldHLC == nil)
+        } else {
+            #expect(sent.data == #"{"l":9,"k":17}"#)
+            #expect(read.content.stamps.map { "\($0.key.text) \($0.value.milliseconds)" } == ["l \(nine.milliseconds)"])
+            // Frozen.
+            try agent.answer(.retry(sent.key, after: .seconds(1)))
+            agent.wait(.seconds(600))
+            #expect(try agent.claim().map(\.fieldHLC) == [sent.fieldHLC])
+        }
+    }
+
+    @Test("Parts that were made without a clock are each dated when the time is known, and operations as well")
+    func partsAreDated() throws {
+        let agent = try TestAgent(rules: Self.rules()) { $0.clockTrust = .unsynced }
+        try agent.pull([("a", 5, ["l": 0, "k": 0])])
+        try agent.enqueue(Self.edit(.update, ["l": 9]))
+        agent.wait(.seconds(60))
+        var counted = Self.edit(.update, [:])
+        counted.operations = [FieldOperation("n", .increment, 1)]
+        #expect(try agent.enqueue(counted).state == .coalesced)
+        agent.wait(.seconds(30))
+        #expect(try agent.enqueue(Self.edit(.update, ["k": 17])).state == .coalesced)
+        let truth: Int64 = 1_795_216_800_000
+        try agent.store.learn(ClockAnchor(difference: truth - agent.now.instant.nanoseconds / 1_000_000, error: .zero), at: agent.now)
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.clock == .retro && HybridTime(sent.hlc)?.milliseconds == UInt64(truth))
+        let body = PushMessages.request(Batch(mutations: [sent], ackedSeq: 0, maxSentSeq: 9), config: nil)
+        let read = try PushMessages.readRequest(body).items[0].content.get()
+        #expect(read.content.stamps[JSONString("l")]?.milliseconds == UInt64(truth - 90_000) && read.content.stamps.count == 1)
+        #expect(read.content.operations.map(\.hlc?.milliseconds) == [UInt64(truth - 30_000)])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What was made with a known time and what was made without one are not joined, unless nothing is left of the older")
+    func clocks() throws {
+        let agent = try TestAgent(rules: Self.rules()) { $0.clockTrust = .synced }
+        try agent.pull([("a", 5, ["l": 0, "k": 0])])
+        try agent.enqueue(Self.edit(.update, ["l": 9]))
+        agent.options.clockTrust = .unsynced
+        try agent.crash()
+        #expect(try agent.enqueue(Self.edit(.update, ["k": 17])).state == .pending)
+        #expect(try agent.enqueue(Self.edit(.update, ["k": 18])).state == .coalesced)
+        #expect(try agent.claim().allSatisfy { $0.fieldHLC == nil })
+    }
 }

@@ -127,7 +127,11 @@ struct ConflictTests {
                 description: "lww, ours is later", wrote: ["note": "new"], remote: ["note": "theirs"], view: ["note": "new"],
                 sent: (["note": "new"], [])),
             Mechanical(
-                description: "the same value", wrote: ["note": "theirs"], remote: ["note": "theirs"], view: ["note": "theirs"], sent: nil),
+                description: "the same value, and ours is later", wrote: ["note": "theirs"], remote: ["note": "theirs"],
+                view: ["note": "theirs"], sent: (["note": "theirs"], [])),
+            Mechanical(
+                description: "the same value where no stamp decides", wrote: ["finding": "fail"], remote: ["finding": "fail"],
+                view: ["finding": "fail"], sent: nil),
             Mechanical(
                 description: "counter", wrote: ["visits": 5], remote: ["visits": 9], view: ["visits": 11], sent: ([:], ["visits inc 2"])),
             Mechanical(

@@ -72,6 +72,7 @@ final class RawDatabase {
         8: ["ALTER TABLE stream DROP COLUMN seeding"],
         9: ["DROP INDEX mutation_ttl"],
         10: ["ALTER TABLE record DROP COLUMN edit", "DELETE FROM counter WHERE name IN ('next_blob', 'next_conflict')"],
+        11: ["ALTER TABLE payload DROP COLUMN stamps"],
     ]
 
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }

@@ -527,8 +527,8 @@ private enum StatusColumn {
     }
 }
 
-/// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`, then the author and the commit
-/// up to which it holds what others wrote, where they are there; those of additions as `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
+/// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`, then the author and the commits
+/// up to which it holds, and has replaced, what others wrote, where they are there; those of additions as `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
 private enum StampColumn {
     static func text(_ exceptions: [JSONString: VersionedRecord.Stamp]) -> String? {
         if exceptions.isEmpty { return nil }
@@ -565,9 +565,10 @@ private enum StampColumn {
         writer.int(stamp.version)
         writer.string(stamp.hlc.description)
         writer.string(stamp.writer.text)
-        guard stamp.author != nil || stamp.foreign > 0 else { return }
+        guard stamp.author != nil || stamp.foreign > 0 || stamp.replaced > 0 else { return }
         if let author = stamp.author { writer.string(author) } else { writer.null() }
-        if stamp.foreign > 0 { writer.int(stamp.foreign) }
+        if stamp.foreign > 0 || stamp.replaced > 0 { writer.int(stamp.foreign) }
+        if stamp.replaced > 0 { writer.int(stamp.replaced) }
     }
 
     static func exceptions(_ text: String) throws(RecordDamage) -> [JSONString: VersionedRecord.Stamp] {
@@ -601,7 +602,8 @@ private enum StampColumn {
         else { return nil }
         return .init(
             version: version, hlc: hlc, writer: DeviceID(trusted: writer),
-            author: parts.count > 3 ? parts[3].text : nil, foreign: parts.count > 4 ? parts[4].int ?? 0 : 0)
+            author: parts.count > 3 ? parts[3].text : nil, foreign: parts.count > 4 ? parts[4].int ?? 0 : 0,
+            replaced: parts.count > 5 ? parts[5].int ?? 0 : 0)
     }
 }
 

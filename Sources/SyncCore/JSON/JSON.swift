@@ -341,6 +341,32 @@ extension JSONString: Hashable {
     }
 }
 
+// MARK: - Equality of spelling
+
+extension JSON {
+    /// Whether two values that may mean the same are also written the same, byte for byte.
+    package func isSpelled(as other: JSON) -> Bool {
+        JSONWork.count(1)
+        return switch (self, other) {
+        case (.null, .null): true
+        case (.bool(let a), .bool(let b)): a == b
+        case (.number(let a), .number(let b)): sameBytes(a.source, b.source)
+        case (.string(let a), .string(let b)): sameBytes(a.source, b.source)
+        case (.array(let a), .array(let b)): a.count == b.count && zip(a, b).allSatisfy { $0.isSpelled(as: $1) }
+        case (.object(let a), .object(let b)): a.isSpelled(as: b)
+        default: false
+        }
+    }
+}
+
+extension JSONObject {
+    package func isSpelled(as other: JSONObject) -> Bool {
+        let (mine, theirs) = (members, other.members)
+        return mine.count == theirs.count
+            && zip(mine, theirs).allSatisfy { sameBytes($0.name.source, $1.name.source) && $0.value.isSpelled(as: $1.value) }
+    }
+}
+
 /// `==` of strings would take canonically equivalent ones for the same.
 func sameBytes(_ left: String, _ right: String) -> Bool {
     guard left.utf8.count == right.utf8.count else { return false }

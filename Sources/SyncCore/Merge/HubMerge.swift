@@ -79,8 +79,10 @@ private struct Merge {
     var rules: EntityRules
     let now: Timestamp
     let ablations: Ablations
-    /// What a field gets that this change writes.
-    let stamp: VersionedRecord.Stamp
+    /// Of the change as a whole.
+    let own: VersionedRecord.Stamp
+    /// What the field gets that is looked at: a part of the change may have been made earlier than the whole.
+    private(set) var stamp: VersionedRecord.Stamp
     var accepted = HubMerge.Accepted()
     /// Of ``HubMerge/Accepted/merged``.
     private var mergedNames: Set<JSONString> = []
@@ -101,12 +103,38 @@ private struct Merge {
             accepted.isClockClamped = true
             accepted.isPlain = false
         }
-        stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: change.device, author: change.author)
+        own = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: change.device, author: change.author)
+        stamp = own
+        clampParts(limit)
         guard rules.kind == .record else { return }
         var folded: [String] = []
         self.change.mutation.content = content.withSetsFolded(under: rules, &folded)
         if !folded.isEmpty { accepted.isPlain = false }
         for field in folded { noteMerged(field) }
+    }
+
+    /// The stamps of parts go by the same rules as that of the whole: without a trusted clock they have none, and what lies too far
+    /// ahead is taken as the hub's time.
+    private mutating func clampParts(_ limit: UInt64) {
+        func clamped(_ hlc: HybridTime?) -> HybridTime? {
+            guard let hlc, change.mutation.clock != .unsynced else { return nil }
+            return hlc.milliseconds > limit ? HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: hlc.node) : hlc
+        }
+        guard content.hasParts else { return }
+        var parts = content
+        parts.stamps = parts.stamps.compactMapValues { clamped($0) }
+        for index in parts.operations.indices { parts.operations[index].hlc = clamped(parts.operations[index].hlc) }
+        if change.mutation.clock != .unsynced, parts != content {
+            accepted.isClockClamped = true
+            accepted.isPlain = false
+        }
+        change.mutation.content = parts
+    }
+
+    private func stamp(at hlc: HybridTime?) -> VersionedRecord.Stamp {
+        var stamp = own
+        if let hlc { stamp.hlc = hlc }
+        return stamp
     }
 
     var content: MutationContent { change.mutation.content }
@@ -124,14 +152,12 @@ private struct Merge {
             let field = name.text
             let present = document[field]
             let old = stamps[name]
+            stamp = stamp(at: content.stamps[name])
             // Of two counts that are the same, each was counted.
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
             if present == value, !isCount {
-                // Nothing to decide and no news for others, so the field keeps its version. The later stamp stands for it.
-                if let old {
-                    stamps[name] = .init(
-                        version: old.version, hlc: max(old.hlc, stamp.hlc), writer: stamp.writer, author: stamp.author)
-                }
+                if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
+                stamps[name] = writtenAgain(over: old, since: base)
                 continue
             }
             // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
@@ -185,6 +211,7 @@ private struct Merge {
             case .undecided: undecided.append(field)
             }
         }
+        stamp = own
         guard content.operations.isEmpty else { return operate(on: document, stamps, undecided, of: record, since: base) }
         return conclude(document, stamps, undecided, record.additions, over: record)
     }
@@ -223,6 +250,7 @@ private struct Merge {
             let name = JSONString(operation.top)
             let named = JSONString(operation.field)
             let old = stamps[name]
+            stamp = stamp(at: operation.hlc)
             let isNews = isNews(old, since: base)
             let field = fold.field(of: operation)
             guard field.fits(operation) else { return .rejected(misfit(operation, field.value)) }
@@ -243,6 +271,7 @@ private struct Merge {
             if field.isMissing { continue }
             stamps[name] = written(over: old, isMerged: isNews)
         }
+        stamp = own
         for member in fold.kept.members { accepted.kept[member.name.text] = member.value }
         return conclude(fold.result, stamps, undecided, additions, over: record)
     }
@@ -359,14 +388,14 @@ private struct Merge {
     /// neither had known the other.
     mutating func createExisting(_ record: VersionedRecord) -> HubMerge.Outcome {
         let isOwn = record.stamps.values.allSatisfy { $0.writer == change.device }
-        if isOwn, Fold.apply(content, to: nil) == record.data { return .accepted(accepted) }
+        if isOwn, let data = record.data, Fold.apply(content, to: nil)?.isSpelled(as: data) == true { return .accepted(accepted) }
         return fields(of: record, isBlind: true)
     }
 
     /// What others changed unseen decides about the deletion as it would if it came after it (``updateDeleted(_:)``).
     mutating func delete(_ record: VersionedRecord) -> HubMerge.Outcome {
         let changed = record.stamps.filter { name, its in
-            its.isNews(to: change.device, since: base) && !isArrival(of: record.data?[name.text], its)
+            its.isUnseen(by: change.device, since: base) && !isArrival(of: record.data?[name.text], its)
         }
         // A change that left all fields as they were is one as well.
         let isTouched = record.stamp.writer != .hub && record.stamp.isNews(to: change.device, since: base)
@@ -384,7 +413,7 @@ private struct Merge {
             }
         }
         for member in record.data?.members ?? [] {
-            if let its = changed[member.name] { lose(member.value, of: member.name.text, writtenBy: its) }
+            if let its = changed[member.name], its.isNews(to: change.device, since: base) { lose(member.value, of: member.name.text, writtenBy: its) }
         }
         accepted.record = record.deleted(stamp, rules: rules)
         return .accepted(accepted)
@@ -410,7 +439,7 @@ private struct Merge {
             if let record = tombstone.beforeDeletion { return bringBack(record) }
         }
         if let misfit = misfitOfCreate { return .rejected(misfit) }
-        return write(Fold.apply(content, to: nil) ?? [:], [:], ownAdditions)
+        return write(Fold.apply(content, to: nil) ?? [:], ownStamps, ownAdditions)
     }
 
     mutating func updateDeleted(_ tombstone: VersionedRecord?) -> HubMerge.Outcome {
@@ -430,7 +459,7 @@ private struct Merge {
             if let misfit = misfitOfCreate { return .rejected(misfit) }
             noteMerged(HubMerge.restOfRecord)
             lose(nil, of: HubMerge.restOfRecord, writtenBy: tombstone?.stamp ?? stamp)
-            return write(Fold.apply(content, to: [:]) ?? [:], [:], ownAdditions)
+            return write(Fold.apply(content, to: [:]) ?? [:], ownStamps, ownAdditions)
         }
     }
 
@@ -499,9 +528,21 @@ private struct Merge {
     private var ownAdditions: [JSONString: [JSON: VersionedRecord.Stamp]] {
         var additions: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
         for operation in content.operations where operation.kind == .add {
-            additions[JSONString(operation.field), default: [:]][SetElement.key(operation.value)] = stamp
+            additions[JSONString(operation.field), default: [:]][SetElement.key(operation.value)] = stamp(at: operation.hlc)
         }
         return additions
+    }
+
+    /// Of the fields of a record that was not there, the stamps of those that were written earlier than the whole.
+    private var ownStamps: [JSONString: VersionedRecord.Stamp] {
+        guard content.hasParts else { return [:] }
+        var stamps = content.stamps.mapValues { stamp(at: $0) }
+        for operation in content.operations {
+            let name = JSONString(operation.top), its = stamp(at: operation.hlc)
+            let isFirst = stamps[name] == nil && content.data[operation.top] == nil
+            stamps[name] = isFirst || its.hlc > (stamps[name] ?? own).hlc ? its : stamps[name]
+        }
+        return stamps
     }
 
     private mutating func write(
@@ -517,12 +558,12 @@ private struct Merge {
             additions[name] = stamps.filter { present.contains($0.key) }
         }
         accepted.record = VersionedRecord(
-            data: document, stamp: stamp, exceptions: Merge.withoutOldRemovals(stamps, document), additions: additions)
+            data: document, stamp: own, exceptions: Merge.withoutOldRemovals(stamps, document), additions: additions)
         return .accepted(accepted)
     }
 
     /// An element that is new in a list of a set, or has other content now, was added, also where the list was written whole.
-    private func noteWritten(
+    private mutating func noteWritten(
         _ document: JSONObject, over before: JSONObject?, _ additions: inout [JSONString: [JSON: VersionedRecord.Stamp]]
     ) {
         let appended = content.operations.lazy.filter { $0.kind == .append }.map { JSONString($0.top) }
@@ -532,6 +573,10 @@ private struct Merge {
             guard let elements = document.member(at: path).value?.array else { continue }
             let old = SetIndex(before?.member(at: path).value)
             var stamps = additions[JSONString(name)] ?? [:]
+            let field = JSONString(path[0])
+            let isWritten = content.data[path[0]] != nil
+            stamp = stamp(at: isWritten ? content.stamps[field] : content.operations.last { $0.kind == .append && $0.top == path[0] }?.hlc)
+            defer { stamp = own }
             for element in elements where !old.hasSame(element) {
                 let key = SetElement.key(element)
                 stamps[key] = written(over: stamps[key], isMerged: isNews(stamps[key], since: base))
@@ -559,8 +604,35 @@ private struct Merge {
     private func written(over old: VersionedRecord.Stamp?, isMerged: Bool = false) -> VersionedRecord.Stamp {
         var new = stamp
         if isMerged, let old { new.foreign = old.others(than: change.device) }
-        if let old { new.hlc = max(old.hlc, stamp.hlc) }
+        if let old {
+            new.hlc = max(old.hlc, stamp.hlc)
+            new.replaced = old.writer == change.device ? old.replaced : old.version > base ? old.version : 0
+        }
         return new
+    }
+
+    /// Of a value that was written again without a look at the one that is there: who wrote it later has written it, and the other
+    /// one's writing is news to whoever has not seen it.
+    private func writtenAgain(over old: VersionedRecord.Stamp?, since base: Int64) -> VersionedRecord.Stamp? {
+        // Who removes what is not there has the last word as well.
+        guard var old else { return stamp }
+        guard isNews(old, since: base), !isLater(than: old.hlc) else { return written(over: old, isMerged: isNews(old, since: base)) }
+        old.version = stamp.version
+        if old.writer != change.device { old.foreign = stamp.version }
+        return old
+    }
+
+    /// Whether a value is stored as it is spelled in the change, where it means the same as what is there. Nobody is asked about that.
+    private mutating func isKeptAsWritten(_ field: String, over old: VersionedRecord.Stamp?, since base: Int64) -> Bool {
+        guard let old, isNews(old, since: base) else { return true }
+        let isKept =
+            switch rules.strategy(of: field) {
+            case .server: false
+            case .client: true
+            case .lww, .manual, .merge, .append, .counter, .set, .max, .min: isLater(than: old.hlc)
+            }
+        if !isKept { accepted.isPlain = false }
+        return isKept
     }
 
     private func isNews(_ old: VersionedRecord.Stamp?, since base: Int64) -> Bool {

@@ -10,11 +10,15 @@ package enum Rebase {
         package var content: MutationContent
         /// `nil` for a stamp that loses every contest: the clock was not trusted.
         package var hlc: HybridTime?
+        /// The stamp is later than all that had been seen by then; one that was found out afterwards need not be.
+        package var hasSeenTime = true
         package var signature: FieldContest.Signature
 
         package init(
-            record: RecordName, content: MutationContent, hlc: HybridTime?, signature: FieldContest.Signature
+            record: RecordName, content: MutationContent, hlc: HybridTime?, hasSeenTime: Bool = true,
+            signature: FieldContest.Signature
         ) {
+            self.hasSeenTime = hasSeenTime
             self.record = record
             self.content = content
             self.hlc = hlc
@@ -249,11 +253,17 @@ private struct Pass {
         // what that was: where the hub has kept more, only the difference counts.
         if local.content.action != .create {
             let known = ground.known ?? [:]
-            result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known)
+            result = MutationContent(
+                .create, data: Fold.apply(local.content, to: known) ?? [:], base: known, stamps: Self.stamps(of: local.content))
         }
         guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
         lose(Optional.none, of: HubMerge.wholeRecord, on: .remote)
         return outcome(.stays)
+    }
+
+    /// When each field was changed last, where that is not when the mutation was made.
+    private static func stamps(of content: MutationContent) -> [JSONString: HybridTime] {
+        content.operations.reduce(into: content.stamps) { $0[JSONString($1.top)] = $1.hlc }
     }
 
     /// That the bytes of a file are at the hub is nobody's change.
@@ -292,10 +302,13 @@ private struct Pass {
         let theirs = remote[field]
         // Of two counts that are the same, each was counted.
         let isCount = isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
-        if value == theirs, !isCount { return drop(field) }
         // Of what a create brings back, only what differs from what was there before was ever asked for.
         if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
             return drop(field)
+        }
+        if value == theirs, !isCount {
+            if !countsAgain(field, value, theirs) { drop(field) }
+            return
         }
         // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.
         let isMerged = local.content.action == .update && local.content.base[field] != nil
@@ -320,12 +333,35 @@ private struct Pass {
             // As a difference to what is there now, so that it still commutes with what comes later.
             if let operations = WireForm.operations(strategy, field, from: theirs, to: united) {
                 // An operation of its own on the same field comes after its value (``Coalescing``).
-                leading.append(operations)
+                leading.append(operations.stamped(local.content.stamps[JSONString(field)]))
             } else {
                 result.data[field] = united
+                result.stamps[JSONString(field)] = local.content.stamps[JSONString(field)]
                 if strategy == .merge, let theirs { result.base[field] = theirs }
             }
         case .undecided: undecided.append(field)
+        }
+    }
+
+    /// Whether a value that the hub has already still goes there: as the later word on the field, or for its spelling.
+    private func countsAgain(_ field: String, _ value: JSON?, _ theirs: JSON?) -> Bool {
+        // A hub that stamps nothing would learn nothing by it, and what people were asked about is settled.
+        guard ground.fieldHLC[field] ?? ground.remoteHLC != nil, !ground.disputed.contains(field) else { return false }
+        // Somebody else has spelled it anew as well.
+        let isNews = if let theirs, let seen = seen?[field], isKnown { !theirs.isSpelled(as: seen) } else { true }
+        let isRespelled = if let value, let theirs { !value.isSpelled(as: theirs) } else { false }
+        switch rules.strategy(of: field) {
+        case .lww: return isLater(field) || (isRespelled && !isNews)
+        // Of what people decide, no stamp does.
+        case .manual: return isRespelled && !isNews
+        case .merge:
+            // An object without what it was made of would go over the members that others change.
+            guard local.content.action == .update else { return false }
+            return isLater(field) || (isRespelled && !isNews)
+        case .client: return isLater(field) || isRespelled
+        case .server: return !isNews && (isLater(field) || isRespelled)
+        // What adds up is no matter of when.
+        case .counter, .append, .set, .max, .min: return false
         }
     }
 
@@ -408,6 +444,7 @@ private struct Pass {
     private mutating func drop(_ field: String) {
         result.data[field] = nil
         result.base[field] = nil
+        result.stamps[JSONString(field)] = nil
         dropped.insert(JSONString(field))
     }
 
@@ -428,7 +465,8 @@ private struct Pass {
             default: return true
             }
         }
-        if value == seen?[field] { return false }
+        // Whoever wrote it again later than this was made has the last word, and may have seen no other value.
+        if value == seen?[field] { return rules.strategy(of: field) == .lww && isWrittenLater(field, value) }
         // Who makes the record anew after deleting it adds to what adds up, and to an object, whoever wrote that (``HubMerge``).
         let strategy = rules.strategy(of: field)
         if local.content.action == .create, value != nil, strategy.addsUp || strategy == .merge { return true }
@@ -440,8 +478,20 @@ private struct Pass {
         local.content.action == .create && ground.isKnown && ground.expected[field]?.contains(theirs) == true
     }
 
+    /// What a device whose clock is trusted has seen is never later than what it makes then.
+    private func isWrittenLater(_ field: String, _ value: JSON?) -> Bool {
+        // A field that is not there and has no stamp of its own was written by nobody.
+        let other = ground.fieldHLC[field] ?? (value == nil ? nil : ground.remoteHLC)
+        guard let mine = stamp(of: field), local.hasSeenTime, let theirs = other else { return false }
+        return theirs > mine
+    }
+
+    private func stamp(of field: String) -> HybridTime? {
+        local.hlc.map { local.content.stamps[JSONString(field)] ?? $0 }
+    }
+
     private func isLater(_ field: String) -> Bool {
-        guard let mine = local.hlc else { return false }
+        guard let mine = stamp(of: field) else { return false }
         // A hub that stamps nothing leaves ours as the only word on when.
         guard let theirs = ground.fieldHLC[field] ?? ground.remoteHLC else { return true }
         return mine > theirs

@@ -16,8 +16,15 @@ struct ThreeWay {
     func merge(base: JSONObject, local: JSONObject, remote: JSONObject) -> FieldContest.Decision {
         var lost: [FieldContest.Loss] = []
         guard let merged = merge(base, local, remote, at: contest.field, depth: 1, &lost) else { return .init(.undecided) }
-        if merged == remote { return .init(.remote, lost: lost) }
-        return .init(merged == local ? .local : .both(.object(merged)), lost: lost)
+        if merged.isSpelled(as: remote) { return .init(.remote, lost: lost) }
+        return .init(merged.isSpelled(as: local) ? .local : .both(.object(merged)), lost: lost)
+    }
+
+    /// Whether the local side has spelled a value anew, and is the last who did.
+    private func isRespelled(_ mine: JSON?, since known: JSON?, _ theirs: JSON?) -> Bool {
+        guard let mine, let theirs, !mine.isSpelled(as: theirs) else { return false }
+        guard let known else { return contest.localIsLater }
+        return !mine.isSpelled(as: known) && (contest.localIsLater || theirs.isSpelled(as: known))
     }
 
     /// - Returns: `nil` when a person must decide about one of the members.
@@ -29,7 +36,11 @@ struct ThreeWay {
         let gone = base.names.filter { local[$0] == nil && remote[$0] != nil }
         for name in local.names + gone {
             let (known, mine, theirs) = (base[name], local[name], remote[name])
-            if mine == theirs || mine == known { continue }
+            if mine == theirs {
+                if isRespelled(mine, since: known, theirs) { result[name] = mine }
+                continue
+            }
+            if mine == known { continue }
             if theirs == known {
                 result[name] = mine
                 continue

@@ -14,10 +14,14 @@ package struct VersionedRecord: Hashable, Sendable {
         /// The value holds what others wrote as well, up to this commit, and the writer had not seen that: whoever has seen
         /// less finds news in it, the writer too. 0 when it is the writer's alone.
         package var foreign: Int64
+        /// The value took the place of what others wrote, up to this commit, and the writer had not seen that. It is the writer's
+        /// alone all the same, but a deletion by the writer has not seen everything either. 0 when there was no such thing.
+        package var replaced: Int64
 
         package init(
-            version: Int64, hlc: HybridTime, writer: DeviceID, author: String? = nil, foreign: Int64 = 0
+            version: Int64, hlc: HybridTime, writer: DeviceID, author: String? = nil, foreign: Int64 = 0, replaced: Int64 = 0
         ) {
+            self.replaced = replaced
             self.version = version
             self.hlc = hlc
             self.writer = writer
@@ -30,6 +34,11 @@ package struct VersionedRecord: Hashable, Sendable {
         func isNews(to device: DeviceID, since base: Int64) -> Bool {
             // A base of another history is below zero, and a value that is the writer's alone holds no news for it then either.
             version > base && (writer != device || foreign > max(0, base))
+        }
+
+        /// The same for what does away with the field: what the device itself has put in the place of others' values counts as well.
+        func isUnseen(by device: DeviceID, since base: Int64) -> Bool {
+            isNews(to: device, since: base) || (version > base && replaced > max(0, base))
         }
 
         /// The commit up to which a value that `device` merges with this one holds what others wrote.

@@ -34,8 +34,10 @@ package enum WireForm {
             guard !isKept(field), !removed.contains(member.name), alsoBesideOperations || !hasOwn,
                 let operations = operations(rules.strategy(of: field), field, from: seen[field], to: member.value)
             else { continue }
+            let stamped = operations.stamped(content.stamps[member.name])
             result.data[field] = nil
-            if hasOwn { first.append(operations) } else { result.operations += operations }
+            result.stamps[member.name] = nil
+            if hasOwn { first.append(stamped) } else { result.operations += stamped }
         }
         if !first.isEmpty { result.operations = first.reversed().flatMap { $0 } + result.operations }
         return result
@@ -94,7 +96,8 @@ package enum WireForm {
             let additions = additions(rules, field, member.value)
             guard !additions.isEmpty else { continue }
             result.data[field] = nil
-            result.operations += additions
+            result.stamps[member.name] = nil
+            result.operations += additions.stamped(content.stamps[member.name])
         }
         return result
     }
@@ -153,6 +156,17 @@ package enum WireForm {
         switch value {
         case .number, .string: true
         default: false
+        }
+    }
+}
+
+extension [FieldOperation] {
+    /// The same with when they were made.
+    func stamped(_ stamp: HybridTime?) -> [FieldOperation] {
+        stamp == nil ? self : map { operation in
+            var operation = operation
+            operation.hlc = stamp
+            return operation
         }
     }
 }

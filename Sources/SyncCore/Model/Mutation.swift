@@ -97,11 +97,15 @@ package struct MutationContent: Hashable, Sendable {
     /// What had been seen of fields in `data`: of those whose rule merges objects, and of all in a create that brings a
     /// deleted record back. The others have no use for it.
     package var base: JSONObject
+    /// When fields in `data` and `unset` were written, where that is not when the mutation was made: it took in an earlier one
+    /// (``Coalescing``). Operations have that themselves.
+    package var stamps: [JSONString: HybridTime]
 
     package init(
         _ action: MutationAction, data: JSONObject = [:], unset: [String] = [], operations: [FieldOperation] = [],
-        base: JSONObject = [:]
+        base: JSONObject = [:], stamps: [JSONString: HybridTime] = [:]
     ) {
+        self.stamps = stamps
         self.action = action
         self.data = data
         self.unset = unset
@@ -117,6 +121,7 @@ package struct MutationContent: Hashable, Sendable {
         for name in names {
             data[name.text] = nil
             base[name.text] = nil
+            stamps[name] = nil
         }
         unset.removeAll { names.contains(JSONString($0)) }
         operations.removeAll { names.contains(JSONString($0.top)) }
@@ -151,6 +156,8 @@ package struct FieldOperation: Hashable, Sendable {
     /// The names from a field of the document down to a member of it; empty where the operation is on a field. The rules say which
     /// of the two a name with dots is (``MutationContent/placed(under:)``).
     package var path: [String] = []
+    /// When it was made, where that is not when its mutation was.
+    package var hlc: HybridTime?
 
     /// The field of the document that changes.
     package var top: String { path.first ?? field }

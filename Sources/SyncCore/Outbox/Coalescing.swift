@@ -14,6 +14,9 @@
 ///
 /// The value that an app had seen (``MutationContent/base``) is the one that was there before the older of the two: what
 /// both did is brought together with the hub's document as one change.
+///
+/// What results is as late as the newer of the two; what is left in it of the older one keeps the older one's stamp
+/// (``MutationContent/stamps``, ``FieldOperation/hlc``). So who wrote a field last is decided as if both had gone by themselves.
 package enum Coalescing {
     /// A mutation that would grow beyond this stays as it is: it is sent again as a whole after a lost answer, and costs as
     /// much as one of its own then.
@@ -25,24 +28,26 @@ package enum Coalescing {
         case nothing
     }
 
+    /// - Parameter stamp: That of the older one; `nil` where nobody asks for stamps.
     /// - Returns: `nil` for what has to stay two: whatever follows a deletion, and a creation that follows anything.
-    package static func merge(_ older: MutationContent, _ newer: MutationContent) -> Outcome? {
+    package static func merge(_ older: MutationContent, _ newer: MutationContent, stamp: HybridTime? = nil) -> Outcome? {
         switch (older.action, newer.action) {
-        case (.create, .update): .one(overlay(older, newer))
+        case (.create, .update): .one(overlay(older, newer, stamp))
         // What the older does to a member goes onto whatever is there; what had been seen before it of the whole is not known.
         case (.update, .update) where older.operations.contains(where: { !$0.path.isEmpty && newer.data[$0.top] != nil }): nil
-        case (.update, .update): .one(overlay(older, newer))
+        case (.update, .update): .one(overlay(older, newer, stamp))
         case (.update, .delete): .one(MutationContent(.delete))
         case (.create, .delete): .nothing
         case (.delete, _), (_, .create): nil
         }
     }
 
-    private static func overlay(_ older: MutationContent, _ newer: MutationContent) -> MutationContent {
-        var merged = older
+    private static func overlay(_ older: MutationContent, _ newer: MutationContent, _ stamp: HybridTime?) -> MutationContent {
+        var merged = older.stamped(stamp)
         let assigned = Set(newer.data.names + newer.unset)
         merged.operations.removeAll { assigned.contains($0.top) }
         merged.unset.removeAll { assigned.contains($0) }
+        for name in assigned { merged.stamps[JSONString(name)] = newer.stamps[JSONString(name)] }
         for field in newer.unset { merged.data[field] = nil }
         for member in newer.data.members { merged.data[member.name.text] = member.value }
         // A name that is set and removed by one mutation ends up removed: folding removes last.
@@ -82,6 +87,7 @@ package enum Coalescing {
     private static func join(_ first: FieldOperation, _ second: FieldOperation) -> FieldOperation? {
         guard first.kind == second.kind else { return nil }
         var joined = first
+        joined.hlc = second.hlc
         switch (first.kind, first.value, second.value) {
         case (.increment, .number(let a), .number(let b)):
             guard let sum = a.adding(b) else { return nil }
@@ -95,4 +101,18 @@ package enum Coalescing {
         }
         return joined
     }
+}
+
+extension MutationContent {
+    /// The same with the stamp of the mutation at each of its parts that has none of its own.
+    fileprivate func stamped(_ stamp: HybridTime?) -> MutationContent {
+        guard let stamp else { return self }
+        var result = self
+        for name in data.names + unset where stamps[JSONString(name)] == nil { result.stamps[JSONString(name)] = stamp }
+        for index in operations.indices where operations[index].hlc == nil { result.operations[index].hlc = stamp }
+        return result
+    }
+
+    /// Whether a part of it was made at another time than the whole.
+    package var hasParts: Bool { !stamps.isEmpty || operations.contains { $0.hlc != nil } }
 }

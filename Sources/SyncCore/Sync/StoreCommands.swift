@@ -119,6 +119,8 @@ package struct OutgoingMutation: Hashable, Sendable {
     package var dependsOn: String?
     package var baseVersion: Int64
     package var hlc: String
+    /// An object: the stamps of fields that were written at another time. Operations have theirs in them.
+    package var fieldHLC: String?
     package var clock: ClockTrust
     package var clientUpdatedAt: Timestamp
     package var priority: Priority

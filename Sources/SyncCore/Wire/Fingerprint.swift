@@ -16,7 +16,7 @@ package enum Fingerprint {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(512)
         for name in ["entity", "record_id", "action", "data", "unset", "ops"] {
-            let part = item[name] ?? .null
+            let part = name == "ops" ? unstamped(item[name]) : item[name] ?? .null
             if part.array?.isEmpty == true || part.object?.isEmpty == true {
                 canonical(.null, &bytes)
             } else {
@@ -25,6 +25,17 @@ package enum Fingerprint {
             bytes.append(UInt8(ascii: "\n"))
         }
         return Array(SHA256.hash(bytes).prefix(16))
+    }
+
+    /// When an operation was made is no part of what it asks for.
+    private static func unstamped(_ operations: JSON?) -> JSON {
+        guard let list = operations?.array, list.contains(where: { $0.object?["hlc"] != nil }) else { return operations ?? .null }
+        return .array(
+            list.map { json in
+                guard var operation = json.object else { return json }
+                operation["hlc"] = nil
+                return .object(operation)
+            })
     }
 
     /// As it stands in `first_digest`: 32 hexadecimal digits.

@@ -173,9 +173,28 @@ extension PushMessages {
             }
             mutation.author = name
         }
+        mutation.content.stamps = try stamps(object["field_hlc"], place + "/field_hlc", invalid)
         mutation.dependsOn = try keys(object["depends_on"], place + "/depends_on", invalid)
         mutation.supersedes = try keys(object["supersedes"], place + "/supersedes", invalid)
         return mutation
+    }
+
+    /// Names that the mutation does not write mean nothing.
+    private static func stamps(
+        _ json: JSON?, _ place: String, _ invalid: (String, String) -> Problem
+    ) throws(Problem) -> [JSONString: HybridTime] {
+        guard let json = RequestReader.present(json) else { return [:] }
+        guard let object = json.object, object.count <= Limits.documentFields else {
+            throw invalid(place, "an object of at most \(Limits.documentFields) stamps")
+        }
+        var stamps: [JSONString: HybridTime] = [:]
+        for member in object.members {
+            guard let stamp = member.value.text.flatMap({ HybridTime($0) }) else {
+                throw invalid("\(place)/\(member.name.text)", "a stamp like 0199c3f2a1b4-0007-9f2c11ab")
+            }
+            stamps[JSONString(member.name.text)] = stamp
+        }
+        return stamps
     }
 
     private static func keys(
@@ -269,7 +288,14 @@ extension FieldOperation {
         if kind == .increment, case .number = value {} else if kind == .increment {
             throw invalid(place + "/value", "a number")
         }
-        return FieldOperation(field, kind, value)
+        var operation = FieldOperation(field, kind, value)
+        if let made = RequestReader.present(json.object?["hlc"]) {
+            guard let stamp = made.text.flatMap({ HybridTime($0) }) else {
+                throw invalid(place + "/hlc", "a stamp like 0199c3f2a1b4-0007-9f2c11ab")
+            }
+            operation.hlc = stamp
+        }
+        return operation
     }
 }
 

@@ -29,6 +29,7 @@ package enum PushMessages {
             writer.member("first_digest", mutation.firstDigest)
             writer.member("base_version", mutation.baseVersion)
             writer.member("hlc", mutation.hlc)
+            writer.raw("field_hlc", mutation.fieldHLC)
             writer.member("client_updated_at", mutation.clientUpdatedAt.description)
             writer.member("author", mutation.author)
             writer.raw("depends_on", mutation.dependsOn)

@@ -118,7 +118,7 @@ struct Salvage {
 
     private static func guess(_ values: [SQLValue]) -> String? {
         switch values.count {
-        // Before version 5 without the last column.
+        // Before version 11 without the last column, before version 5 without the last two.
         case 28...Int(Payload.columnCount): "payload"
         // Before version 10 without the last column.
         case 16...Int(MirrorRow.columnCount): "record"

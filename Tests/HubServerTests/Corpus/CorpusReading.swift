@@ -124,6 +124,7 @@ enum CorpusReading {
                 priority: object["priority"]?.text.flatMap { Priority(name: $0) } ?? .normal, group: item.group,
                 base: object["base"]?.json, author: mutation.author)
             outgoing.supersedes = mutation.supersedes
+            outgoing.fieldHLC = object["field_hlc"]?.json
             return outgoing
         }
         return PushMessages.request(

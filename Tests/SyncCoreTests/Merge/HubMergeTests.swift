@@ -395,10 +395,14 @@ struct HubMergeTests {
         // Seen by its writer, so not contested, but with a slower clock.
         let outcome = Self.merge(MutationContent(.update, data: ["f": 2]), onto: Self.record(["f": 1]), base: 10, ms: 100)
         #expect(try #require(outcome.accepted?.record).stamp(of: "f")?.hlc.milliseconds == 500)
-        // The same value again, later: it stands for the later time, but is no news.
+        // The same value again, later: that is the last word on the field, and its author had not seen the other one's.
         let equal = try #require(Self.merge(MutationContent(.update, data: ["f": 1]), onto: Self.record(["f": 1])).accepted?.record)
-        #expect(equal.stamp(of: "f") == Self.stamp(10, ms: 900, Self.mine))
-        #expect(equal.version == 11)
+        let its = try #require(equal.stamp(of: "f"))
+        #expect(its.version == 11 && its.hlc.milliseconds == 900 && its.writer == Self.mine && its.foreign == 10)
+        // Earlier than what is there and without having seen it: that stays the other one's, and has been written again all the same.
+        let late = try #require(Self.merge(MutationContent(.update, data: ["f": 1]), onto: Self.record(["f": 1]), ms: 100).accepted?.record)
+        let kept = try #require(late.stamp(of: "f"))
+        #expect(kept.version == 11 && kept.hlc.milliseconds == 500 && kept.writer != Self.mine && kept.foreign == 11)
     }
 
     // MARK: Creates and deletes

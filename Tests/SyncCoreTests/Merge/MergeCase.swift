@@ -84,7 +84,10 @@ struct MergeCase: CustomStringConvertible {
     // MARK: Changes
 
     /// The record as a side leaves it.
-    mutating func changed(by side: String, canRemove: (String) -> Bool = { _ in true }) -> JSONObject {
+    mutating func changed(
+        by side: String, since seen: JSONObject? = nil, canRemove: (String) -> Bool = { _ in true }
+    ) -> JSONObject {
+        let base = seen ?? base
         var document = base
         for kind in kinds where !chance(4) {
             document[kind.field] = change(base[kind.field], kind.kind, side, canRemove: canRemove(kind.field))
@@ -128,7 +131,10 @@ struct MergeCase: CustomStringConvertible {
     /// What makes `document` of the base.
     ///
     /// - Parameter isPlain: As values, by somebody who knows nothing of rules; otherwise as agents say it.
-    func content(_ document: JSONObject, isPlain: Bool) -> MutationContent {
+    func content(_ document: JSONObject, isPlain: Bool) -> MutationContent { content(document, since: base, isPlain: isPlain) }
+
+    /// The same of a record that was seen as something else.
+    func content(_ document: JSONObject, since base: JSONObject, isPlain: Bool = false) -> MutationContent {
         var content = MutationContent(.update)
         for member in document.members where base[member.name.text] != member.value { content.data[member.name.text] = member.value }
         content.unset = base.names.filter { document[$0] == nil }

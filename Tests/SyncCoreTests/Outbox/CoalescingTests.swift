@@ -138,4 +138,78 @@ struct CoalescingTests {
             }
         }
     }
+
+    // MARK: Stamps
+
+    @Test("What is left of the older one keeps its stamp; what the newer one writes has that of the whole")
+    func stamps() throws {
+        let nine = MergeCase.stamp(9, MergeCase.mine), noon = MergeCase.stamp(12, MergeCase.mine)
+        let older = MutationContent(
+            .update, data: ["l": 1, "k": 1], unset: ["u"], operations: [FieldOperation("s", .add, "x"), FieldOperation("n", .increment, 1)])
+        let newer = MutationContent(.update, data: ["k": 2], operations: [FieldOperation("n", .increment, 2), FieldOperation("s", .add, "y")])
+        guard case .one(let two)? = Coalescing.merge(older, newer, stamp: nine) else { throw TestFailure() }
+        #expect(two.stamps == [JSONString("l"): nine, JSONString("u"): nine])
+        #expect(two.operations.map(\.hlc) == [nine, nil, nil])
+        // One more: each part keeps its own.
+        guard case .one(let three)? = Coalescing.merge(two, MutationContent(.update, data: ["u": 1]), stamp: noon) else { throw TestFailure() }
+        #expect(three.stamps == [JSONString("l"): nine, JSONString("k"): noon])
+        #expect(three.operations.map(\.hlc) == [nine, noon, noon])
+        #expect(three.hasParts && !newer.hasParts)
+    }
+
+    struct TestFailure: Error {}
+
+    /// What counts of a record: its values, and when each was written, by whom.
+    private static func outcome(_ record: VersionedRecord) -> String {
+        func unordered(_ value: JSON) -> String {
+            if let list = value.array { return list.map { unordered($0) }.sorted().joined(separator: ",") }
+            return value.json
+        }
+        let values = (record.data?.members ?? []).map { "\($0.name.text)=\(unordered($0.value))" }
+        let stamps = record.stamps.map { "\($0.key.text) \($0.value.hlc) \($0.value.writer)" }
+        let elements = record.additions.flatMap { field, all in all.map { "\(field.text)[\($0.key.json)] \($0.value.hlc) \($0.value.writer)" } }
+        return (values.sorted() + stamps.sorted() + elements.sorted()).joined(separator: "\n")
+    }
+
+    @Test("At the hub, two edits come to the same as one that is made of them, wherever another device's change stands between them")
+    func sameAtHub() {
+        let fields = ["lww", "server", "client", "count", "tags", "parts", "peak", "low"]
+        var looked = 0
+        for seed in 0..<3_000 as Range<UInt64> {
+            var example = MergeCase(seed: seed, fields: fields, isOdd: false)
+            let first = example.changed(by: "l") { $0 == "lww" }, second = example.changed(by: "m", since: first) { $0 == "lww" }
+            let theirs = example.changed(by: "r") { $0 == "lww" }
+            let (early, late) = (UInt64(10), UInt64(20)), between = UInt64([5, 15, 25][example.number(3)])
+            let older = example.content(first, isPlain: false), newer = example.content(second, since: first)
+            guard case .one(let joined)? = Coalescing.merge(older, newer, stamp: MergeCase.stamp(early, MergeCase.mine)) else { continue }
+            let other = (MergeCase.other, example.content(theirs, isPlain: false), between)
+            let two = [(MergeCase.mine, older, early), (MergeCase.mine, newer, late)], one = [(MergeCase.mine, joined, late)]
+            func arrive(_ order: [(DeviceID, MutationContent, UInt64)]) -> String? {
+                var record = example.record
+                for (index, next) in order.enumerated() {
+                    let outcome = example.push(next.1, by: next.0, onto: record, ms: next.2, commit: Int64(2 + index))
+                    guard case .accepted(let accepted) = outcome else { return nil }
+                    record = accepted.record ?? record
+                }
+                return Self.outcome(record)
+            }
+            for (apart, together) in [(two + [other], one + [other]), ([other] + two, [other] + one)] {
+                guard let expected = arrive(apart), let found = arrive(together) else { continue }
+                looked += 1
+                guard expected == found else {
+                    Issue.record("""
+                        \(example), theirs at \(between)\(apart[0].0 == MergeCase.other ? ", first" : "")
+                        older  \(older.line)
+                        newer  \(newer.line)
+                        joined \(joined.line)
+                        theirs \(other.1.line)
+                        two:\n\(expected)
+                        one:\n\(found)
+                        """)
+                    return
+                }
+            }
+        }
+        #expect(looked > 3_000)
+    }
 }
