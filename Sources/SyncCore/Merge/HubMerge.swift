@@ -151,8 +151,9 @@ private struct Merge {
                 case .set: hasBase && (isBlind || content.base[field] != present)
                 case .lww, .server, .client, .append, .counter, .manual: hasBase && isBlind
                 }
-            // Of what a create brings back, only what differs from what was there before was ever asked for.
-            if isBlind, present != nil, value != nil, content.base[field] == value { continue }
+            // Of what a create brings back, only what differs from what was there before was ever asked for: also where somebody
+            // has taken it away meanwhile.
+            if isBlind, old != nil, value != nil, content.base[field] == value { continue }
             // And what is as it had seen it is no news, whoever wrote it.
             if isBlind, let seen = content.base[field], seen == present {
                 document[field] = value
@@ -410,7 +411,7 @@ private struct Merge {
             if let record = tombstone.beforeDeletion { return bringBack(record) }
         }
         if let misfit = misfitOfCreate { return .rejected(misfit) }
-        return write(Fold.apply(content, to: nil) ?? [:], [:], ownAdditions)
+        return write(Fold.apply(content, to: nil) ?? [:], ownRemovals, ownAdditions)
     }
 
     mutating func updateDeleted(_ tombstone: VersionedRecord?) -> HubMerge.Outcome {
@@ -502,6 +503,11 @@ private struct Merge {
             additions[JSONString(operation.field), default: [:]][SetElement.key(operation.value)] = stamp
         }
         return additions
+    }
+
+    /// Fields that a creation names as removed, because a removal went into it: whoever makes the same record has not seen that.
+    private var ownRemovals: [JSONString: VersionedRecord.Stamp] {
+        Dictionary(content.unset.map { (JSONString($0), stamp) }, uniquingKeysWith: { first, _ in first })
     }
 
     private mutating func write(
