@@ -103,10 +103,21 @@ private struct Merge {
         }
         stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: change.device, author: change.author)
         guard rules.kind == .record else { return }
+        if ablations.contains(.lesserLetThrough) { makeValues(of: [.max, .min]) }
+        if ablations.contains(.countsAsValues) { makeValues(of: [.increment]) }
         var folded: [String] = []
         self.change.mutation.content = content.withSetsFolded(under: rules, &folded)
         if !folded.isEmpty { accepted.isPlain = false }
         for field in folded { noteMerged(field) }
+    }
+
+    /// Values in the place of operations, for rules that are switched off.
+    private mutating func makeValues(of kinds: [FieldOperation.Kind]) {
+        for operation in content.operations where kinds.contains(operation.kind) && operation.path.isEmpty {
+            change.mutation.content.data[operation.field] = operation.value
+            rules.overrule([operation.field])
+        }
+        change.mutation.content.operations.removeAll { kinds.contains($0.kind) && $0.path.isEmpty }
     }
 
     var content: MutationContent { change.mutation.content }
@@ -166,7 +177,8 @@ private struct Merge {
                 continue
             }
             // What a create finds of its own device came before it.
-            let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) } ?? true
+            let isByArrival = ablations.contains(.membersByArrival) && rules.strategy(of: field) == .merge
+            let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) || isByArrival } ?? true
             let contest = FieldContest(rules, field, localIsLater: localIsLater, signature: signature, known: known)
             let decision = contest.decide(local: value, remote: present)
             // Of what is no news, only a member can lose: it is compared with what the app had seen.
@@ -374,6 +386,8 @@ private struct Merge {
         if !changed.isEmpty || isTouched {
             switch rules.afterDeletion(changing: changed.keys.map(\.text)) {
             case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
+            case .comesBack where ablations.contains(.unseenDeletionWins): break
+            case .comesBack where ablations.contains(.givingWayUntold): return .accepted(accepted)
             case .comesBack:
                 accepted.isPlain = false
                 noteMerged(HubMerge.wholeRecord)
