@@ -11,6 +11,11 @@ extension Hub {
         do throws(DatabaseError) { return try store.lostValues(entity, id, limit: limit) } catch { throw HubError(error) }
     }
 
+    /// A record as it is stored, for those who compare it with what it should be.
+    package func record(_ name: RecordName) throws(HubError) -> VersionedRecord? {
+        do throws(DatabaseError) { return try store.record(name)?.whole } catch { throw HubError(error) }
+    }
+
     /// The whole database as bytes.
     package func copy() throws(HubError) -> [UInt8] {
         do throws(DatabaseError) { return try copied().serialize() } catch { throw HubError(error) }

@@ -33,6 +33,16 @@ package enum Ablation: String, Sendable, CaseIterable {
     case mergeForgotten
     /// A removal takes an element out of a set that somebody put in meanwhile.
     case removalBeatsAddition
+    /// A deletion wins over a change that it has not seen, although changes are to win.
+    case unseenDeletionWins
+    /// Of two values of a member, the one that arrives last stays, whenever it was written.
+    case membersByArrival
+    /// What is less than the greatest takes its place.
+    case lesserLetThrough
+    /// What adds to a count takes its place.
+    case countsAsValues
+    /// Nobody hears of a deletion that gave way.
+    case givingWayUntold
     /// An edit goes into a mutation of its record that may be at the hub already.
     case sentCoalesced
     /// An edit goes into a mutation that waited at the start, although an older copy of the database may have been put back.

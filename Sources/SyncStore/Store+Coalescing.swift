@@ -77,10 +77,12 @@ extension Store {
         }
     }
 
-    /// A deletion that may give way must not take along what was asked for before it. Of a record that is yet to be made, nobody else
+    /// A deletion that may give way must not take along what was asked for before it: where changes win, and where a person may be
+    /// asked, as about every deletion beside a change of what only people decide. Of a record that is yet to be made, nobody else
     /// has changed anything.
     private static func mayGiveWay(_ first: MutationContent, _ second: MutationContent, _ rules: EntityRules) -> Bool {
-        second.action == .delete && first.action != .create && rules.onDeleted != .deleteWins
+        let asksPeople = rules.strategy == .manual || !rules.criticalFields.isEmpty || rules.fields.values.contains(.manual)
+        return second.action == .delete && first.action != .create && (rules.onDeleted != .deleteWins || asksPeople)
     }
 
     /// Writes the receipt of the newer one, and the record as it is now.

@@ -277,14 +277,17 @@ extension Store {
             guard let after = open.payload?.content(under: rules) else { continue }
             // Deleted later: whatever was to be done before has no meaning any more. Made anew later: it is not to be deleted.
             if after.action == .delete || (after.action == .create && content.action == .delete) { return nil }
+            let isMadeAnew = content.action == .create && after.action == .create
+            let added = isMadeAnew ? after.data.names.filter { rules.strategy == .fields && rules.strategy(of: $0).addsUp } : []
             if content.action == .update || after.action == .create {
                 let base = result.base
-                result.removeFields(Set((after.data.names + after.unset).map { JSONString($0) }))
-                result.base = base
+                result.removeFields(Set((after.data.names + after.unset).filter { !added.contains($0) }.map { JSONString($0) }))
+                // What a creation has seen and does not name it takes away: that would be what was made anew.
+                if content.action == .update { result.base = base }
             }
             // Made anew later, with a value that adds up: what comes back adds to that, it does not go over it.
-            if content.action == .create, after.action == .create {
-                for field in Set(after.operations.map(\.field)) {
+            if isMadeAnew {
+                for field in Set(after.operations.map(\.field) + added) {
                     guard let value = result.data[field] else { continue }
                     result.data[field] = nil
                     result.operations += WireForm.additions(rules, field, value)

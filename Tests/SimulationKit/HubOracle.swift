@@ -7,6 +7,8 @@ struct HubOracle {
     /// What was in such a list when its record was deleted.
     private var gone: [RecordName: Set<String>] = [:]
     private(set) var values = ValueOracle()
+    /// What the rules make of every record.
+    var rules = RuleModel()
     /// Records that were deleted and may come back whole.
     private var kept: [RecordName: Kept] = [:]
     /// Readings by id.
@@ -30,7 +32,7 @@ struct HubOracle {
         var at: Timestamp
     }
 
-    private static let rules = Entities.rules(ofHub: true)
+    private static let book = Entities.rules(ofHub: true)
 
     private struct Slot: Hashable {
         var agent: Int
@@ -89,7 +91,7 @@ struct HubOracle {
             events[mutation.record.id] = mutation.content.data["t"]?.text ?? ""
             return
         }
-        let mayComeBack = Self.rules[mutation.record.entity]?.keepsDeleted ?? false
+        let mayComeBack = Self.book[mutation.record.entity]?.keepsDeleted ?? false
         if gaveWay {
             guard mayComeBack, lists[mutation.record] != nil else {
                 throw Broken("deletions give way to changes", "\(key) gave way, and \(mutation.record) \(mayComeBack ? "is gone" : "does not come back")")
@@ -138,7 +140,10 @@ struct HubOracle {
     }
 
     /// The hub has forgotten deletions.
-    mutating func forget(before: Timestamp) { kept = kept.filter { $0.value.at >= before } }
+    mutating func forget(before: Timestamp) {
+        kept = kept.filter { $0.value.at >= before }
+        rules.forget(before: before)
+    }
 
     private func tokens(of mutation: IncomingMutation) -> [String] {
         let appended = mutation.content.operations.flatMap { $0.kind == .append ? $0.value.array?.compactMap(\.text) ?? [] : [] }
@@ -163,7 +168,8 @@ struct HubOracle {
         order[slot, default: []].append(operation.number)
     }
 
-    mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64) {
+    mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64, at now: Timestamp) {
+        if let rules = Self.book[name.entity], rules.kind == .record { self.rules.publish(name, document, version: version, rules, at: now) }
         if name.entity == Entities.works { values.publish(name, document, version: version) }
     }
 

@@ -72,7 +72,12 @@ final class SimAgent {
         (self.index, identity) = (index, index)
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
-        database = try Self.formed.withLock { template throws(StoreError) in
+        database = try Self.formedDatabase()
+    }
+
+    /// One that has its tables, and nothing in them.
+    static func formedDatabase() throws(StoreError) -> Database {
+        try formed.withLock { template throws(StoreError) in
             let formed = if let template { template } else { try Database.empty() }
             template = formed
             return try formed.copy()

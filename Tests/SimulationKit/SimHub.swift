@@ -17,6 +17,8 @@ final class SimHub {
     /// The newest commit that the hub has told of, and the one that the observer has seen.
     private var head: Int64 = 0
     private var seenHead: Int64?
+    /// The newest commit before the last request.
+    private(set) var headBefore: Int64 = 0
     let tokens: [String]
     /// What stands beside the database; at most a second behind it, but never ahead.
     var mark: HubMark?
@@ -62,6 +64,7 @@ final class SimHub {
     func handle(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
         var body: [UInt8] = []
         if case .bytes(let bytes) = request.body { body = bytes }
+        headBefore = hub.head
         let target = request.url.dropFirst(Simulation.hubURL.utf8.count)
         let response = hub.handle(
             HubRequest(request.method.rawValue, String(target), headers: request.headers, body: body), at: now)

@@ -69,6 +69,7 @@ extension Simulation {
             ]
         }
         addDeep(to: &operation)
+        addForm(to: &operation, agent)
         return operation
     }
 

@@ -103,7 +103,7 @@ extension Simulation {
             // A back office edits what is there; what devices count and append stays.
             guard hub.records[name] != nil else { return }
             let published = try Broken.none { try hub.publish(name, [pick(["s", "v", "m"]): text], at: hubTime) }
-            oracle.publish(name, published.0, version: published.1)
+            oracle.publish(name, published.0, version: published.1, at: hubTime)
         } else {
             let deletes = hub.records[name] != nil && chance(0.25)
             _ = try Broken.none { try hub.publish(name, deletes ? nil : ["s": text, "v": text], at: hubTime) }

@@ -107,6 +107,8 @@ private struct Merge {
         stamp = own
         clampParts(limit)
         guard rules.kind == .record else { return }
+        if ablations.contains(.lesserLetThrough) { makeValues(of: [.max, .min]) }
+        if ablations.contains(.countsAsValues) { makeValues(of: [.increment]) }
         var folded: [String] = []
         self.change.mutation.content = content.withSetsFolded(under: rules, &folded)
         if !folded.isEmpty { accepted.isPlain = false }
@@ -135,6 +137,15 @@ private struct Merge {
         var stamp = own
         if let hlc { stamp.hlc = hlc }
         return stamp
+    }
+
+    /// Values in the place of operations, for rules that are switched off.
+    private mutating func makeValues(of kinds: [FieldOperation.Kind]) {
+        for operation in content.operations where kinds.contains(operation.kind) && operation.path.isEmpty {
+            change.mutation.content.data[operation.field] = operation.value
+            rules.overrule([operation.field])
+        }
+        change.mutation.content.operations.removeAll { kinds.contains($0.kind) && $0.path.isEmpty }
     }
 
     var content: MutationContent { change.mutation.content }
@@ -177,8 +188,9 @@ private struct Merge {
                 case .set: hasBase && (isBlind || content.base[field] != present)
                 case .lww, .server, .client, .append, .counter, .manual: hasBase && isBlind
                 }
-            // Of what a create brings back, only what differs from what was there before was ever asked for.
-            if isBlind, present != nil, value != nil, content.base[field] == value { continue }
+            // Of what a create brings back, only what differs from what was there before was ever asked for: also where somebody
+            // has taken it away meanwhile.
+            if isBlind, old != nil, value != nil, content.base[field] == value { continue }
             // And what is as it had seen it is no news, whoever wrote it.
             if isBlind, let seen = content.base[field], seen == present {
                 document[field] = value
@@ -191,7 +203,8 @@ private struct Merge {
                 continue
             }
             // What a create finds of its own device came before it.
-            let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) } ?? true
+            let isByArrival = ablations.contains(.membersByArrival) && rules.strategy(of: field) == .merge
+            let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) || isByArrival } ?? true
             let contest = FieldContest(rules, field, localIsLater: localIsLater, signature: signature, known: known)
             let decision = contest.decide(local: value, remote: present)
             // Of what is no news, only a member can lose: it is compared with what the app had seen.
@@ -402,6 +415,8 @@ private struct Merge {
         if !changed.isEmpty || isTouched {
             switch rules.afterDeletion(changing: changed.keys.map(\.text)) {
             case .undecided: return .conflict(fields: [HubMerge.wholeRecord])
+            case .comesBack where ablations.contains(.unseenDeletionWins): break
+            case .comesBack where ablations.contains(.givingWayUntold): return .accepted(accepted)
             case .comesBack:
                 accepted.isPlain = false
                 noteMerged(HubMerge.wholeRecord)
@@ -533,10 +548,12 @@ private struct Merge {
         return additions
     }
 
-    /// Of the fields of a record that was not there, the stamps of those that were written earlier than the whole.
+    /// Of the fields of a record that was not there, the stamps of those that were written earlier than the whole, and of those that a
+    /// creation names as removed, because a removal went into it: whoever makes the same record has not seen that.
     private var ownStamps: [JSONString: VersionedRecord.Stamp] {
-        guard content.hasParts else { return [:] }
-        var stamps = content.stamps.mapValues { stamp(at: $0) }
+        var stamps = Dictionary(content.unset.map { (JSONString($0), stamp) }, uniquingKeysWith: { first, _ in first })
+        guard content.hasParts else { return stamps }
+        stamps.merge(content.stamps.mapValues { stamp(at: $0) }) { _, its in its }
         for operation in content.operations {
             let name = JSONString(operation.top), its = stamp(at: operation.hlc)
             let isFirst = stamps[name] == nil && content.data[operation.top] == nil

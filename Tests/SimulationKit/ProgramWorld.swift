@@ -1,0 +1,204 @@
+import HubServer
+package import SyncCore
+import SyncStore
+
+/// Runs a ``Program`` on the real stores of two devices and the real hub, without a network and without faults.
+package final class ProgramWorld {
+    /// What has become of it.
+    package struct Outcome: Hashable, Sendable {
+        /// `nil` when the record is gone.
+        package var document: JSONObject?
+        /// By device, what its apps see; by device, what waits for a person and what was refused, by its code.
+        package var views: [JSONObject?]
+        package var disputes: [Set<String>]
+        package var refusals: [Set<String>]
+        package var lost: Set<String>
+
+        package var text: String {
+            "\(PlainValue.text(document)); views \(views.map { PlainValue.text($0) }); disputes \(disputes.map { $0.sorted() }); refused \(refusals.map { $0.sorted() })"
+        }
+    }
+
+    private static let entity = EntityName(trusted: "forms")
+    package static let record = RecordName(entity, RecordID(trusted: "f-1"))
+    private static let birth: Int64 = 1_795_208_400_000
+
+    private let program: Program
+    private let hub: Hub
+    private let stores: [Store]
+    private let tokens: [String]
+    private var seconds: Int64 = 0
+
+    /// - Parameter coalesces: Whether edits that were not sent become one.
+    package init(_ program: Program, coalesces: Bool, ablations: Set<Ablation> = []) throws {
+        self.program = program
+        var rules = program.rules
+        rules.coalesces = coalesces
+        let book = RuleBook([Self.entity: rules], isStrict: true)
+        var random = SeededRandom(seed: 5)
+        var tokenBook = TokenBook()
+        var tokens: [String] = []
+        for index in 0...1 { tokens.append(tokenBook.add(Self.device(index), at: Timestamp(milliseconds: Self.birth), using: &random)) }
+        self.tokens = tokens
+        var settings = Hub.Settings(rules: book, tokens: tokenBook)
+        #if ABLATIONS
+            settings.ablations = Ablations(ablations)
+        #endif
+        hub = try Hub(.memory, settings: settings, random: random)
+        stores = try (0...1).map { index in
+            let options = StoreOptions(device: Self.device(index), bootID: "boot", rules: book, seed: UInt64(index + 1))
+            let moment = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: Self.birth))
+            return try Store(try SimAgent.formedDatabase(), options, at: moment)
+        }
+    }
+
+    private static func device(_ index: Int) -> DeviceID { DeviceID(trusted: "agent-\(index)") }
+
+    private var now: Moment {
+        Moment(
+            instant: Instant(nanoseconds: 5_000_000_000 + seconds * 1_000_000_000),
+            wall: Timestamp(milliseconds: Self.birth + seconds * 1_000))
+    }
+
+    /// - Parameter first: Who has a link first.
+    package func run(first: Int) throws -> Outcome {
+        if program.isShared {
+            try enqueue(
+                0, .create,
+                data: ["s": "s", "l": "l", "v": "v", "c": "c", "n": 10, "a": ["a0"], "txt": "text.", "tags": ["red"], "p": 50, "q": 50, "o": ["k": 1, "d0": 0, "d1": 0, "x": 0]])
+            try sync(0)
+            try sync(1)
+        }
+        let began: Int64 = 3_600
+        for device in 0...1 {
+            for (number, step) in program.steps[device].enumerated() {
+                seconds = began + step.at
+                try act(step.act, device, "\(device)-\(number)")
+            }
+        }
+        seconds = began + 4_000
+        for device in [first, 1 - first, first, 1 - first, first] {
+            try sync(device)
+            seconds += 60
+        }
+        return try outcome()
+    }
+
+    // MARK: Apps
+
+    private func view(_ device: Int) throws -> JSONObject? {
+        guard let text = try stores[device].reads.record(Self.record)?.view else { return nil }
+        return try JSONReader.read(text).object
+    }
+
+    private func enqueue(
+        _ device: Int, _ action: NewMutation.Action, data: JSONObject = [:], unset: [String] = [], operations: [FieldOperation] = []
+    ) throws {
+        let mutation = NewMutation(
+            action, Self.entity, Self.record.id, data: data, unset: unset, operations: operations, size: JSON.object(data).bytes.count)
+        _ = try stores[device].enqueue([mutation], by: Requester(app: AppName(trusted: "app"), uid: 1_000), at: now)
+    }
+
+    private func act(_ act: Program.Act, _ device: Int, _ token: String) throws {
+        let seen = try view(device)
+        switch act {
+        case .create:
+            return try enqueue(device, .upsert, data: ["s": .string(token), "n": 1, "a": [.string(token)], "tags": [.string("t\(device)")]])
+        case .delete: return seen == nil ? () : try enqueue(device, .delete)
+        default: break
+        }
+        guard let seen else { return }
+        var data: JSONObject = [:]
+        var operations: [FieldOperation] = []
+        var unset: [String] = []
+        switch act {
+        case .create, .delete: break
+        case .set(let field): data[field] = .string(token)
+        case .unset(let field): unset = [field]
+        case .count(let delta): data["n"] = .int((seen["n"]?.int ?? 0) + delta)
+        case .increment(let delta): operations = [FieldOperation("n", .increment, .int(delta))]
+        case .line: data["txt"] = .string((seen["txt"]?.text ?? "") + "<\(token)>")
+        case .rewrite: data["txt"] = .string("<\(token)>")
+        case .item: data["a"] = .array((seen["a"]?.array ?? []) + [.string(token)])
+        case .toggle(let tag):
+            let tags = seen["tags"]?.array ?? []
+            data["tags"] = .array(tags.contains(.string(tag)) ? tags.filter { $0 != .string(tag) } : tags + [.string(tag)])
+        case .add(let tag): operations = [FieldOperation("tags", .add, .string(tag))]
+        case .remove(let tag): operations = [FieldOperation("tags", .remove, .string(tag))]
+        case .member(let name):
+            var object = seen["o"]?.object ?? [:]
+            object[name] = .string(token)
+            data["o"] = .object(object)
+        case .countMember(let delta): operations = [FieldOperation("o.k", .increment, .int(delta))]
+        case .reach(let value): (data["p"], data["q"]) = (.int(value), .int(value))
+        }
+        try enqueue(device, .update, data: data, unset: unset, operations: operations)
+    }
+
+    // MARK: Links
+
+    private func sync(_ device: Int) throws {
+        if program.pullsFirst { try pull(device) }
+        try push(device)
+        try pull(device)
+    }
+
+    private func ask(_ path: String, _ body: [UInt8], _ device: Int) throws -> [UInt8] {
+        let response = hub.handle(
+            HubRequest(
+                "POST", path,
+                headers: [
+                    "Authorization": "Bearer \(tokens[device])", "Sync-Version": "1", "Sync-Device": Self.device(device).text,
+                    "Sync-Replica": stores[device].replica.text,
+                    "Content-Type": "application/json",
+                ], body: body), at: now.wall)
+        guard response.status == 200 else { throw Broken("the hub answers", "\(path): \(response.status)") }
+        return response.body
+    }
+
+    private func push(_ device: Int) throws {
+        for _ in 0..<20 {
+            guard let batch = try stores[device].claim(BatchLimits(mutations: 50, bytes: 1 << 20), at: now) else { return }
+            let answer = try PushMessages.readResponse(try ask("/v1/sync/push", PushMessages.request(batch, config: nil), device))
+            _ = try stores[device].applyResults(answer.results, next: nil, at: now)
+        }
+    }
+
+    private func pull(_ device: Int) throws {
+        for _ in 0..<20 {
+            var streams = try stores[device].loadStreams(at: now)
+            if streams.isEmpty { streams = [StreamPosition(entity: Self.entity, cursor: nil)] }
+            let request = PullRequest(streams: streams, limit: 500, maxBytes: Limits.pullBytes, maxSentSeq: 0)
+            let answer = try PullMessages.readResponse(try ask("/v1/sync/pull", PullMessages.request(request), device))
+            _ = try stores[device].applyPull(answer, at: now)
+            if !answer.pages.contains(where: \.hasMore) { return }
+        }
+    }
+
+    // MARK: The end
+
+    private func outcome() throws -> Outcome {
+        let held = try hub.record(Self.record)
+        var outcome = Outcome(document: held?.data.map(Self.plain), views: [], disputes: [], refusals: [], lost: [])
+        for device in 0...1 {
+            outcome.views.append(try view(device).map(Self.plain))
+            var query = ConflictQuery()
+            query.limit = 100
+            let disputes = try stores[device].reads.conflicts(query).items.filter { $0.kind != .field || !$0.sides.isEmpty }
+            outcome.disputes.append(Set(disputes.flatMap { $0.kind == .field ? $0.sides.map(\.field) : [RuleModel.wholeRecord] }))
+            var refused = MutationQuery()
+            refused.states = [.rejected]
+            outcome.refusals.append(Set(try stores[device].reads.mutations(refused, at: now).items.compactMap { $0.problem?.code }))
+        }
+        outcome.lost = Set(try hub.lostValues(Self.entity, limit: 100).map(\.value.field))
+        return outcome
+    }
+
+    /// Lines that name an author carry a time and a key of the mutation that brought them.
+    private static func plain(_ document: JSONObject) -> JSONObject {
+        guard let text = document["txt"]?.text else { return document }
+        var plain = document
+        plain["txt"] = .string(text.split(separator: "\n", omittingEmptySubsequences: false).map { $0.hasPrefix("--- ") ? "---" : String($0) }.joined(separator: "\n"))
+        return plain
+    }
+}

@@ -1,0 +1,399 @@
+import SyncCore
+
+/// One change on one record of the model.
+struct RuleDecision {
+    let change: RuleModel.Change
+    var rules: EntityRules
+    /// What the record is afterwards; `nil`: as it was.
+    private(set) var result: RuleModel.State?
+
+    private var record = RuleModel.Record()
+    /// The author knew nothing of the record: it makes what is there already.
+    private var isBlind = false
+    private var merged: Set<String> = []
+    private var lost: [RuleModel.Lost] = []
+    private var open: Set<String> = []
+    private let at: HybridTime
+    private var content: MutationContent
+
+    init(_ change: RuleModel.Change, _ rules: EntityRules) {
+        (self.change, self.rules) = (change, rules)
+        content = change.mutation.content
+        let sent = change.mutation.hlc
+        let limit = UInt64(clamping: change.now.advanced(by: .seconds(300)).milliseconds)
+        // A clock that nobody trusts is earlier than all; one that is insane says the hub's time.
+        at =
+            change.mutation.clock == .unsynced ? HybridTime(milliseconds: 0, counter: 0, node: sent.node)
+            : sent.milliseconds > limit
+                ? HybridTime(milliseconds: UInt64(clamping: change.now.milliseconds), counter: 0, node: sent.node) : sent
+        // A set has each element once.
+        for (field, rule) in rules.fields where rule == .set {
+            let path = self.path(of: field)
+            guard case .some(let value?) = content.data.plainMember(path), let elements = value.array,
+                case let once = PlainValue.once(elements), once.count < elements.count
+            else { continue }
+            content.data = content.data.settingPlainMember(path, .array(once))
+            merged.insert(path[0])
+        }
+    }
+
+    // MARK: Who has seen what
+
+    private var write: RuleModel.Write { .init(version: change.commit, device: change.device, at: at) }
+
+    /// What a device wrote itself it has always seen.
+    private func isUnseen(_ write: RuleModel.Write) -> Bool {
+        write.device != change.device && write.version > (isBlind ? 0 : change.mutation.baseVersion)
+    }
+
+    private func isUnseen(_ writes: [RuleModel.Write]?) -> Bool { writes?.contains { isUnseen($0) } ?? false }
+
+    private func rule(of field: String) -> FieldStrategy {
+        if rules.criticalFields.contains(field) { return .manual }
+        return switch rules.strategy {
+        case .lww: .lww
+        case .server: .server
+        case .client: .client
+        case .manual: .manual
+        case .fields: rules.fields[field] ?? .lww
+        }
+    }
+
+    private func addsUp(_ rule: FieldStrategy) -> Bool { [.append, .counter, .set, .max, .min].contains(rule) }
+
+    /// `form.count` is a member where `form` is merged.
+    private func path(of name: String) -> [String] {
+        let names = name.split(separator: ".", omittingEmptySubsequences: false).map { String($0) }
+        for end in 1..<max(2, names.count) where end < names.count {
+            let top = names[..<end].joined(separator: ".")
+            if rule(of: top) == .merge { return [top] + names[end...] }
+        }
+        return [name]
+    }
+
+    private func accepted(_ state: RuleModel.State?) -> RuleModel.Verdict {
+        .accepted(merged: merged, lost: lost)
+    }
+
+    // MARK: Records that are there
+
+    mutating func update(_ record: RuleModel.Record) -> RuleModel.Verdict {
+        self.record = record
+        return fields()
+    }
+
+    /// Who makes the same record again, after losing its memory, is answered as the first time.
+    mutating func createExisting(_ record: RuleModel.Record) -> RuleModel.Verdict {
+        var fresh = self
+        let isOwn = record.fields.values.allSatisfy { $0.by.last?.device == change.device }
+        if isOwn, case .accepted = fresh.createFresh(), case .record(let again)? = fresh.result, again.document == record.document {
+            return accepted(nil)
+        }
+        self.record = record
+        isBlind = true
+        return fields()
+    }
+
+    mutating func delete(_ record: RuleModel.Record) -> RuleModel.Verdict {
+        var unseen = Set(record.fields.filter { isUnseen($0.value.by) }.keys)
+        var isTouched = record.changes.last.map { isUnseen($0.write) && $0.write.device != .hub } ?? false
+        if RuleModel.Expectation.overwrittenCountsAsUnseen {
+            for past in record.changes where isUnseen(past.write) {
+                unseen.formUnion(past.fields)
+                isTouched = isTouched || past.write.device != .hub
+            }
+        }
+        if isTouched || !unseen.isEmpty {
+            switch ending(touching: unseen) {
+            case .manual: return .conflict([RuleModel.wholeRecord])
+            case .updateWins:
+                merged.insert(RuleModel.wholeRecord)
+                lose(RuleModel.wholeRecord, nil)
+                return accepted(nil)
+            case .deleteWins: break
+            }
+        }
+        for field in unseen.sorted() { if let value = record.fields[field]?.value { lose(field, value) } }
+        let kept = rules.onDeleted == .deleteWins ? nil : record
+        result = .deleted(RuleModel.Tombstone(write: write, since: change.now, kept: kept))
+        return accepted(result)
+    }
+
+    /// A deletion and a change that have not seen each other.
+    private func ending(touching fields: Set<String>) -> EntityRules.OnDeleted {
+        if rules.onDeleted == .updateWins { return .updateWins }
+        return fields.contains { rule(of: $0) == .manual } ? .manual : rules.onDeleted
+    }
+
+    private var touched: Set<String> { Set(content.data.names + content.unset + content.operations.map { path(of: $0.field)[0] }) }
+
+    // MARK: Records that are gone
+
+    mutating func updateDeleted(_ tombstone: RuleModel.Tombstone?) -> RuleModel.Verdict {
+        switch ending(touching: touched) {
+        case .manual: return .conflict([RuleModel.wholeRecord])
+        case .deleteWins: return .rejected("deleted")
+        case .updateWins: break
+        }
+        if tombstone != nil { lose(RuleModel.wholeRecord, nil) }
+        if let kept = tombstone?.kept {
+            let verdict = update(kept)
+            if case .conflict = verdict { return .conflict([RuleModel.wholeRecord]) }
+            return verdict
+        }
+        merged.insert(RuleModel.restOfRecord)
+        lose(RuleModel.restOfRecord, nil)
+        return createFresh()
+    }
+
+    /// One that knew of the deletion makes the record anew. One that did not, or that says what it had seen of the record, brings it
+    /// back.
+    mutating func createOver(_ tombstone: RuleModel.Tombstone?) -> RuleModel.Verdict {
+        let isNews = tombstone.map { isUnseen($0.write) } ?? false
+        if isNews {
+            switch ending(touching: touched) {
+            case .manual: return .conflict([RuleModel.wholeRecord])
+            case .deleteWins: return .rejected("deleted")
+            case .updateWins: break
+            }
+        }
+        guard let tombstone, isNews || !content.base.isEmpty else { return createFresh() }
+        lose(RuleModel.wholeRecord, nil)
+        guard let kept = tombstone.kept else { return createFresh() }
+        var attempt = self
+        (attempt.record, attempt.isBlind) = (kept, true)
+        var verdict = attempt.fields()
+        if case .conflict(let fields) = verdict {
+            // Whoever brings a record back has decided, and cannot be shown what was there: that is told.
+            attempt = self
+            (attempt.record, attempt.isBlind) = (kept, true)
+            attempt.rules.strategy = .fields
+            for field in fields {
+                attempt.rules.criticalFields.removeAll { $0 == field }
+                attempt.rules.fields[field] = .client
+            }
+            verdict = attempt.fields()
+        }
+        self = attempt
+        return verdict
+    }
+
+    private mutating func createFresh() -> RuleModel.Verdict {
+        record = RuleModel.Record()
+        var document = content.data
+        for field in content.unset { document[field] = nil }
+        for operation in content.operations {
+            let path = path(of: operation.field)
+            guard let found = document.plainMember(path), let new = PlainValue.operated(operation.kind, found, operation.value) else {
+                return .rejected("validation")
+            }
+            if operation.kind != .remove || found != nil { document = document.settingPlainMember(path, new) }
+        }
+        for member in document.members {
+            record.fields[member.name.text] = RuleModel.Field(value: member.value, by: [write], at: at)
+        }
+        // A removal that went into a creation is one.
+        for field in content.unset where document[field] == nil && change.mutation.content.action == .create {
+            record.fields[field] = RuleModel.Field(value: JSON?.none, by: [write], at: at)
+        }
+        for operation in content.operations where operation.kind == .add {
+            record.elements[operation.field, default: [:]][PlainValue.key(operation.value)] = [write]
+        }
+        return conclude(over: [:])
+    }
+
+    // MARK: Fields
+
+    private mutating func fields() -> RuleModel.Verdict {
+        let before = record.document
+        for member in content.data.members where !content.unset.contains(member.name.text) { assign(member.name.text, member.value) }
+        for field in content.unset { assign(field, JSON?.none) }
+        if isBlind {
+            // Of what its author had seen, it names all that is left.
+            for field in content.base.names where content.data[field] == nil && !touched.contains(field) && before[field] != nil {
+                assign(field, JSON?.none)
+            }
+        }
+        let present = record.fields
+        for operation in content.operations { guard operate(operation, present) else { return .rejected("validation") } }
+        guard open.isEmpty else { return .conflict(open) }
+        return conclude(over: before)
+    }
+
+    private mutating func overwrite(_ field: String, _ value: JSON?) {
+        let old = record.fields[field]
+        let latest = max(old?.at ?? at, at)
+        record.fields[field] = RuleModel.Field(value: value, by: [write], at: latest)
+    }
+
+    private mutating func assign(_ field: String, _ value: JSON?) {
+        let old = record.fields[field]
+        let present = old?.value
+        let rule = rule(of: field)
+        let base = content.base[field]
+        // Of two counts that are the same, each was counted.
+        let isCount = isBlind && rule == .counter && value != base
+        if present == value, !isCount {
+            // What is there already is nobody's news; it is its author's as well, and as late as the later of the two.
+            guard let old, let newest = old.by.last else { return }
+            let own = RuleModel.Write(version: newest.version, device: change.device, at: at)
+            let latest = max(old.at, at)
+            record.fields[field]?.by = [own]
+            record.fields[field]?.at = latest
+            return
+        }
+        if isBlind, let base, old != nil {
+            // What it only brings back says nothing, also where somebody has taken it away; what is as its author had seen it can be
+            // overwritten.
+            if base == value { return }
+            if base == present { return overwrite(field, value) }
+        }
+        let isNews = isUnseen(old?.by) || (isBlind && old != nil && addsUp(rule))
+        let seen: RuleContest.Seen =
+            if let base { .value(base) } else if isBlind { .value(JSON?.none) } else { rule == .set ? seenElements(field, value, old) : .unknown }
+        guard isNews || isCompared(rule, present, value, base) else { return overwrite(field, value) }
+        // What a create finds of its own device came before it.
+        let isLater = old.map { at > $0.at && change.mutation.clock != .unsynced || (isBlind && !isNews) } ?? true
+        let (time, isTimed) = (at, change.mutation.clock != .unsynced)
+        var contest = RuleContest(self) { place in
+            guard RuleModel.Expectation.membersHaveTimes, let theirs = old?.memberTimes[place] else { return isLater }
+            return isTimed && time > theirs
+        }
+        let outcome = contest.decide(field, rule, value, present, seen)
+        // Where nobody ever wrote, nobody loses.
+        let isTold = old != nil && (isNews || (base != nil && rule == .merge))
+        for loser in contest.losers where loser.isMine || isTold { lose(loser.field, loser.value) }
+        switch outcome {
+        case .mine: overwrite(field, value)
+        case .theirs: merged.insert(field)
+        case .open: open.insert(field)
+        case .both(let united):
+            overwrite(field, united)
+            guard united != value else { break }
+            merged.insert(field)
+            hold(old, field)
+        }
+        for place in contest.taken { record.fields[field]?.memberTimes[place] = time }
+    }
+
+    /// The field holds what others wrote as well.
+    private mutating func hold(_ old: RuleModel.Field?, _ field: String) {
+        let others = old?.by.filter { $0.device != change.device } ?? []
+        let own = write
+        record.fields[field]?.by = others + [own]
+    }
+
+    /// Rules for which it is no matter who wrote what is there.
+    private func isCompared(_ rule: FieldStrategy, _ present: JSON?, _ value: JSON?, _ base: JSON?) -> Bool {
+        switch rule {
+        case .merge: base != nil || isBlind
+        case .max, .min:
+            if let present, let value { PlainValue.isLess(present, value) != nil } else { false }
+        case .set: base != nil && (isBlind || base != present)
+        case .lww, .server, .client, .append, .counter, .manual: base != nil && isBlind
+        }
+    }
+
+    /// A list that does not say what it came from takes out of a set what its author had seen of it.
+    private func seenElements(_ field: String, _ value: JSON?, _ old: RuleModel.Field?) -> RuleContest.Seen {
+        guard value?.array != nil, let elements = old?.value?.array, isUnseen(old?.by) else { return .unknown }
+        let seen = elements.filter { element in
+            record.elements[field]?[PlainValue.key(element)].map { !isUnseen($0) } ?? false
+        }
+        return .value(.array(seen))
+    }
+
+    // MARK: Operations
+
+    /// - Parameter present: The fields after all assignments.
+    /// - Returns: Whether it fits.
+    private mutating func operate(_ operation: FieldOperation, _ present: [String: RuleModel.Field]) -> Bool {
+        let path = path(of: operation.field)
+        let (top, name) = (path[0], operation.field)
+        let old = record.fields[top]
+        let isNews = isUnseen(old?.by)
+        guard let found = record.document.plainMember(path) else { return false }
+        let key = PlainValue.key(operation.value)
+        let isOfSet = operation.kind == .add || operation.kind == .remove
+        let writes = isOfSet ? record.elements[name]?[key] : nil
+        // An element that is there was put in by somebody; by whom is not known of what came in otherwise.
+        let element = isOfSet ? found?.array?.first { PlainValue.key($0) == key } : nil
+        let replaces = writes.map { !isUnseen($0) || (change.mutation.clock != .unsynced && $0.allSatisfy { at > $0.at }) } ?? true
+        guard var new = PlainValue.operated(operation.kind, found, operation.value, replaces: replaces) else { return false }
+        if operation.kind == .remove, isUnseen(writes) {
+            // An addition beats a removal that had not seen it.
+            merged.insert(top)
+            lose(PlainValue.place(name, key), nil)
+            new = found
+        } else if operation.kind == .remove {
+            record.elements[name]?[key] = nil
+        } else if operation.kind == .add {
+            if !replaces, let element, element != operation.value {
+                merged.insert(top)
+                lose(PlainValue.place(name, key), operation.value)
+            } else if let element, element != operation.value, isUnseen(writes) {
+                lose(PlainValue.place(name, key), element)
+            }
+            var put = write
+            put.at = max(at, writes?.map(\.at).max() ?? at)
+            let others = isUnseen(writes) ? writes ?? [] : []
+            record.elements[name, default: [:]][key] = others + [put]
+        }
+        if new != found, path.count == 1, let before = present[top], PlainValue.isNothing(before.value), isUnseen(before.by) {
+            lose(top, before.value)
+        }
+        if operation.kind == .remove, found == nil { return true }
+        let document = record.document.settingPlainMember(path, new)
+        var field = old ?? RuleModel.Field(value: JSON?.none, by: [], at: at)
+        field.value = document[top]
+        field.by = (isNews ? field.by.filter { $0.device != change.device } : []) + [write]
+        field.at = max(field.at, at)
+        if path.count > 1 { field.memberTimes[name] = at }
+        record.fields[top] = field
+        return true
+    }
+
+    // MARK: Ends
+
+    private mutating func lose(_ field: String, _ value: JSON?) {
+        lost.append(RuleModel.Lost(field: field, value: value.map { PlainValue.text($0) }))
+    }
+
+    private mutating func conclude(over before: JSONObject) -> RuleModel.Verdict {
+        let document = record.document
+        let named = Set(content.data.names + content.operations.filter { $0.kind == .append }.map { path(of: $0.field)[0] })
+        // What is new in a list that was written whole was put in by that.
+        for (name, rule) in rules.fields where rule == .set {
+            let path = path(of: name)
+            guard named.contains(path[0]), case .some(let value?) = document.plainMember(path) else { continue }
+            let old: [JSON] = if case .some(let old?) = before.plainMember(path) { old.array ?? [] } else { [] }
+            for element in value.array ?? [] where !old.contains(element) {
+                let writes = record.elements[name]?[PlainValue.key(element)]
+                let others = isUnseen(writes) ? writes ?? [] : []
+                record.elements[name, default: [:]][PlainValue.key(element)] = others + [write]
+            }
+        }
+        for (name, elements) in record.elements {
+            let value = document.plainMember(path(of: name)) ?? JSON?.none
+            let keys = Set((value?.array ?? []).map { PlainValue.key($0) })
+            record.elements[name] = elements.filter { keys.contains($0.key) }
+        }
+        record.changes.append(RuleModel.PastChange(write: write, fields: touched.sorted()))
+        result = .record(record)
+        return accepted(result)
+    }
+
+    // MARK: Words between two texts
+
+    /// The first eight digits of the key's SHA-256.
+    var marker: String {
+        let digits = Array("0123456789abcdef")
+        return "[#\(String(SHA256.hash(Array(change.key.text.utf8)).prefix(4).flatMap { [digits[Int($0) >> 4], digits[Int($0) & 15]] }))]"
+    }
+
+    var divider: String {
+        let time = RFC3339.text(change.mutation.clientUpdatedAt ?? change.now)
+        let names = ([change.mutation.author].compactMap { $0 } + [change.device.text]).joined(separator: " · ")
+        return "\n\n--- \(names) · \(time.prefix(10)) \(time.dropFirst(11).prefix(5))Z \(marker) ---\n"
+    }
+}

@@ -1,0 +1,111 @@
+import HubServer
+import SyncCore
+
+// The hub does what the rules say, by a model that is made of nothing of it (``RuleModel``): compared after each commit.
+extension Simulation {
+    /// An answer leaves the hub.
+    ///
+    /// - Parameter headBefore: The newest commit before the request came.
+    func checkRules(_ push: IncomingPush, _ answer: PushResponse, from agent: SimAgent, headBefore: Int64) throws(Broken) {
+        var lost: [RecordName: [RuleModel.Lost]] = [:]
+        var changed: Set<RecordName> = []
+        var index = 0
+        while index < push.items.count {
+            var end = index + 1
+            if let group = push.items[index].group {
+                while end < push.items.count, push.items[end].group == group { end += 1 }
+            }
+            let before = oracle.rules
+            var isWhole = true
+            var ofUnit: [(RecordName, [RuleModel.Lost])] = []
+            for (item, result) in zip(push.items[index..<end], answer.results[index..<end]) {
+                switch result.verdict {
+                case .accepted, .duplicate(.accepted, _): break
+                case .duplicate, .conflict, .rejected, .retry: isWhole = false
+                }
+                if let one = try checkRule(item, result, agent, headBefore) { ofUnit.append(one) }
+            }
+            if isWhole {
+                for (name, losses) in ofUnit {
+                    changed.insert(name)
+                    lost[name, default: []] += losses
+                }
+            } else {
+                // Of a list of which one is not accepted, nothing is.
+                oracle.rules = before
+            }
+            index = end
+        }
+        for name in changed.sorted() { try compareWithRules(name, lost[name] ?? []) }
+    }
+
+    /// - Returns: The record and what must be told, when the model accepts the change.
+    private func checkRule(
+        _ item: IncomingItem, _ result: PushResult, _ agent: SimAgent, _ headBefore: Int64
+    ) throws(Broken) -> (RecordName, [RuleModel.Lost])? {
+        guard case .success(var mutation) = item.content, let rules = Entities.rules(ofHub: true)[mutation.record.entity],
+            rules.kind == .record
+        else { return nil }
+        // A version that is not reached yet belongs to another history.
+        if mutation.baseVersion > headBefore { mutation.baseVersion = -1 }
+        let said: RuleModel.Verdict
+        var commit = Int64.max
+        switch result.verdict {
+        case .accepted(let version, _, _, let merged):
+            commit = version
+            said = .accepted(merged: Set(merged), lost: [])
+        case .conflict(let fields, _): said = .conflict(Set(fields))
+        case .rejected(let problem, _) where Self.codesOfRules.contains(problem.code): said = .rejected(problem.code)
+        // Decided before any rule was asked, or with a list of which another one was not accepted.
+        case .rejected, .retry, .duplicate:
+            guard item.group != nil, !isKnown(result.verdict) else { return nil }
+            said = .accepted(merged: [], lost: [])
+            _ = oracle.rules.apply(
+                RuleModel.Change(mutation, key: item.key, by: agent.device, commit: commit, at: hubTime), rules)
+            return nil
+        }
+        let expected = oracle.rules.apply(
+            RuleModel.Change(mutation, key: item.key, by: agent.device, commit: commit, at: hubTime), rules)
+        // How deep and how large a document may be is not the matter of rules.
+        if case .rejected("validation") = said, mutation.content.operations.contains(where: { $0.field == "deep" }) {
+            if case .accepted = expected { count("limits before rules") }
+            return nil
+        }
+        var losses: [RuleModel.Lost] = []
+        var bare = expected
+        if case .accepted(let merged, let lost) = expected {
+            losses = lost
+            bare = .accepted(merged: merged, lost: [])
+        }
+        guard bare == said else {
+            throw Broken(
+                "the rules decide",
+                "\(name(of: item.key)) of \(mutation.record) (\(mutation.content.action.rawValue) by \(agent.device), base \(mutation.baseVersion)) is \(said), expected \(bare)")
+        }
+        guard case .accepted = expected else { return nil }
+        return (mutation.record, losses)
+    }
+
+    private static let codesOfRules: Set<String> = ["deleted", "validation"]
+
+    private func isKnown(_ verdict: PushResult.Verdict) -> Bool {
+        if case .duplicate = verdict { true } else { false }
+    }
+
+    private func compareWithRules(_ name: RecordName, _ lost: [RuleModel.Lost]) throws(Broken) {
+        let hub = hub.hub
+        let held = try Broken.none { try hub.record(name) }
+        let (has, expected) = (PlainValue.text(held?.data), PlainValue.text(oracle.rules.document(name)))
+        guard has == expected else { throw Broken("a record is what the rules make of it", "\(name) is \(has), expected \(expected)") }
+        if lost.isEmpty { return }
+        let rows = try Broken.none { try hub.lostValues(name.entity, name.id, limit: lost.count + 32) }
+        var told = rows.map { RuleModel.Lost(field: $0.value.field, value: $0.value.value.map { PlainValue.text($0) }) }
+        for one in lost {
+            guard let place = told.firstIndex(of: one) else {
+                throw Broken("what loses is told", "\(name) has lost \(one), told is \(told)")
+            }
+            told.remove(at: place)
+            count("lost values told")
+        }
+    }
+}

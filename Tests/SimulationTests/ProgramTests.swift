@@ -1,0 +1,69 @@
+import SimulationKit
+import SyncCore
+import Testing
+
+/// Small programs of two devices on the real stores and the real hub: what must come to the same comes to the same.
+///
+/// `SIMULATION_PROGRAMS` says how many of each kind, 1,000 if not said; `EDGE_SYNC_LONG` makes it 10,000.
+@Suite("Programs")
+struct ProgramTests {
+    private static var seeds: Range<UInt64> { 1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? 1_000 : 10_000)) }
+
+    @Test("Edits that become one end in the same record as edits that go alone")
+    func coalescing() throws {
+        var broken = 0
+        for seed in Self.seeds {
+            let program = Program(seed: seed, for: .coalescing)
+            for first in 0...1 {
+                let alone = try ProgramWorld(program, coalesces: false).run(first: first)
+                let made = try ProgramWorld(program, coalesces: true).run(first: first)
+                guard alone.document != made.document else { continue }
+                broken += 1
+                Issue.record("seed \(seed), \(first) first: \(program)\nalone:  \(alone.text)\nas one: \(made.text)")
+            }
+            if broken >= 3 { return }
+        }
+    }
+
+    @Test("Two devices that come back in either order end in the same record, where the rules say so")
+    func order() throws {
+        var broken = 0
+        var counts: [String: Int] = [:]
+        for seed in Self.seeds {
+            let program = Program(seed: seed, for: .order)
+            let outcomes = try (0...1).map { try ProgramWorld(program, coalesces: false).run(first: $0) }
+            let faults = OrderRules(program, outcomes).faults(&counts)
+            if faults.isEmpty { continue }
+            broken += 1
+            Issue.record("seed \(seed): \(program)\n\(faults.joined(separator: "\n"))\n0 first: \(outcomes[0].text)\n1 first: \(outcomes[1].text)")
+            if broken >= 3 { return }
+        }
+        if Environment.text("SIMULATION_COUNTS") != nil { print(counts.sorted { $0.key < $1.key }) }
+        for rule in ["lww", "server", "client", "counter", "set", "max", "min", "merge", "text", "list", "manual", "gone", "back"] {
+            #expect(counts[rule, default: 0] > 0, "\(rule): never contested")
+        }
+    }
+
+    /// With `update_wins`: B writes a field; A, which has not seen it, writes over it with a later time and then deletes the record.
+    /// A has still not seen B's change, so the deletion gives way, as it does when A is first.
+    @Test("A deletion gives way to a change that its author wrote over without having seen it", .enabled(if: Program.Allows.overwritingBeforeDeletion))
+    func overwritten() throws {
+        for pullsFirst in [false, true] {
+            let program = Program.overwritten(pullsFirst: pullsFirst)
+            for first in 0...1 {
+                let outcome = try ProgramWorld(program, coalesces: false).run(first: first)
+                #expect(outcome.document?["s"] == "0-0", "\(first) first: \(outcome.text)")
+                #expect(outcome.lost.contains("$delete"))
+            }
+        }
+    }
+
+    @Test("What is known to end otherwise still does: an exception that is mended is to be switched on")
+    func overwrittenIsKnown() throws {
+        if Program.Allows.overwritingBeforeDeletion { return }
+        let program = Program.overwritten(pullsFirst: false)
+        let outcomes = try (0...1).map { try ProgramWorld(program, coalesces: false).run(first: $0) }
+        #expect(outcomes[0].document?["s"] == "0-0")
+        #expect(outcomes[1].document == nil, "switch Program.Allows.overwritingBeforeDeletion on: \(outcomes[1].text)")
+    }
+}
