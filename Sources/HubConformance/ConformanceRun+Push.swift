@@ -155,6 +155,12 @@ extension ConformanceRun {
             guard case .retry(let problem, _) = answer, problem?.code == "dependency-missing" else { throw Deviation("\(word(answer)), not retry: dependency-missing") }
             return "retry"
         }
+        await check("push-dependency-on-itself", "A4", "What depends on itself could never be accepted and is rejected.") {
+            let key = newName()
+            let answer = try await verdict(mutation(.create, newRecord(), ["n": 1], key: key, dependsOn: [key]))
+            guard case .rejected = answer else { throw Deviation("\(word(answer)), not rejected") }
+            return "rejected"
+        }
         await check("push-group", "A4", "Mutations of a group are applied together or not at all.") {
             try offered("groups")
             let group = newName(), (first, second, third) = (newRecord(), newRecord(), newRecord())

@@ -91,8 +91,11 @@ struct PushBatch {
         let before = items.count > 1 ? self : nil
         let commit = head + 1
         var results: [PushResult] = []
+        // Its own key, and those of the members of its group that come after it: whatever depends on one of these waits for ever.
+        var ahead = Set(items.map(\.key))
         for item in items {
-            let result = try one(item, commit: commit)
+            let result = try one(item, commit: commit, ahead: ahead)
+            ahead.remove(item.key)
             conclude(item, result)
             results.append(result)
         }
@@ -141,7 +144,9 @@ struct PushBatch {
         return final
     }
 
-    private mutating func one(_ item: IncomingItem, commit: Int64) throws(DatabaseError) -> PushResult {
+    private mutating func one(
+        _ item: IncomingItem, commit: Int64, ahead: Set<MutationKey>
+    ) throws(DatabaseError) -> PushResult {
         // Of a damaged record no state can be shown and nothing be decided, and the mutation waits: also one that was decided
         // before, whose device would take the record that is not shown for deleted.
         if let name = item.record, try load(name).isDamaged {
@@ -177,7 +182,7 @@ struct PushBatch {
             let problem = Problem("validation", status: 422, detail: detail, errors: faults)
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         }
-        if let verdict = try dependencies(of: mutation, rules) { return PushResult(key: item.key, verdict: verdict) }
+        if let verdict = try dependencies(of: mutation, item.key, ahead: ahead, rules) { return PushResult(key: item.key, verdict: verdict) }
         if try isOfRefusedCreate(mutation, rules) {
             return PushResult(key: item.key, verdict: missing("the mutation that creates \(mutation.record)", .rejected))
         }
@@ -322,11 +327,18 @@ struct PushBatch {
 
     /// - Returns: Why the mutation cannot be applied now, or `nil`.
     private mutating func dependencies(
-        of mutation: IncomingMutation, _ rules: EntityRules
+        of mutation: IncomingMutation, _ own: MutationKey, ahead: Set<MutationKey>, _ rules: EntityRules
     ) throws(DatabaseError) -> PushResult.Verdict? {
-        for key in mutation.dependsOn {
+        for (index, key) in mutation.dependsOn.enumerated() {
             let ending = try known(key)?.ending
             if ending == .accepted { continue }
+            if ahead.contains(key) {
+                let what = key == own ? "itself" : "\(key), which comes after it in its group"
+                let problem = Problem(
+                    "validation", status: 422, detail: "the mutation \(own) depends on \(what), so it could never be accepted",
+                    errors: [Problem.Pointer("/depends_on/\(index)", "it has to come before this mutation")])
+                return .rejected(problem, current: nil)
+            }
             return missing("mutation \(key)", ending)
         }
         for (field, parent) in rules.refs.sorted(by: { $0.key < $1.key }) {

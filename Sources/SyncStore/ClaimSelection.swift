@@ -57,9 +57,11 @@ struct ClaimSelection {
             } else {
                 return
             }
+            // A list with a decision in it may come up twice: by itself, and behind a later change of the decision's record.
+            if places[candidate.outbox.seq] != nil { continue }
             let unit = try unit(of: candidate, in: store)
             if isTooLarge(unit) { continue }
-            if unit.contains(where: isOver) {
+            if unit.contains(where: { $0.outbox.isOverdue(at: age) }) {
                 expired.append(candidate)
                 if expired.count >= Store.sliceRows { return }
                 continue
@@ -79,11 +81,9 @@ struct ClaimSelection {
 
     /// What was taken, as the hub is to apply it. The members of an atomic list stay together, in the order of their list.
     var inOrder: [ClaimRow] {
-        taken.map { (place: places[$0.outbox.seq], row: $0) }
+        taken.enumerated().map { (place: places[$0.element.outbox.seq], turn: $0.offset, row: $0.element) }
             .sorted { left, right in
-                guard let first = left.place, let second = right.place, first != second else {
-                    return left.row.outbox.seq < right.row.outbox.seq
-                }
+                guard let first = left.place, let second = right.place, first != second else { return left.turn < right.turn }
                 return first < second
             }
             .map(\.row)
@@ -116,20 +116,25 @@ struct ClaimSelection {
         limits.mutationBytes.map { max in unit.reduce(0) { $0 + $1.payload.contentBytes } > max } ?? false
     }
 
-    private func isOver(_ row: ClaimRow) -> Bool {
-        guard let ttlAge = row.outbox.ttlAge else { return false }
-        return ttlAge <= age && !row.outbox.isSent && row.outbox.priority != .critical
-    }
-
     /// A mutation alone, or with all waiting members of its atomic list.
     private func unit(of row: ClaimRow, in store: Store) throws(StoreError) -> [ClaimRow] {
         guard let group = row.outbox.group, !isOneByOne else { return [row] }
-        return try store.database.all(
+        var members = try store.database.all(
             """
             SELECT p.*, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
             WHERE m.seq BETWEEN ? AND ? AND m.state = 0 ORDER BY m.seq
             """, .int(group.lowerBound), .int(group.upperBound)
         ) { row throws(StoreError) in ClaimRow(row) }
+        try store.database.each(
+            """
+            SELECT p.*, m.* FROM mutation m INDEXED BY mutation_joined JOIN payload p ON p.seq = m.seq
+            WHERE m.first_seq = ? AND m.seq > m.last_seq AND m.state = 0 ORDER BY m.seq
+            """, .int(group.lowerBound)
+        ) { row throws(StoreError) in members.append(ClaimRow(row)) }
+        guard members.contains(where: \.outbox.hasJoined) else { return members }
+        let order = try store.inListOrder(members.map(\.outbox)).enumerated().map { ($0.element.seq, $0.offset) }
+        let turns = Dictionary(order, uniquingKeysWith: { first, _ in first })
+        return members.sorted { turns[$0.outbox.seq] ?? 0 < turns[$1.outbox.seq] ?? 0 }
     }
 
     private func claimRow(_ seq: Int64, in store: Store) throws(StoreError) -> ClaimRow? {
@@ -199,12 +204,19 @@ struct ClaimSelection {
     /// The same as ``unit(of:in:)``, without what the mutations say.
     private func members(of candidate: Candidate, in store: Store) throws(StoreError) -> [Candidate] {
         guard let group = candidate.outbox.group, !isOneByOne else { return [candidate] }
-        return try store.database.all(
+        var members = try store.database.all(
             """
             SELECT p.action, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
             WHERE m.seq BETWEEN ? AND ? AND m.state = 0 ORDER BY m.seq
             """, .int(group.lowerBound), .int(group.upperBound)
         ) { row throws(StoreError) in Candidate(row) }
+        try store.database.each(
+            """
+            SELECT p.action, m.* FROM mutation m INDEXED BY mutation_joined JOIN payload p ON p.seq = m.seq
+            WHERE m.first_seq = ? AND m.seq > m.last_seq AND m.state = 0 ORDER BY m.seq
+            """, .int(group.lowerBound)
+        ) { row throws(StoreError) in members.append(Candidate(row)) }
+        return members
     }
 
     /// Whether all that is before the members of a unit goes in this batch, further in front.

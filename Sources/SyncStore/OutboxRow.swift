@@ -70,6 +70,12 @@ struct OutboxRow {
     /// Pending or in flight: the hub has given no verdict yet.
     var isUnsettled: Bool { state == .pending || state == .inFlight }
 
+    /// Its time to live is over, and it was never sent. What was asked for as critical has none.
+    func isOverdue(at age: Int64) -> Bool { state == .pending && !isSent && ttlAge.map { $0 <= age } ?? false }
+
+    /// It was not written with its atomic list: it is a decision about one of the list's members.
+    var hasJoined: Bool { group.map { !$0.contains(seq) } ?? false }
+
     /// The same for all members of an atomic list: the `seq` of the first.
     var unit: Int64 { group?.lowerBound ?? seq }
 

@@ -6,16 +6,37 @@ extension Store {
     /// Takes back what was never sent: with it the whole atomic list, and what was to be done with a record that it was to
     /// create. Invariant: nothing is taken back that the hub may have.
     ///
+    /// - Returns: All that it has taken back, oldest first, with the edits that had gone into any of it.
     /// - Throws: `.refused` with `not-found` or `already-sent`.
-    package func cancel(_ key: MutationKey, at now: Moment) throws(StoreError) -> MutationState {
+    package func cancel(_ key: MutationKey, at now: Moment) throws(StoreError) -> [MutationKey] {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             let row = try known(key)
-            if row.state == .cancelled { return .cancelled }
+            if row.state == .cancelled { return [key] }
             guard row.state == .pending, !row.isSent else { throw Refusal.alreadySent(key, row.state) }
-            try withdraw([row], as: .cancelled)
-            return .cancelled
+            // A decision that has joined a list is new, and the rest of the list may have left before.
+            for member in try row.group.map(groupMembers) ?? [] where member.isSent && !member.state.isTerminal {
+                throw Refusal.alreadySent(key, member.state)
+            }
+            return try keys(ofCancelled: withdraw(row))
         }
+    }
+
+    /// With the receipts of what went into these, and so on.
+    private func keys(ofCancelled seqs: [Int64]) throws(StoreError) -> [MutationKey] {
+        var found = Set(seqs)
+        var work = ledger.count(.coalesced) > 0 ? seqs : []
+        while let next = work.popLast() {
+            try database.each("SELECT seq FROM mutation WHERE into_seq = ? AND state = 9", .int(next)) { row throws(StoreError) in
+                if found.insert(row.int(0)).inserted { work.append(row.int(0)) }
+            }
+        }
+        var keys: [MutationKey] = []
+        for seq in found.sorted() {
+            let key = try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row throws(StoreError) in row.text(0) }
+            if let key { keys.append(MutationKey(trusted: key)) }
+        }
+        return keys
     }
 
     /// Gives up a rejected, failed, held or conflicted mutation. Invariant: it leaves the view, and what waited behind it
@@ -67,17 +88,20 @@ extension Store {
 
     // MARK: - Taking back
 
-    /// Takes these back, with what cannot be without them. Each record is folded once.
+    /// Takes a mutation back, with what cannot be without it. Each record is folded once.
     ///
-    /// - Precondition: None of them was ever sent. Those that are not pending any more are passed over.
-    func withdraw(_ rows: [OutboxRow], as state: MutationState) throws(StoreError) {
+    /// - Precondition: It was never sent.
+    /// - Returns: What was taken back.
+    private func withdraw(_ row: OutboxRow) throws(StoreError) -> [Int64] {
         var records = TouchedRecords()
-        var work: [OutboxRow] = rows.reversed()
+        var withdrawn: [Int64] = []
+        var work = [row]
         while let next = work.popLast() {
             for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
                 // As it is now: another one may have taken it along.
                 guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
-                try settle(member, as: state, keptFor: try keptFor(member))
+                try settle(member, as: .cancelled, keptFor: try keptFor(member))
+                withdrawn.append(member.seq)
                 guard let rid = member.rid else { continue }
                 try touch(rid, &records)
                 records[rid]?.needsFold = true
@@ -85,6 +109,7 @@ extension Store {
             }
         }
         try finish(records)
+        return withdrawn
     }
 
     /// What waits to be done with a record that now will not be created, up to its next creation.

@@ -53,7 +53,7 @@ extension Store {
                 over.append(row.outbox)
                 if let rid = row.outbox.rid { over += try overdue(of: rid, after: row.outbox.seq) }
             }
-            try withdraw(over, as: .expired)
+            try expire(over)
             try settleTies()
             // What waited behind them may go now. Each round gives up what it has found, so there is a last one.
             if !selection.taken.isEmpty { return selection.inOrder }
@@ -64,7 +64,7 @@ extension Store {
     private func overdue(of rid: Int64, after seq: Int64) throws(StoreError) -> [OutboxRow] {
         try database.all(
             """
-            SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 AND sent = 0 AND priority > 0
+            SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 AND sent = 0
                 AND +ttl_age <= ? ORDER BY seq
             """, .int(rid), .int(seq), .int(age)
         ) { row throws(StoreError) in OutboxRow(row) }

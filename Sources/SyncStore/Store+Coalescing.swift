@@ -17,13 +17,20 @@ extension Store {
             let older = try newest(of: record.rid), isOpen(older),
             var kept = try self.payload(older.seq), try mayJoin(intent, payload, older, kept),
             case () = try dateAnew(&kept), let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
-            Self.hasNoManualField(first, second, intent.rules), !Self.mayGiveWay(first, second, intent.rules),
-            let outcome = Coalescing.merge(first, second, stamp: stampOfParts(kept, in: payload) ?? clock.last)
+            Self.hasNoManualField(first, second, intent.rules), !Self.mayGiveWay(first, second, kept, intent.rules),
+            var outcome = Coalescing.merge(first, second, stamp: stampOfParts(kept, in: payload) ?? clock.last)
         else { return nil }
+        if case .nothing = outcome {
+            // The hub may have made the record meanwhile, and other changes may wait for its creation: then both go.
+            guard record.base == nil, try tied(to: older.seq).isEmpty else { return nil }
+            if !(try isUnknownElsewhere(kept)) {
+                // A backend that cannot delete keeps what the creation made.
+                if let rest, rest.entities[intent.mutation.entity]?.delete == nil { return nil }
+                outcome = .one(MutationContent(.delete))
+            }
+        }
         switch outcome {
         case .nothing:
-            // The hub may have made the record meanwhile, and somebody may wait for its creation: then both go.
-            guard record.base == nil, try tied(to: older.seq).isEmpty else { return nil }
             try settle(older, as: .cancelled, keptFor: try keptFor(older))
             return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .cancelled, record.rid)
         case .one(let content):
@@ -37,11 +44,8 @@ extension Store {
             // It is as late as its last edit; how long it has been waiting is told by its first.
             (kept.hlc, kept.clock, kept.bid, kept.bootMS) = (payload.hlc, payload.clock, payload.bid, payload.bootMS)
             kept.bytes = max(kept.bytes, payload.bytes, Int64(kept.contentBytes))
-            kept.ttlAge = kept.ttlAge.flatMap { mine in payload.ttlAge.map { max(mine, $0) } }
             try rewrite(kept)
-            try database.run(
-                "UPDATE mutation SET bytes = ?, ttl_age = ? WHERE seq = ?", .int(kept.bytes), .optional(kept.ttlAge),
-                .int(older.seq))
+            try database.run("UPDATE mutation SET bytes = ? WHERE seq = ?", .int(kept.bytes), .int(older.seq))
             return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .coalesced, record.rid)
         }
     }
@@ -61,8 +65,9 @@ extension Store {
     private func mayJoin(
         _ intent: EnqueueIntent, _ payload: Payload, _ older: OutboxRow, _ kept: Payload
     ) throws(StoreError) -> Bool {
+        // A deadline belongs to the change that has it: with another one neither may be given up late, nor the other early.
         guard kept.coalesces, kept.aid == payload.aid, kept.priority == payload.priority, kept.author == payload.author,
-            kept.blobs == nil, payload.blobs == nil
+            kept.blobs == nil, payload.blobs == nil, kept.ttlAge == payload.ttlAge
         else { return false }
         // A tie of the newer may lead back to the older by way of others.
         let known = Set(try ties(of: older.seq) + [older.seq])
@@ -78,11 +83,21 @@ extension Store {
     }
 
     /// A deletion that may give way must not take along what was asked for before it: where changes win, and where a person may be
-    /// asked, as about every deletion beside a change of what only people decide. Of a record that is yet to be made, nobody else
-    /// has changed anything.
-    private static func mayGiveWay(_ first: MutationContent, _ second: MutationContent, _ rules: EntityRules) -> Bool {
-        let asksPeople = rules.strategy == .manual || !rules.criticalFields.isEmpty || rules.fields.values.contains(.manual)
-        return second.action == .delete && first.action != .create && (rules.onDeleted != .deleteWins || asksPeople)
+    /// asked, as about every deletion beside a change of what only people decide. Only of a record whose id was made up here it is
+    /// certain that no other device has changed anything: an id that an app chose may be in use at the hub.
+    private static func mayGiveWay(
+        _ first: MutationContent, _ second: MutationContent, _ kept: Payload, _ rules: EntityRules
+    ) -> Bool {
+        guard second.action == .delete, !(first.action == .create && kept.id == nil) else { return false }
+        return rules.onDeleted != .deleteWins || rules.mayAskPeople
+    }
+
+    /// Whether no other side can have the record of this creation: its id was made up here, or the backend gives its own ids and
+    /// has given none.
+    private func isUnknownElsewhere(_ kept: Payload) throws(StoreError) -> Bool {
+        if kept.id == nil { return true }
+        guard let entity = rest?.entities[names.entity(kept.eid)], entity.clientID == nil else { return false }
+        return try backendName(of: kept.recordID.text, kept.eid) == nil
     }
 
     /// Writes the receipt of the newer one, and the record as it is now.

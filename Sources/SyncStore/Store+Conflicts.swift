@@ -20,11 +20,15 @@ package struct ConflictDecision: Hashable, Sendable {
     /// The hub's version that was looked at; another present one refuses the decision.
     package var expectedRemoteVersion: Int64?
     package var author: String?
+    /// With the disputed change all of its atomic list is let go.
+    package var letsGoOfList: Bool
 
     package init(
-        _ scope: Scope, comment: String? = nil, expectedRemoteVersion: Int64? = nil, author: String? = nil
+        _ scope: Scope, comment: String? = nil, expectedRemoteVersion: Int64? = nil, author: String? = nil,
+        letsGoOfList: Bool = false
     ) {
         self.scope = scope
+        self.letsGoOfList = letsGoOfList
         self.comment = comment
         self.expectedRemoteVersion = expectedRemoteVersion
         self.author = author
@@ -37,6 +41,8 @@ package struct ResolvedConflict: Hashable, Sendable {
     package var state: String
     /// Carries the decision to the hub; `nil` when the hub has it already.
     package var mutation: MutationKey?
+    /// Of the atomic list that the disputed mutation is in.
+    package var list: AtomicListFate?
 }
 
 extension Store {
@@ -58,9 +64,13 @@ extension Store {
                 throw Refusal.remoteMoved(conflict, expected: expected)
             }
             let choices = try choices(decision.scope, conflict)
-            let ending = try end(conflict, row, choices, "resolved", by: requester, decision)
+            if decision.letsGoOfList { try letGo(ofListWith: row, conflict, decision, uid: requester.uid) }
+            var ending = ResolvedConflict(state: "resolved")
+            if !decision.letsGoOfList { ending = try end(conflict, row, choices, "resolved", by: requester, decision) }
+            ending.list = try row.group.map { group throws(StoreError) in try listFate(group) }
             var entry: JSONObject = ["conflict": .string(conflict.name), "mutation": ending.mutation.map { .string($0.text) } ?? .null]
             entry["choice"] = .object(choices.json)
+            if decision.letsGoOfList { entry["whole"] = true }
             if let comment = decision.comment { entry["comment"] = .string(comment) }
             try audit("resolve", "\(names.entity(conflict.eid))/\(try recordID(of: row))", uid: requester.uid, entry)
             return ending
@@ -147,11 +157,16 @@ extension Store {
             let action: NewMutation.Action =
                 content.action == .create ? .upsert : content.action == .delete ? .delete : .update
             let name = try recordID(of: row)
+            let list = try openList(of: row)
             var mutation = NewMutation(
                 action, names.entity(row.eid), name, data: content.data, unset: content.unset, operations: content.operations,
-                priority: row.priority, author: decision?.author ?? payload?.author)
+                priority: row.priority, dependsOn: try liveDependencies(of: payload), author: decision?.author ?? payload?.author)
             mutation.base = content.base
-            let answer = try accept(mutation, by: requester, supersedes: payload?.key ?? "")
+            // What goes on by itself goes on with its deadline; what a person has decided has none.
+            let answer = try accept(
+                mutation, by: requester, in: list, supersedes: payload?.key ?? "",
+                deadline: event == "resolved" ? nil : payload?.ttlAge)
+            if let list { try join(list, seq: answer.seq) }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             for (seq, _) in carried {
                 try handOver(from: seq, to: answer.seq)

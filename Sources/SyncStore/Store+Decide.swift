@@ -19,6 +19,8 @@ final class EnqueueIntent {
     var dropped: [Int64] = []
     /// What it has to wait for.
     var ties = Ties()
+    /// Of what takes the place of another mutation, on the database's own clock.
+    var deadline: Int64?
     /// Mutations that wait one behind the other up to this one, itself included.
     var chain = 1
     /// What `max` or `min` has kept, because the mutation does not beat it.
@@ -108,7 +110,9 @@ extension Store {
         intent.payload.supersedes = supersedes
         if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
             intent.ties = try findTies(of: mutation, rules)
-            if let group { intent.ties.on = intent.ties.on.filter { !group.seqs.contains($0) } }
+            if let group {
+                for seq in intent.ties.on where try isMember(seq, of: group) { intent.ties.on.remove(seq) }
+            }
         }
         if !intent.ties.on.isEmpty, supersedes == nil {
             intent.chain = try chainLength(behind: intent.ties.on, at: mutation.dependsOn.isEmpty ? "/data" : "/depends_on")

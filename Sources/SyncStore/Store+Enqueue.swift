@@ -93,12 +93,15 @@ extension Store {
     }
 
     /// - Precondition: A group's members are accepted one after the other, with nothing between them.
-    /// - Parameter version: What its author had seen of the record, if that is older than what is here.
+    /// - Parameters:
+    ///   - version: What its author had seen of the record, if that is older than what is here.
+    ///   - deadline: Of what takes the place of another mutation; anything else has the one that its app or its entity gives it.
     func accept(
         _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup? = nil, appKey: AppKey? = nil,
-        supersedes: String? = nil, restingOn version: Int64? = nil
+        supersedes: String? = nil, restingOn version: Int64? = nil, deadline: Int64? = nil
     ) throws(StoreError) -> Enqueued {
         let intent = try decide(mutation, by: requester, in: group, supersedes: supersedes)
+        intent.deadline = deadline
         if let version, version < intent.payload.baseVersion {
             intent.payload.baseVersion = max(0, version)
             // What comes after it has seen more than it has.

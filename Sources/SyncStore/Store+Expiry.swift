@@ -1,7 +1,11 @@
 package import SyncCore
 
-// Time to live (PROTOCOL B2): what could not be sent in time is not sent at all. Never a critical mutation, and never one that
-// was sent: its outcome is the hub's to tell.
+// Time to live (PROTOCOL B2): what could not be sent in time is not sent at all. Never a mutation that was asked for as critical,
+// and never one that was sent: its outcome is the hub's to tell.
+//
+// A deadline belongs to the change that has it, however urgent the change becomes because others wait for it. What rests on an
+// expired change and has more time goes on where it can; where it cannot, it is told to people as `parent-expired`, in the same
+// place as what the hub refuses, and can be asked for again. So an accepted change without a deadline never ends without a trace.
 
 extension Store {
     /// When the first time to live of all that waits unsent is over, on the boot's clock; in the past while something is
@@ -10,15 +14,14 @@ extension Store {
         let known = try database.number(
             """
             SELECT ttl_age FROM mutation INDEXED BY mutation_ttl
-            WHERE ttl_age IS NOT NULL AND state = 0 AND sent = 0 AND priority > 0 ORDER BY ttl_age LIMIT 1
+            WHERE ttl_age IS NOT NULL AND state = 0 AND sent = 0 ORDER BY ttl_age LIMIT 1
             """)
         // New events have no narrow row yet.
         let new = try database.number("SELECT min(ttl_age) FROM payload WHERE seq > ?", .int(ledger[.absorbedSeq]))
         return [known, new].compactMap { $0 }.min().map { ages.instant(of: $0) }
     }
 
-    /// Gives up what is overdue, the longest overdue first: with a mutation goes its atomic list, and what was to be done with
-    /// a record that it was to create.
+    /// Gives up what is overdue, the longest overdue first.
     ///
     /// - Parameter aid: Only what this app has enqueued.
     /// - Returns: How many were found; ``sliceRows`` of them: there may be more.
@@ -28,11 +31,52 @@ extension Store {
         let overdue = try database.all(
             """
             SELECT * FROM mutation INDEXED BY mutation_ttl
-            WHERE ttl_age <= ? AND state = 0 AND sent = 0 AND priority > 0 AND aid = coalesce(?, aid) ORDER BY ttl_age LIMIT ?
+            WHERE ttl_age <= ? AND state = 0 AND sent = 0 AND aid = coalesce(?, aid) ORDER BY ttl_age LIMIT ?
             """, .int(age), .optional(aid), .int(Self.sliceRows)
         ) { row throws(StoreError) in OutboxRow(row) }
-        try withdraw(overdue, as: .expired)
+        try expire(overdue)
         return overdue.count
+    }
+
+    /// Gives up those of these mutations, and of their atomic lists, that are overdue. An atomic list stays one: the rest of it is
+    /// told as `parent-expired`, and so is what was to be done with a record that an expired mutation was to create. What depends
+    /// on them follows with the ties. Each record is folded once.
+    func expire(_ rows: [OutboxRow]) throws(StoreError) {
+        var records = TouchedRecords()
+        var work: [OutboxRow] = rows.reversed()
+        while let next = work.popLast() {
+            var waiting: [OutboxRow] = []
+            for member in try next.group.map(groupMembers) ?? [next] {
+                // As it is now: another one may have taken it along.
+                guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
+                waiting.append(member)
+            }
+            let over = waiting.filter { $0.isOverdue(at: age) }
+            guard let first = over.first else { continue }
+            for member in over {
+                try settle(member, as: .expired, keptFor: try keptFor(member))
+                guard let rid = member.rid else { continue }
+                try touch(rid, &records)
+                records[rid]?.needsFold = true
+            }
+            let rest = waiting.filter { !$0.isOverdue(at: age) }
+            if !rest.isEmpty {
+                let parent = try payload(first.seq)?.key ?? "\(first.seq)"
+                for member in rest { try rejectAlong(member, with: parent, .expired, &records) }
+            }
+            for member in over {
+                let parent = try payload(member.seq)?.key ?? "\(member.seq)"
+                for follower in try followers(of: member, in: records) {
+                    if follower.isOverdue(at: age) {
+                        work.append(follower)
+                    } else if try action(of: follower.seq) != .delete {
+                        try rejectAlong(follower, with: parent, .expired, &records)
+                    }
+                    // A deletion goes on: an app's own id may be in use at the hub.
+                }
+            }
+        }
+        try finish(records)
     }
 
     /// What is over anyway makes room, before anything is refused or dropped for want of it.

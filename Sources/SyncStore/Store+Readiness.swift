@@ -46,12 +46,36 @@ extension Store {
         for member in waiting { try setReady(member.seq, isReady && member.seq == speaker.seq, was: member.isReady) }
     }
 
+    /// All mutations of an atomic list, oldest first: those that were written with it, and what was decided about them since, which
+    /// goes in the same commit.
     func groupMembers(_ seqs: ClosedRange<Int64>) throws(StoreError) -> [OutboxRow] {
-        try database.all(
+        var members = try database.all(
             """
             SELECT * FROM mutation WHERE seq BETWEEN ? AND ? ORDER BY seq
             """, .int(seqs.lowerBound), .int(seqs.upperBound)
         ) { row throws(StoreError) in OutboxRow(row) }
+        try database.each(
+            "SELECT * FROM mutation INDEXED BY mutation_joined WHERE first_seq = ? AND seq > last_seq ORDER BY seq",
+            .int(seqs.lowerBound)
+        ) { row throws(StoreError) in members.append(OutboxRow(row)) }
+        return members
+    }
+
+    /// Members of one atomic list as the hub is to decide them: a decision stands where the disputed mutation stood, because others
+    /// of the list may depend on that.
+    func inListOrder(_ members: [OutboxRow]) throws(StoreError) -> [OutboxRow] {
+        guard members.contains(where: \.hasJoined) else { return members }
+        var placed: [(place: Int64, row: OutboxRow)] = []
+        for member in members { placed.append((try listPlace(of: member), member)) }
+        return placed.sorted { ($0.place, $0.row.seq) < ($1.place, $1.row.seq) }.map(\.row)
+    }
+
+    private func listPlace(of row: OutboxRow) throws(StoreError) -> Int64 {
+        guard row.hasJoined, let group = row.group else { return row.seq }
+        var seq = row.seq
+        // Each takes the place of an older one.
+        while !group.contains(seq), let older = try payload(seq)?.supersedes.flatMap({ UUIDv7.carried(in: $0) }), older < seq { seq = older }
+        return seq
     }
 
     /// The youngest mutation of the record before `seq` that blocks.

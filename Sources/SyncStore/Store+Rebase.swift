@@ -222,8 +222,7 @@ extension Store {
         var pass = ResultsPass()
         pass.records = records
         for var member in try groupMembers(group) where member.state == .pending {
-            member.problem =
-                Problem("group-rejected", status: 409, detail: "another mutation of its atomic list was rejected").stored
+            member.problem = Self.groupRejected.stored
             try move(member, to: .rejected)
             guard let rid = member.rid else { continue }
             try touch(rid, &pass.records)

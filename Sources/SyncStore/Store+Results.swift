@@ -13,7 +13,7 @@ extension Store {
             try prepareForChange()
             if !results.isEmpty { noteAnswered() }
             var pass = ResultsPass()
-            let ordered = Self.inOrder(results)
+            let ordered = try inOrder(results)
             pass.shownAgain = try shownAgain(in: ordered)
             for result in ordered { try apply(result, &pass) }
             if let standing { try keep(standing) }
@@ -44,8 +44,20 @@ extension Store {
 
     /// In the order in which the mutations were made, whatever order the answer has: members of an atomic list share one
     /// version, and what one of them makes is the ground for the next.
-    private static func inOrder(_ results: [PushResult]) -> [PushResult] {
-        results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
+    private func inOrder(_ results: [PushResult]) throws(StoreError) -> [PushResult] {
+        let bySeq = results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
+        // What was decided about a member of a list went in that member's place, perhaps before older ones of its record.
+        let hasJoined = try database.number(
+            "SELECT 1 FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND first_seq > 0 LIMIT 1") != nil
+        guard hasJoined, results.count > 1 else { return bySeq }
+        var placed: [(claim: Int64, place: Int64, result: PushResult)] = []
+        for result in bySeq {
+            let row = try UUIDv7.carried(in: result.key.text).flatMap { seq throws(StoreError) in try outboxRow(seq) }
+            placed.append((row?.claim ?? .max, row?.place ?? .max, result))
+        }
+        return placed.enumerated()
+            .sorted { ($0.element.claim, $0.element.place, $0.offset) < ($1.element.claim, $1.element.place, $1.offset) }
+            .map(\.element.result)
     }
 
     /// Mutations that were accepted with the record, where the next verdict about that record is the same.
@@ -378,7 +390,7 @@ extension Store {
         guard !followers.isEmpty else { return }
         let before = ledger.count(.rejected)
         let parent = try payload(row.seq)?.key ?? "\(row.seq)"
-        for follower in followers { try rejectAlong(follower, with: parent, "was refused by the hub", &pass.records) }
+        for follower in followers { try rejectAlong(follower, with: parent, .refused, &pass.records) }
         pass.summary.rejected += Int(ledger.count(.rejected) - before)
     }
 }

@@ -7,12 +7,13 @@ package import SyncCore
 // has whoever fixes it: so it rests on the old version, and the hub finds what both changed, as if it had arrived late.
 
 extension Store {
-    /// Tries again. A `failed` mutation goes as it is, key and payload; its outcome may be unknown. A `rejected` or `held`
-    /// one is answered for by a new mutation with a new key.
+    /// Tries again. A `failed` mutation goes as it is, key and payload; its outcome may be unknown. A `rejected`, `held` or
+    /// `expired` one is answered for by a new mutation with a new key, which keeps the deadline of the old one as long as that is
+    /// ahead: to ask for it later than that is to ask for it without one.
     ///
     /// - Parameters:
     ///   - fix: Members that replace those of the old data, and what else it did with these fields.
-    ///   - cascades: Also what was refused only because this one was, and so on: with a member of an atomic list the others.
+    ///   - cascades: Also what fell only because this one did, and so on: with a member of an atomic list the others.
     /// - Throws: `.refused` with `not-found`, `already-sent`, `validation` for one member of a list alone, or what an enqueue
     ///   would refuse; then nothing of it is done.
     package func retry(
@@ -26,7 +27,7 @@ extension Store {
                 let answer = try rearm(row, key)
                 try audit("retry", key.text, uid: requester.uid, ["into": .string(answer.key.text)])
                 return answer
-            case .rejected, .held: break
+            case .rejected, .held, .expired: break
             default: throw Refusal.alreadySent(key, row.state)
             }
             let list = try refusedList(of: row)
@@ -72,7 +73,7 @@ extension Store {
     /// The mutation, with what else of its atomic list waits for a person.
     private func refusedList(of row: OutboxRow) throws(StoreError) -> [OutboxRow] {
         guard let group = row.group else { return [row] }
-        return try groupMembers(group).filter { $0.state == .rejected || $0.state == .held }
+        return try inListOrder(groupMembers(group).filter { [.rejected, .held, .expired].contains($0.state) })
     }
 
     /// They are answered for by others now. All at once: as long as what was refused is open, its records are looked through for
@@ -107,7 +108,8 @@ extension Store {
             // With an empty text it answers for no key at all: the hub would refuse that once more.
             let isAnew = isDecidedElsewhere(row)
             let answer = try accept(
-                successor.mutation, by: requester, in: group, supersedes: isAnew ? "" : old, restingOn: successor.version)
+                successor.mutation, by: requester, in: group, supersedes: isAnew ? "" : old, restingOn: successor.version,
+                deadline: row.ttlAge.flatMap { $0 > age ? $0 : nil })
             if isAnew { try handOver(from: row.seq, to: answer.seq) }
             if group != nil, group?.id == nil { group?.id = answer.key.text }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
@@ -127,15 +129,15 @@ extension Store {
         try database.first("SELECT key FROM payload WHERE seq = ?", .int(row.seq)) { row throws(StoreError) in row.text(0) }
     }
 
-    /// What was refused because it was to come after these, and after those, in the order in which it is to be asked for again.
+    /// What fell because it was to come after these, and after those, in the order in which it is to be asked for again.
     /// Members of one atomic list are together.
     private func dependants(of first: [OutboxRow]) throws(StoreError) -> [[OutboxRow]] {
         // By the mutation that each of them fell with.
         var fallen: [String: [OutboxRow]] = [:]
         try database.each("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
             let row = OutboxRow(row)
-            guard let problem = Problem.read(stored: row.problem), problem.code == "parent-rejected",
-                let parent = problem.members["parent"]?.text
+            guard let problem = Problem.read(stored: row.problem),
+                problem.code == Self.parentRejected || problem.code == Self.parentExpired, let parent = problem.members["parent"]?.text
             else { return }
             fallen[parent, default: []].append(row)
         }
@@ -218,7 +220,7 @@ extension Store {
     }
 
     /// What somebody has given up is not waited for any more.
-    private func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
+    func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
         guard let text = payload?.depends else { return [] }
         var keys: [MutationKey] = []
         for key in try presentDependencies(text).compactMap({ MutationKey($0) }) {
@@ -234,7 +236,7 @@ extension Store {
     /// What a person has to mend first, of what the hub has refused because something before it was: the hub names no key,
     /// and whoever repeats the one wants to repeat the other with it.
     func namingParent(_ problem: Problem, of row: OutboxRow) throws(StoreError) -> Problem {
-        guard problem.code == "parent-rejected", problem.members["parent"] == nil, let parent = try refusedParent(of: row) else {
+        guard problem.code == Self.parentRejected, problem.members["parent"] == nil, let parent = try refusedParent(of: row) else {
             return problem
         }
         var named = problem

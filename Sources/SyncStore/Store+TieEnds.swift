@@ -3,6 +3,16 @@ import SyncCore
 // When something has come to an end that others were tied to. It is noted with the change of state, and done when the
 // operation has written all else: what it lets go, or takes along, may be any record.
 
+/// Why a mutation falls with one that had to come first.
+enum Downfall {
+    /// The hub, or what that one fell with, has refused it.
+    case refused
+    /// It was not sent in time, or fell with one that was not.
+    case expired, fellWithExpired
+    /// An app or a person has given it up.
+    case givenUp(MutationState)
+}
+
 struct TieEnd {
     enum Kind {
         /// It is at the hub, or there was nothing left to send.
@@ -133,16 +143,23 @@ extension Store {
     private func rejectTied(_ waiting: [Int64], to end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) {
         guard !waiting.isEmpty else { return }
         let parent = try payload(end.seq)?.key ?? "\(end.seq)"
+        let ended = try outboxRow(end.seq)
         // A creation that somebody else has made unnecessary: the record is there, and that is all its children need.
         var isThere = false
-        if let rid = try outboxRow(end.seq)?.rid { isThere = try MirrorRow.find(database, rid: rid)?.base != nil }
+        if let rid = ended?.rid { isThere = try MirrorRow.find(database, rid: rid)?.base != nil }
+        let downfall: Downfall =
+            switch end.state {
+            case .expired: .expired
+            case .rejected: Problem.read(stored: ended?.problem)?.code == Self.parentExpired ? .fellWithExpired : .refused
+            default: .givenUp(end.state)
+            }
         for seq in waiting {
             guard let row = try outboxRow(seq) else { continue }
             if isThere, try !names(seq, parent) {
                 try refreshReadiness(of: seq)
                 continue
             }
-            try rejectAlong(row, with: parent, end.state == .rejected ? "was refused by the hub" : "is \(end.state.name)", &records)
+            try rejectAlong(row, with: parent, downfall, &records)
         }
     }
 
@@ -185,14 +202,14 @@ extension Store {
 
     /// Rejects what waits, with the rest of its atomic list, and what is to be done with a record that it was to create.
     func rejectAlong(
-        _ row: OutboxRow, with parent: String, _ fate: String, _ records: inout TouchedRecords
+        _ row: OutboxRow, with parent: String, _ downfall: Downfall, _ records: inout TouchedRecords
     ) throws(StoreError) {
         var work = [row]
         while let next = work.popLast() {
             for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
                 // What it is now: another one may have taken it along already.
                 guard var member = try outboxRow(member.seq), member.state == .pending else { continue }
-                member.problem = Self.parentRejected(parent, fate).stored
+                member.problem = Self.fallen(with: parent, downfall).stored
                 try move(member, to: .rejected)
                 guard let rid = member.rid else { continue }
                 try touch(rid, &records)
@@ -202,9 +219,19 @@ extension Store {
         }
     }
 
-    static func parentRejected(_ parent: String, _ fate: String) -> Problem {
-        Problem(
-            "parent-rejected", status: 409, detail: "the mutation \(parent), which has to come first, \(fate)",
+    static let parentRejected = "parent-rejected"
+    static let parentExpired = "parent-expired"
+
+    static func fallen(with parent: String, _ downfall: Downfall) -> Problem {
+        let (code, fate) =
+            switch downfall {
+            case .refused: (parentRejected, "was refused by the hub")
+            case .expired: (parentExpired, "expired before it was sent")
+            case .fellWithExpired: (parentExpired, "fell with a change that expired before it was sent")
+            case .givenUp(let state): (parentRejected, "is \(state.name)")
+            }
+        return Problem(
+            code, status: 409, detail: "the mutation \(parent), which has to come first, \(fate)",
             members: ["parent": .string(parent)])
     }
 

@@ -171,7 +171,7 @@ extension Store {
             var earlier = try ties(of: next)
             for member in try row.group.map(groupMembers) ?? [row] where !member.state.isTerminal {
                 earlier += try ties(of: member.seq) + [member.seq]
-                if let rid = member.rid, let before = try lastBlocking(of: rid, before: member.seq) { earlier.append(before) }
+                if let rid = member.rid, let before = try lastBlocking(of: rid, before: member.unit) { earlier.append(before) }
             }
             for found in earlier where seen.insert(found).inserted { work.append(found) }
         }

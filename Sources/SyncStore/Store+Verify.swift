@@ -86,14 +86,14 @@ extension Store {
         func isFree(_ row: OutboxRow, except group: ClosedRange<Int64>?) -> Bool {
             let older = row.rid.flatMap { before[$0] } ?? []
             return row.state == .pending && row.nextAge == nil && ties[row.seq] == nil
-                && !older.contains { $0.state != .rejected && $0.seq < row.seq && !(group?.contains($0.seq) ?? false) }
+                && !older.contains { $0.state != .rejected && $0.seq < (group?.lowerBound ?? row.seq) }
         }
         for row in rows { if let rid = row.rid { before[rid, default: []].append(row) } }
         found += try verifyTies(ties, rows)
         for row in rows {
             var expected = isFree(row, except: row.group)
             if let group = row.group {
-                let members = rows.filter { group.contains($0.seq) }
+                let members = rows.filter { $0.group == group }
                 let waiting = members.filter { $0.state == .pending }
                 expected =
                     waiting.first?.seq == row.seq && waiting.allSatisfy { isFree($0, except: group) }

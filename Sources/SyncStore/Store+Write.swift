@@ -71,7 +71,9 @@ extension Store {
         stamp(&payload)
         payload.bootMS = now.instant.nanoseconds / 1_000_000
         payload.createdMS = now.wall.milliseconds
-        if intent.priority != .critical, let ttl = mutation.ttl ?? intent.rules.ttl {
+        if payload.supersedes != nil {
+            payload.ttlAge = intent.deadline
+        } else if intent.priority != .critical, let ttl = mutation.ttl ?? intent.rules.ttl {
             payload.ttlAge = age.saturatingAdd(max(0, ttl.milliseconds))
         }
     }

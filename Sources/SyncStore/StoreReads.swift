@@ -185,7 +185,7 @@ extension MutationSnapshot {
         let names = Payload.columnCount + OutboxRow.columnCount
         // While it has no row of its own yet, its payload says it.
         let ttlAge = isNew ? payload.ttlAge : outbox.ttlAge
-        let canExpire = outbox.state == .pending && !outbox.isSent && outbox.priority != .critical
+        let canExpire = outbox.state == .pending && !outbox.isSent
         self.init(
             seq: payload.seq, key: MutationKey(trusted: payload.key),
             record: RecordName(EntityName(trusted: row.text(names)), payload.recordID), action: payload.action,

@@ -57,6 +57,63 @@ struct AgentConflictTests {
         try await stand.stop()
     }
 
+    /// An agent with an atomic list over `audits/a-1` and `audits/a-2`, both in dispute, and `orders/o-1`.
+    private static func disputedList() async throws -> AgentStand {
+        let stand = try await AgentStand.start(rules)
+        for id in ["a-1", "a-2"] { try stand.hub.publish("audits", id, ["finding": "open"]) }
+        _ = try await stand.sync()
+        let changes = ["a-1", "a-2"].map { #"{"entity":"audits","record_id":"\#($0)","action":"update","data":{"finding":"fail"}}"# }
+        let order = #"{"entity":"orders","record_id":"o-1","action":"create","data":{"n":1}}"#
+        let list = try await stand.send(.post, "/v1/mutations", #"{"atomic":true,"mutations":[\#((changes + [order]).joined(separator: ","))]}"#)
+        #expect(list.status == 201)
+        for id in ["a-1", "a-2"] { try stand.hub.publish("audits", id, ["finding": "pass"]) }
+        _ = try await stand.sync()
+        return stand
+    }
+
+    @Test("An atomic list waits until all of its conflicts are decided, then takes effect as one; the answers say so")
+    func list() async throws {
+        let stand = try await Self.disputedList()
+        let first = try await stand.send(.post, "/v1/conflicts/c-1/resolve", #"{"choice":"local"}"#)
+        #expect(first.status == 200)
+        #expect(first["list"] == ["go_on": 0, "wait": 3, "let_go": 0, "waits_for": ["c-2"]])
+        _ = try await stand.sync()
+        #expect(try stand.hub.document("audits", "a-1") == ["finding": "pass"] && stand.hub.document("orders", "o-1") == nil)
+        let second = try await stand.send(.post, "/v1/conflicts/c-2/resolve", #"{"choice":"remote"}"#)
+        #expect(second["list"] == ["go_on": 2, "wait": 0, "let_go": 1, "waits_for": []])
+        _ = try await stand.sync()
+        #expect(try stand.hub.document("audits", "a-1") == ["finding": "fail"])
+        #expect(try stand.hub.document("audits", "a-2") == ["finding": "pass"])
+        #expect(try stand.hub.document("orders", "o-1") == ["n": 1])
+        try await stand.stop()
+    }
+
+    @Test("A whole atomic list is let go with one decision")
+    func wholeList() async throws {
+        let stand = try await Self.disputedList()
+        let refused = try await stand.send(.post, "/v1/conflicts/c-1/resolve", #"{"choice":"local","whole":true}"#)
+        #expect(refused.status == 422 && refused["errors"]?.array?.first?.object?["pointer"] == "/whole")
+        let decided = try await stand.send(.post, "/v1/conflicts/c-2/resolve", #"{"choice":"remote","whole":true}"#)
+        #expect(decided.status == 200 && decided["state"] == "resolved")
+        #expect(decided["list"] == ["go_on": 0, "wait": 0, "let_go": 3, "waits_for": []])
+        _ = try await stand.sync()
+        #expect(try stand.hub.document("audits", "a-1") == ["finding": "pass"] && stand.hub.document("orders", "o-1") == nil)
+        #expect(try await stand.send(.get, "/v1/conflicts")["items"]?.array?.isEmpty == true)
+        try await stand.stop()
+    }
+
+    @Test("Taking a creation back names the changes that went with it")
+    func cancelled() async throws {
+        let stand = try await AgentStand.start(Self.rules)
+        _ = try await stand.send(.post, "/v1/pause", "{}")
+        let made = try await stand.enqueue(#"{"entity":"orders","record_id":"o-1","action":"create","data":{"n":1},"coalesce":false}"#)
+        let edit = try await stand.enqueue(#"{"entity":"orders","record_id":"o-1","action":"update","data":{"n":2},"coalesce":false}"#)
+        let answer = try await stand.send(.delete, "/v1/mutations/\(made)")
+        #expect(answer.status == 200 && answer["state"] == "cancelled")
+        #expect(answer["cancelled"]?.array == [.string(made), .string(edit)])
+        try await stand.stop()
+    }
+
     @Test("A decision goes to the hub; one about an older state is refused with the new sides, a second one as well")
     func resolved() async throws {
         let stand = try await Self.disputed()

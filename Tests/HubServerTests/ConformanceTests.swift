@@ -240,6 +240,11 @@ struct ConformanceTests {
             guard path(request) == "/v1/sync/push", String(decoding: response.body, as: UTF8.self).contains("urn:edge-sync:validation") else { return }
             response = HTTPResponse(status: 422, headers: response.headers, body: Array("{}".utf8))
         }),
+        Mistake(what: "lets what depends on itself wait for ever", noticedBy: "push-dependency-on-itself", spoil: results { result in
+            guard result["problem"]?.object?["errors"]?.array?.first?.object?["pointer"]?.text == "/depends_on/0" else { return }
+            result["status"] = "retry"
+            result["problem"] = ["type": "urn:edge-sync:dependency-missing", "title": "Dependency missing", "status": 424]
+        }),
         Mistake(what: "brings back only what the change carries", noticedBy: "push-deleted-whole", spoil: body("/v1/sync/snapshot") { object in
             each("records", in: &object) { record in
                 guard var data = record["data"]?.object else { return }

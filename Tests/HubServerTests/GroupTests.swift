@@ -16,6 +16,33 @@ struct GroupTests {
         #expect(try bench.data("audits", "a-1") == ["n": 2])
     }
 
+    @Test("What depends on itself, or on a later mutation of its own group, is rejected with the place; outside of a group it may come later")
+    func circles() throws {
+        let bench = try HubBench()
+        let itself = try bench.verdict(Sent("k-1", .create, id: "a-1", dependsOn: ["k-1"]))
+        guard case .rejected(let problem, _) = itself else {
+            Issue.record("\(itself.word)")
+            return
+        }
+        #expect(problem.code == "validation" && problem.errors.map(\.pointer) == ["/depends_on/0"])
+        let circle = try bench.verdicts([
+            Sent("c-1", seq: 2, .create, id: "c-1", dependsOn: ["c-2"], group: "g"),
+            Sent("c-2", seq: 3, .create, id: "c-2", dependsOn: ["c-1"], group: "g"),
+        ])
+        #expect(circle.map(\.verdict.word) == ["rejected validation", "rejected parent-rejected"])
+        let loose = [
+            Sent("d-1", seq: 4, .create, id: "d-1", dependsOn: ["d-2"]), Sent("d-2", seq: 5, .create, id: "d-2"),
+        ]
+        #expect(try bench.verdicts(loose).map(\.verdict.word) == ["retry dependency-missing", "accepted"])
+        #expect(try bench.verdicts([loose[0]]).map(\.verdict.word) == ["accepted"])
+        // A key of the same group that was accepted before is no circle.
+        let repeated = try bench.verdicts([
+            Sent("e-1", seq: 6, .create, id: "e-1", dependsOn: ["d-2"], group: "h"),
+            Sent("d-2", seq: 5, .create, id: "d-2").with("group", "h"),
+        ])
+        #expect(repeated.first?.verdict.word.hasPrefix("rejected") == false)
+    }
+
     struct Failure: Sendable, CustomStringConvertible {
         let description: String
         let bad: Sent
@@ -38,6 +65,9 @@ struct GroupTests {
             Failure(
                 description: "waits", bad: Sent("bad", seq: 3, .create, id: "b", dependsOn: ["never"], group: "g"),
                 verdict: "retry dependency-missing", others: "retry blocked-by-earlier"),
+            Failure(
+                description: "depends on itself", bad: Sent("bad", seq: 3, .create, id: "b", dependsOn: ["bad"], group: "g"),
+                verdict: "rejected validation", others: "rejected group-rejected"),
         ])
     func atomicity(_ example: Failure) throws {
         for place in 0...2 {

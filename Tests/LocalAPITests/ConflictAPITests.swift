@@ -104,6 +104,7 @@ import Testing
         ResolveBody(.all(.local)),
         ResolveBody(.all(.remote), comment: "on site", author: "ines", expectedRemoteVersion: 90_207),
         ResolveBody(.fields(["value": .local, "notes": .value("both"), "gone": .value(.null)])),
+        ResolveBody(.all(.remote), letsGoOfList: true),
     ])
     func bodies(_ body: ResolveBody) throws {
         #expect(try ResolveBody.read(body.bytes) == body)
@@ -125,6 +126,9 @@ import Testing
         Bad(text: #"{"fields":{"a":7}}"#, code: "malformed", pointer: "/fields/a"),
         Bad(text: #"{"fields":{"a":{"value":1,"more":2}}}"#, code: "malformed", pointer: "/fields/a"),
         Bad(text: #"{"choice":"local","expect_remote_version":-1}"#, code: "validation", pointer: "/expect_remote_version"),
+        Bad(text: #"{"choice":"local","whole":true}"#, code: "validation", pointer: "/whole"),
+        Bad(text: #"{"fields":{"a":"remote"},"whole":true}"#, code: "validation", pointer: "/whole"),
+        Bad(text: #"{"choice":"remote","whole":1}"#, code: "malformed", pointer: "/whole"),
         Bad(text: #"{"choise":"local"}"#, code: "unknown-member", pointer: "/choise"),
     ])
     func badBodies(_ bad: Bad) {
@@ -135,6 +139,21 @@ import Testing
             #expect(error.code == bad.code)
             #expect(error.errors.contains { $0.pointer == bad.pointer }, "\(error.errors)")
         }
+    }
+
+    @Test("The answer says what becomes of the atomic list; without one, and from an older agent, it says nothing of it")
+    func listFate() throws {
+        func answer(_ list: ResolveAnswer.List?) throws -> ResolveAnswer {
+            let bytes = ResolveAnswer.answer(state: "resolved", mutation: nil, list: list).body
+            return try #require(ResolveAnswer(try JSONReader.read(bytes)))
+        }
+        let waits = ResolveAnswer.List(goOn: 0, wait: 3, letGo: 1, waitsFor: ["c-13", "c-14"])
+        #expect(try answer(waits).list == waits)
+        #expect(waits.sentence == "its atomic list: 3 changes wait until c-13, c-14 are decided, 1 change was let go")
+        #expect(ResolveAnswer.List(goOn: 2, wait: 0, letGo: 0, waitsFor: []).sentence == "its atomic list: 2 changes go on together")
+        #expect(ResolveAnswer.List(goOn: 1, wait: 0, letGo: 2, waitsFor: []).sentence == "its atomic list: 1 change goes on, 2 changes were let go")
+        #expect(ResolveAnswer.List(goOn: 0, wait: 1, letGo: 0, waitsFor: []).sentence == "its atomic list: 1 change waits until the others of the list may go")
+        #expect(try answer(nil).list == nil)
     }
 
     @Test("A conflict is named c- and a number, and nothing else", arguments: ["", "c-", "12", "c-x", "c--1", "c-1 ", "C-1", "c-99999999999999999999"])

@@ -95,7 +95,7 @@ package struct Scenario: Sendable, Hashable {
         case .sentCoalesced:
             // An app changes again what left already, and whose answer did not say what became of it.
             faults = [.missingResults, .failed, .busy, .link]
-            (agents, operations, records, batch, faultsFor) = (2, 60, 1, 50, .seconds(60))
+            (agents, operations, records, batch, faultsFor) = (2, 200, 1, 50, .seconds(600))
             focus = Entities.spots
         case .conflictLosesBase:
             // Two devices change what they both have seen, and nothing takes that away again.

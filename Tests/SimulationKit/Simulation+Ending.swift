@@ -143,7 +143,7 @@ extension Simulation {
             // A database or a hub went back, and a dispute was decided twice: the first decision is the one that counts.
             if found.problem?.code == "already-decided" { return }
             // What was to come after that one falls with it.
-            let codes: Set<String> = ["idempotency-mismatch", "parent-rejected"]
+            let codes: Set<String> = ["idempotency-mismatch", "parent-rejected", "parent-expired"]
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {
                 return
             }

@@ -115,8 +115,8 @@ struct CapacityTests {
         let update = try agent.update("a", ["v": 2]).key
         agent.wait(.seconds(61))
         _ = try agent.store.housekeep(at: agent.now)
-        // An update of what will not be created goes with it.
-        #expect(try agent.states([plain, critical, sent, record, update]) == ["pending", "in_flight", "in_flight", "expired", "expired"])
+        // An update of what will not be created cannot go on, and has no time to live of its own: it is told.
+        #expect(try agent.states([plain, critical, sent, record, update]) == ["pending", "in_flight", "in_flight", "expired", "rejected"])
         #expect(try agent.record("a")?.view == nil)
         agent.wait(.seconds(3_600))
         _ = try agent.store.housekeep(at: agent.now)

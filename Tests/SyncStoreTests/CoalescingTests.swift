@@ -81,20 +81,78 @@ struct StoreCoalescingTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A record that is made and deleted unseen goes nowhere")
-    func createAndDelete() throws {
-        let agent = try TestAgent(rules: Self.rules())
-        let first = try agent.enqueue(Self.edit(.create))
-        let second = try agent.enqueue(Self.edit())
-        let third = try agent.enqueue(Self.edit(.delete))
+    @Test("A record whose id was made up here, and that is made and deleted unseen, goes nowhere", arguments: [
+        EntityRules.OnDeleted.deleteWins, .updateWins, .manual,
+    ])
+    func createAndDelete(_ onDeleted: EntityRules.OnDeleted) throws {
+        let agent = try TestAgent(rules: Self.rules { $0.onDeleted = onDeleted })
+        let first = try agent.enqueue(TestAgent.mutation(.create, nil, ["v": 1], coalesces: true))
+        let id = first.recordName.id.text
+        let second = try agent.enqueue(Self.edit(id: id))
+        let third = try agent.enqueue(Self.edit(.delete, id: id))
         #expect(try agent.states([first.key, second.key, third.key]) == ["cancelled", "coalesced", "cancelled"])
         #expect(try agent.store.reads.mutation(second.key, at: agent.now)?.presentState == .cancelled)
         #expect(try agent.claim().isEmpty)
-        #expect(try agent.record("a")?.view == nil)
+        #expect(try agent.record(id)?.view == nil)
         #expect(try agent.store.verify() == [])
         // The id is free again.
+        let again = try agent.enqueue(Self.edit(.create, id: id))
+        #expect(try agent.claim().map(\.key) == [again.key])
+    }
+
+    @Test("An id that an app chose may be in use at the hub: made and deleted unseen, the record is deleted there")
+    func createAndDeleteOfOwnID() throws {
+        let agent = try TestAgent(rules: Self.rules { $0.fields = [:] })
+        let first = try agent.enqueue(Self.edit(.create))
+        let second = try agent.enqueue(Self.edit())
+        let third = try agent.enqueue(Self.edit(.delete))
+        #expect(try agent.states([first.key, second.key, third.key]) == ["pending", "coalesced", "coalesced"])
+        #expect(try agent.record("a")?.view == nil)
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [first.key] && sent.map(\.action) == [.delete] && sent.map(\.baseVersion) == [0])
+        try agent.answer(.accepted(first.key, 0))
+        #expect(try agent.states([first.key]) == ["done"])
+        #expect(try agent.record("a")?.view == nil)
+        #expect(try agent.store.verify() == [])
         let again = try agent.enqueue(Self.edit(.create))
         #expect(try agent.claim().map(\.key) == [again.key])
+    }
+
+    @Test("Where the deletion may give way to what others wrote, or people may be asked, creation and deletion stay two", arguments: 0..<4)
+    func createAndDeleteStayTwo(_ index: Int) throws {
+        let rules: [(inout EntityRules) -> Void] = [
+            { ($0.fields, $0.onDeleted) = ([:], .updateWins) }, { ($0.fields, $0.onDeleted) = ([:], .manual) },
+            { $0.fields = ["finding": .manual] }, { ($0.fields, $0.criticalFields) = ([:], ["finding"]) },
+        ]
+        let agent = try TestAgent(rules: Self.rules(rules[index]))
+        let first = try agent.enqueue(Self.edit(.create))
+        let second = try agent.enqueue(Self.edit(.delete))
+        #expect(try agent.states([first.key, second.key]) == ["pending", "pending"])
+        // Both go in one batch or in two, in their order.
+        #expect(try agent.claim().map(\.action) == [.create, .delete])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("The app can still take both back")
+    func cancelsCreateAndDelete() throws {
+        let agent = try TestAgent(rules: Self.rules { $0.fields = [:] })
+        let first = try agent.enqueue(Self.edit(.create)).key
+        let second = try agent.enqueue(Self.edit(.delete)).key
+        #expect(try agent.store.cancel(first, at: agent.now) == [first, second])
+        #expect(try agent.claim().isEmpty)
+        #expect(try agent.store.reads.mutation(second, at: agent.now)?.presentState == .cancelled)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A creation that is taken back names the edits that had gone into it as well")
+    func cancelNamesEdits() throws {
+        let agent = try TestAgent(rules: Self.rules())
+        let made = try agent.enqueue(Self.edit(.create)).key
+        let edit = try agent.enqueue(Self.edit()).key
+        let urgent = try agent.enqueue(Self.edit(.update, ["w": 1], priority: .critical)).key
+        #expect(try agent.store.cancel(made, at: agent.now) == [made, edit, urgent])
+        #expect(try agent.store.cancel(made, at: agent.now) == [made])
+        #expect(try agent.store.verify() == [])
     }
 
     struct Case: CustomTestStringConvertible {
@@ -194,20 +252,33 @@ struct StoreCoalescingTests {
         #expect(sent.map(\.baseVersion) == [5])
     }
 
-    @Test("The time to live is the longer one; none is the longest", arguments: [
-        (10, 20, false), (20, 10, false), (10, nil, true), (nil, 10, true),
-    ] as [(Int?, Int?, Bool)])
-    func timeToLive(_ first: Int?, _ second: Int?, _ lives: Bool) throws {
+    @Test("A deadline belongs to the change that has it: changes with different ones stay two", arguments: [
+        (10, 20), (20, 10), (10, nil), (nil, 10),
+    ] as [(Int?, Int?)])
+    func timeToLive(_ first: Int?, _ second: Int?) throws {
         let agent = try TestAgent(rules: Self.rules())
-        let made = try agent.enqueue(Self.changed(Self.edit(.create)) { $0.ttl = first.map { .seconds($0) } })
-        let edit = try agent.enqueue(Self.changed(Self.edit()) { $0.ttl = second.map { .seconds($0) } })
-        #expect(edit.state == .coalesced)
+        try agent.pull([("a", 5, ["v": 1, "w": 1])])
+        let one = try agent.enqueue(Self.changed(Self.edit()) { $0.ttl = first.map { .seconds($0) } }).key
+        let two = try agent.enqueue(Self.changed(Self.edit(.update, ["w": 2])) { $0.ttl = second.map { .seconds($0) } }).key
+        #expect(try agent.states([one, two]) == ["pending", "pending"])
         agent.wait(.seconds(15))
-        #expect(try agent.store.claim(BatchLimits(mutations: 1, bytes: 1, leastPriority: .critical), at: agent.now) == nil)
-        #expect(try agent.state(made.key) == .pending)
-        agent.wait(.seconds(100))
-        #expect(try agent.claim().count == (lives ? 1 : 0))
-        #expect(try agent.state(made.key) == (lives ? .inFlight : .expired))
+        func fate(_ ttl: Int?) -> String { ttl.map { $0 < 15 } ?? false ? "expired" : "in_flight" }
+        #expect(try agent.claim().count == [first, second].count { fate($0) == "in_flight" })
+        #expect(try agent.states([one, two]) == [fate(first), fate(second)])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Changes with one and the same deadline become one and keep it")
+    func sameDeadline() throws {
+        let agent = try TestAgent(rules: Self.rules { $0.ttl = .seconds(10) })
+        try agent.pull([("a", 5, ["v": 1, "w": 1])])
+        let one = try agent.enqueue(Self.edit()).key
+        #expect(try agent.enqueue(Self.edit(.update, ["w": 2])).into == one)
+        agent.wait(.seconds(1))
+        #expect(try agent.enqueue(Self.edit(.update, ["w": 3])).state == .pending, "its deadline is another one")
+        agent.wait(.seconds(9))
+        #expect(try agent.claim().map(\.data) == [#"{"w":3}"#])
+        #expect(try agent.state(one) == .expired)
     }
 
     @Test("It survives a crash, and a rejection shows all of it")

@@ -12,12 +12,29 @@ struct NaiveStore {
         var state = MutationState.pending
         var priority: Priority
         var group: ClosedRange<Int64>?
+        /// In its list: the `seq` that it was written with, or that of the member that it takes the place of.
+        var place: Int64
+        /// When it was claimed, among all that were.
+        var turn = 0
         var isSent = false
         var isDelayed = false
         var attempts = 0
         /// The version of the record that it rests on.
         var baseVersion: Int64 = 0
+
+        /// What comes before it on its record is older than this.
+        var front: Int64 { group?.lowerBound ?? seq }
+
+        init(
+            seq: Int64, key: MutationKey, record: String?, content: MutationContent, priority: Priority,
+            group: ClosedRange<Int64>? = nil
+        ) {
+            (self.seq, self.key, self.record, self.content, self.priority, self.group) = (seq, key, record, content, priority, group)
+            place = seq
+        }
     }
+
+    var turns = 0
 
     struct Record {
         var base: JSONObject?
@@ -104,7 +121,10 @@ struct NaiveStore {
             taken += next.map(\.seq)
         }
         let chosen = mutations.filter { taken.contains($0.seq) }
-        return chosen.sorted { (place(of: unit(of: $0)), $0.seq) < (place(of: unit(of: $1)), $1.seq) }.map(\.seq)
+        return chosen.sorted { left, right in
+            let (first, second) = (place(of: unit(of: left)), place(of: unit(of: right)))
+            return first == second ? (left.place, left.seq) < (right.place, right.seq) : first < second
+        }.map(\.seq)
     }
 
     private func unit(of mutation: Mutation) -> [Mutation] {
@@ -127,7 +147,7 @@ struct NaiveStore {
     private func predecessors(of unit: [Mutation]) -> [[Mutation]] {
         unit.compactMap { member in
             mutations.last { older in
-                older.record != nil && older.record == member.record && older.seq < member.seq && older.state == .pending
+                older.record != nil && older.record == member.record && older.seq < member.front && older.state == .pending
                     && (member.group == nil || older.group != member.group)
             }.map { self.unit(of: $0) }
         }
@@ -137,16 +157,19 @@ struct NaiveStore {
         let mates = mutations.filter { $0.group != nil && $0.group == mutation.group }
         return !mutation.isDelayed && !mates.contains { $0.isDelayed || $0.state.blocksItsRecord }
             && !mutations.contains { older in
-                older.record != nil && older.record == mutation.record && older.seq < mutation.seq
+                older.record != nil && older.record == mutation.record && older.seq < mutation.front
                     && (older.state == .pending || older.state.blocksItsRecord) && !taken.contains(older.seq)
                     && !(mutation.group?.contains(older.seq) ?? false)
             }
     }
 
     mutating func claim(_ seqs: [Int64]) {
-        for index in mutations.indices where seqs.contains(mutations[index].seq) {
+        for seq in seqs {
+            guard let index = mutations.firstIndex(where: { $0.seq == seq }) else { continue }
             mutations[index].state = .inFlight
             mutations[index].isSent = true
+            turns += 1
+            mutations[index].turn = turns
         }
     }
 

@@ -140,7 +140,8 @@ private struct Walk {
     }
 
     private mutating func answer() throws {
-        let flying = model.mutations.filter { $0.state == .inFlight }
+        // As the hub decides them: in the order in which they went.
+        let flying = model.mutations.filter { $0.state == .inFlight }.sorted { ($0.turn, $0.seq) < ($1.turn, $1.seq) }
         guard !flying.isEmpty else { return }
         var results: [PushResult] = []
         var blocked: Set<String> = []
@@ -207,6 +208,11 @@ private struct Walk {
             var successor = NaiveStore.Mutation(
                 seq: next.seq, key: key, record: model.mutations[index].record, content: content, priority: next.priority)
             successor.baseVersion = next.baseVersion
+            // A decision about a member of an atomic list goes with the rest of the list, in the place of that member.
+            if next.group != nil {
+                successor.group = model.mutations[index].group
+                successor.place = model.mutations[index].place
+            }
             model.mutations.append(successor)
             model.raise()
         }
@@ -223,7 +229,10 @@ private struct Walk {
             for member in unit { if let index = model.index(member.key) { model.mutations[index].state = .cancelled } }
             for member in unit { model.takeAlong(member, .cancelled) }
         } catch {
-            #expect(error.problem?.code == "already-sent" && mutation.isSent)
+            let hasSent = model.mutations.contains {
+                $0.isSent && !$0.state.isTerminal && ($0.key == mutation.key || (mutation.group != nil && $0.group == mutation.group))
+            }
+            #expect(error.problem?.code == "already-sent" && hasSent)
         }
     }
 
@@ -250,7 +259,10 @@ private struct Walk {
 
     private mutating func adopt() throws {
         try agent.store.adoptReplica(ReplicaID(trusted: "r-\(version)"), at: agent.now)
+        // All of it counts as claimed together, in the order in which it was made.
+        model.turns += 1
         for index in model.mutations.indices where model.mutations[index].state == .pending {
+            model.mutations[index].turn = model.turns
             model.mutations[index].state = .inFlight
             model.mutations[index].isSent = true
             model.mutations[index].isDelayed = false

@@ -73,6 +73,10 @@ final class RawDatabase {
         9: ["DROP INDEX mutation_ttl"],
         10: ["ALTER TABLE record DROP COLUMN edit", "DELETE FROM counter WHERE name IN ('next_blob', 'next_conflict')"],
         11: ["ALTER TABLE payload DROP COLUMN stamps"],
+        12: [
+            "DROP INDEX mutation_joined", "DROP INDEX mutation_ttl",
+            "CREATE INDEX mutation_ttl ON mutation (ttl_age) WHERE ttl_age IS NOT NULL AND state = 0 AND sent = 0 AND priority > 0",
+        ],
     ]
 
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }

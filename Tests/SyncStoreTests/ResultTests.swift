@@ -216,12 +216,12 @@ struct ResultTests {
         let update = try agent.update("a", ["v": 2]).key
         let sent = try agent.create("b").key
         let late = try agent.update("b", ["v": 2]).key
-        #expect(try agent.store.cancel(create, at: agent.now) == .cancelled)
+        #expect(try agent.store.cancel(create, at: agent.now) == [create, update], "all that went is named")
         #expect(try agent.states([create, update]) == ["cancelled", "cancelled"])
         #expect(try agent.record("a")?.view == nil)
         #expect(try agent.claim(1).map(\.key) == [sent])
         #expect(StoreError.problem { _ = try agent.store.cancel(sent, at: agent.now) }?.code == "already-sent")
-        #expect(try agent.store.cancel(late, at: agent.now) == .cancelled)
+        #expect(try agent.store.cancel(late, at: agent.now) == [late])
         #expect(StoreError.problem { _ = try agent.store.cancel(MutationKey(trusted: "x"), at: agent.now) }?.code == "not-found")
         #expect(try agent.store.verify() == [])
     }

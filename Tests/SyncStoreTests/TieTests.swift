@@ -414,6 +414,23 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A change that depends on itself, or on another one of its own list, is refused: neither has an id yet")
+    func dependsOnItself() throws {
+        let agent = try agent()
+        let own = "0199c3f3-aaaa-7000-8000-000000000001"
+        var mutation = TestAgent.mutation(.create, "s", entity: "site")
+        mutation.dependsOn = [MutationKey(trusted: own)]
+        let problem = agent.refusal(mutation, appKey: AppKey(key: own, fingerprint: [UInt8](repeating: 1, count: 16)))
+        #expect(problem?.code == "validation" && problem?.errors.map(\.pointer) == ["/depends_on/0"])
+        let before = agent.store.lastSeq
+        // The number is one that the list is about to get.
+        var random = SeededRandom(seed: 7)
+        mutation.dependsOn = [MutationKey(trusted: UUIDv7.make(at: agent.now.wall, carrying: before + 2, using: &random))]
+        let second = TestAgent.mutation(.create, "t", entity: "site")
+        #expect(StoreError.problem { _ = try agent.list([mutation, second]) }?.errors.map(\.pointer) == ["/mutations/0/depends_on/0"])
+        #expect(try agent.claim().isEmpty && agent.store.verify() == [])
+    }
+
     @Test("What is given up takes along what waited for it", arguments: ["cancel", "expire", "discard"])
     func givenUp(_ how: String) throws {
         let agent = try agent()

@@ -51,7 +51,10 @@ extension Agent {
                 switch result {
                 case .success(let resolved):
                     agent.log.notice("resolve", metadata: ["conflict": "\(id)", "uid": "\(peer.uid)"])
-                    call.answer(ResolveAnswer.answer(state: resolved.state, mutation: resolved.mutation))
+                    let list = resolved.list.map {
+                        ResolveAnswer.List(goOn: $0.goOn, wait: $0.wait, letGo: $0.letGo, waitsFor: $0.waitsFor)
+                    }
+                    call.answer(ResolveAnswer.answer(state: resolved.state, mutation: resolved.mutation, list: list))
                     agent.noteEnqueued()
                     agent.serveMutationWaiters()
                 case .failure(let error): agent.refuse(call, error)
@@ -76,7 +79,8 @@ extension ConflictDecision {
             case .fields(let fields): .fields(fields.mapValues(choice))
             }
         self.init(
-            scope, comment: body.comment, expectedRemoteVersion: body.expectedRemoteVersion, author: body.author)
+            scope, comment: body.comment, expectedRemoteVersion: body.expectedRemoteVersion, author: body.author,
+            letsGoOfList: body.letsGoOfList)
     }
 }
 

@@ -8,8 +8,8 @@ extension Agent {
     func cancelMutation(_ call: LocalCall, _ key: MutationKey) {
         change(call, "cancel", key) { store, now throws(StoreError) in
             try store.cancel(key, at: now)
-        } answer: { state in
-            ControlAnswer.state(key, state)
+        } answer: { cancelled in
+            ControlAnswer.cancelled(key, cancelled)
         }
     }
 

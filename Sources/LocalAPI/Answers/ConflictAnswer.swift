@@ -157,20 +157,70 @@ package struct ResolveAnswer: Hashable, Sendable {
     package var state: String
     /// Carries the decision to the hub; `nil` when the hub has it already.
     package var mutation: String?
+    /// What becomes of the atomic list that the disputed change is in; `nil` when it is in none.
+    package var list: List?
+
+    package struct List: Hashable, Sendable {
+        /// Changes that go on, in one commit; that wait; that were let go.
+        package var goOn: Int
+        package var wait: Int
+        package var letGo: Int
+        /// Conflicts of the list that are still to be decided.
+        package var waitsFor: [String]
+
+        package init(goOn: Int, wait: Int, letGo: Int, waitsFor: [String]) {
+            self.goOn = goOn
+            self.wait = wait
+            self.letGo = letGo
+            self.waitsFor = waitsFor
+        }
+
+        init?(_ json: JSON?) {
+            guard let object = json?.object else { return nil }
+            func count(_ name: String) -> Int { Int(clamping: object[name]?.int ?? 0) }
+            self.init(
+                goOn: count("go_on"), wait: count("wait"), letGo: count("let_go"),
+                waitsFor: (object["waits_for"]?.array ?? []).compactMap(\.text))
+        }
+
+        /// For people: `its atomic list: 2 changes go on together, 1 change was let go`.
+        package var sentence: String {
+            func changes(_ count: Int, _ one: String, _ many: String) -> String { count == 1 ? "1 change \(one)" : "\(count) changes \(many)" }
+            var parts: [String] = []
+            if goOn > 0 { parts.append(goOn == 1 ? "1 change goes on" : "\(goOn) changes go on together") }
+            if wait > 0 {
+                let verb = waitsFor.count == 1 ? "is" : "are"
+                let reason = waitsFor.isEmpty
+                    ? "until the others of the list may go" : "until \(waitsFor.joined(separator: ", ")) \(verb) decided"
+                parts.append(changes(wait, "waits", "wait") + " " + reason)
+            }
+            if letGo > 0 { parts.append(changes(letGo, "was", "were") + " let go") }
+            return "its atomic list: " + (parts.isEmpty ? "nothing is left to do" : parts.joined(separator: ", "))
+        }
+    }
 
     package init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard let state = reader.text("state") else { return nil }
         self.state = state
         mutation = reader.text("mutation")
+        list = List(json.object?["list"])
     }
 
-    package static func answer(state: String, mutation: MutationKey?) -> LocalAnswer {
+    package static func answer(state: String, mutation: MutationKey?, list: List? = nil) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in
                 writer.member("state", state)
                 writer.name("mutation")
                 if let mutation { writer.string(mutation.text) } else { writer.null() }
+                guard let list else { return }
+                writer.name("list")
+                writer.object { writer in
+                    writer.member("go_on", Int64(list.goOn))
+                    writer.member("wait", Int64(list.wait))
+                    writer.member("let_go", Int64(list.letGo))
+                    writer.member("waits_for", JSON.list(list.waitsFor))
+                }
             }
         }
     }

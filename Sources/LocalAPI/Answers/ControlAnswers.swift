@@ -21,7 +21,18 @@ package enum ControlAnswer {
         }
     }
 
-    /// A mutation that was taken back or let go: `{"id","state"}`.
+    /// A mutation that was taken back, with all that cannot be without it: `{"id","state","cancelled":[…]}`.
+    package static func cancelled(_ id: MutationKey, _ all: [MutationKey]) -> LocalAnswer {
+        LocalAnswer(200) { writer in
+            writer.object { writer in
+                writer.member("id", id.text)
+                writer.member("state", MutationState.cancelled.name)
+                writer.member("cancelled", JSON.list(all.map(\.text)))
+            }
+        }
+    }
+
+    /// A mutation that was let go: `{"id","state"}`.
     package static func state(_ id: MutationKey, _ state: MutationState) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in

@@ -4,6 +4,7 @@ package import SyncCore
 ///
 ///     {"choice":"local","comment":"checked on site","expect_remote_version":90207}
 ///     {"fields":{"value":"local","notes":{"value":"both of it"}}}
+///     {"choice":"remote","whole":true}
 package struct ResolveBody: Hashable, Sendable {
     package enum Choice: Hashable, Sendable {
         case local, remote
@@ -24,10 +25,16 @@ package struct ResolveBody: Hashable, Sendable {
     /// The hub's version that was looked at; a newer one refuses the decision.
     package var expectedRemoteVersion: Int64?
 
+    /// With the disputed change all of its atomic list is let go.
+    package var letsGoOfList: Bool
+
     static let commentBytesMax = 512
 
-    package init(_ scope: Scope, comment: String? = nil, author: String? = nil, expectedRemoteVersion: Int64? = nil) {
+    package init(
+        _ scope: Scope, comment: String? = nil, author: String? = nil, expectedRemoteVersion: Int64? = nil, letsGoOfList: Bool = false
+    ) {
         self.scope = scope
+        self.letsGoOfList = letsGoOfList
         self.comment = comment
         self.author = author
         self.expectedRemoteVersion = expectedRemoteVersion
@@ -48,7 +55,11 @@ package struct ResolveBody: Hashable, Sendable {
         let body = ResolveBody(
             scope, comment: reader.text("comment", bytesMax: commentBytesMax),
             author: reader.text("author", bytesMax: Limits.authorBytes),
-            expectedRemoteVersion: reader.integer("expect_remote_version", in: 0...(1 << 53)))
+            expectedRemoteVersion: reader.integer("expect_remote_version", in: 0...(1 << 53)),
+            letsGoOfList: reader.bool("whole") ?? false)
+        if body.letsGoOfList, body.scope != .all(.remote) {
+            reader.faults.refused("/whole", "lets go of the whole atomic list, so it goes with choice remote alone")
+        }
         try reader.finish()
         return body
     }
@@ -91,6 +102,7 @@ package struct ResolveBody: Hashable, Sendable {
             writer.member("comment", comment)
             writer.member("author", author)
             writer.member("expect_remote_version", expectedRemoteVersion)
+            if letsGoOfList { writer.member("whole", true) }
         }
         return writer.bytes
     }

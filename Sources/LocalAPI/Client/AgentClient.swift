@@ -45,8 +45,9 @@ package struct AgentClient: Sendable {
         try await call(.mutation(key)) { MutationItem($0) }
     }
 
-    package func cancel(_ key: MutationKey) async throws(AgentError) -> Reply<Void> {
-        try await call(.cancelMutation(key)) { _ in () }
+    /// The reply names all that was taken back; an older agent names none of it.
+    package func cancel(_ key: MutationKey) async throws(AgentError) -> Reply<[MutationKey]> {
+        try await call(.cancelMutation(key)) { ($0.object?["cancelled"]?.array ?? []).compactMap { $0.text.flatMap { MutationKey($0) } } }
     }
 
     /// The reply is about the new mutation.

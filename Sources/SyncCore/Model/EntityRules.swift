@@ -88,6 +88,11 @@ package struct EntityRules: Hashable, Sendable {
 }
 
 extension EntityRules {
+    /// Whether any field is decided by people when two sides have changed it.
+    package var mayAskPeople: Bool {
+        strategy == .manual || !criticalFields.isEmpty || (strategy == .fields && fields.values.contains(.manual))
+    }
+
     /// Whether any field is merged member by member.
     package var mergesObjects: Bool { strategy == .fields && fields.values.contains(.merge) }
 

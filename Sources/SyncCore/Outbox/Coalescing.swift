@@ -24,7 +24,7 @@ package enum Coalescing {
 
     package enum Outcome: Hashable, Sendable {
         case one(MutationContent)
-        /// A record that the hub never hears of: it was to be created, and now it is not.
+        /// A record that was to be created, and now it is not. Where the hub may have one of that id all the same, this is a deletion.
         case nothing
     }
 

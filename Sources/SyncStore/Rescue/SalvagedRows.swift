@@ -109,10 +109,12 @@ struct SalvagedRows {
                 seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: rid, bytes: payload.bytes)
             row.ttlAge = payload.ttlAge
             if let gid = payload.gid {
-                let ends = try database.first("SELECT min(seq), max(seq) FROM payload WHERE gid = ?", .text(gid)) {
-                    row throws(StoreError) in row.int(0)...max(row.int(0), row.int(1))
-                }
-                row.group = ends
+                // A decision about a member of the list bears its name as well, and was not written with it: a list has few members,
+                // one behind the other.
+                let first = try database.number("SELECT min(seq) FROM payload WHERE gid = ?", .text(gid)) ?? payload.seq
+                let last = try database.number(
+                    "SELECT max(seq) FROM payload WHERE gid = ? AND seq < ?", .text(gid), .int(first + Int64(Limits.atomicMutations)))
+                row.group = first...max(first, last ?? first)
             }
             try row.insert(into: database)
         }

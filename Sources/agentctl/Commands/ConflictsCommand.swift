@@ -67,12 +67,18 @@ struct ConflictsCommand: ParsableCommand {
             discussion: """
                 agentctl conflicts resolve c-12 --local
                 agentctl conflicts resolve c-12 --field finding=remote --value 'notes="both of it"'
+
+                A change of an atomic list never goes without the others: the list waits until all its conflicts are decided, then \
+                what remains of it goes in one commit. To let go of all of it:
+
+                agentctl conflicts resolve c-12 --remote --whole
                 """)
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The conflict's id, such as c-12.") var id: ConflictID
         @Flag(help: "The value of this device, for all that is disputed.") var local = false
         @Flag(help: "The value of the hub, for all that is disputed.") var remote = false
+        @Flag(help: "With --remote: let go of all changes of its atomic list.") var whole = false
         @Option(help: "FIELD=local or FIELD=remote; may be repeated.") var field: [String] = []
         @Option(help: "FIELD=JSON, instead of both; may be repeated.") var value: [String] = []
         @Option(help: "Why; kept in its history.") var comment: String?
@@ -84,15 +90,17 @@ struct ConflictsCommand: ParsableCommand {
             guard ways == 1 else {
                 throw ValidationError("give --local, or --remote, or a choice for each field with --field and --value")
             }
+            guard !whole || remote else { throw ValidationError("--whole lets go of the whole list: give it with --remote") }
         }
 
         func run(_ session: Session) async throws -> Int32 {
-            let body = ResolveBody(try scope(), comment: comment, author: author, expectedRemoteVersion: expect)
+            let body = ResolveBody(try scope(), comment: comment, author: author, expectedRemoteVersion: expect, letsGoOfList: whole)
             let reply = try await session.client.resolve(id, body)
             if session.isJSON {
                 Output.json(reply.body)
             } else {
                 Output.line("\(id) \(reply.value.state)" + (reply.value.mutation.map { "  by mutation \($0)" } ?? ""))
+                if let list = reply.value.list { Output.line(list.sentence) }
             }
             return 0
         }

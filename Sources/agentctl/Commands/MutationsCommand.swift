@@ -44,7 +44,7 @@ struct MutationsCommand: ParsableCommand {
 
     struct Retry: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Ask again for a refused or parked change, corrected if needed.",
+            abstract: "Ask again for a refused, parked or expired change, corrected if needed.",
             discussion: """
                 It becomes a new change with a new id; the old one is resolved by it. It rests on what its author had seen of the \
                 record: what others wrote since then is compared with it as if it had arrived late.
@@ -53,7 +53,7 @@ struct MutationsCommand: ParsableCommand {
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
         @Option(help: "Fields that replace all that the refused change did with them, as a JSON object.") var data: String?
-        @Flag(help: "Also repeat what was refused only because this one was, and the rest of its atomic list.") var cascade = false
+        @Flag(help: "Also repeat what fell only because this one did, and the rest of its atomic list.") var cascade = false
 
         func run(_ session: Session) async throws -> Int32 {
             var body = RetryBody(cascades: cascade)
@@ -86,14 +86,21 @@ struct MutationsCommand: ParsableCommand {
     }
 
     struct Cancel: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "Take back a change that was not sent yet.")
+        static let configuration = CommandConfiguration(
+            abstract: "Take back a change that was not sent yet.",
+            discussion: "Its atomic list goes with it, and later changes of a record that it was to create. All of them are printed.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.cancel(id)
-            if session.isJSON { Output.json(reply.body) } else { Output.line("\(id) cancelled") }
+            if session.isJSON {
+                Output.json(reply.body)
+            } else {
+                Output.line("\(id) cancelled")
+                for other in reply.value where other != id { Output.line("\(other) cancelled with it") }
+            }
             return 0
         }
     }

@@ -209,4 +209,33 @@ struct DeletionTests {
             record: RebaseTests.record, content: MutationContent(.delete), hlc: nil, signature: FieldContestTests.signature)
         #expect(Rebase.lost(of: local, merged: ["$delete"], in: ["title": 1], rules: Self.rules()).map(\.field) == ["$delete"])
     }
+
+    /// What a record holds after these, one after the other; what is refused changes nothing.
+    private static func left(_ contents: [MutationContent], on record: VersionedRecord?, base: Int64, _ rules: EntityRules) -> JSONObject? {
+        var present = record
+        for (index, content) in contents.enumerated() {
+            let outcome = HubMergeTests.merge(
+                content, onto: present, base: base, rules: rules, commit: 11 + Int64(index), key: "0199c3f3-aaaa-0000000\(index)")
+            if case .accepted(let accepted) = outcome, let changed = accepted.record { present = changed }
+        }
+        return present?.data
+    }
+
+    @Test("Where deletions win, a creation and a deletion leave what the deletion alone leaves; where they may give way, they do not", arguments: [
+        EntityRules.OnDeleted.deleteWins, .updateWins,
+    ])
+    func createdAndDeleted(_ onDeleted: EntityRules.OnDeleted) {
+        var rules = EntityRules()
+        rules.onDeleted = onDeleted
+        let pair = [MutationContent(.create, data: ["f": 2]), MutationContent(.delete)]
+        var differ = 0
+        for record in [nil, HubMergeTests.record(["f": 1, "g": 1]), HubMergeTests.record(nil)] {
+            for base: Int64 in [0, 10] {
+                let both = Self.left(pair, on: record, base: base, rules)
+                if both != Self.left([pair[1]], on: record, base: base, rules) { differ += 1 }
+                if onDeleted == .deleteWins { #expect(both == nil) }
+            }
+        }
+        #expect(differ == (onDeleted == .deleteWins ? 0 : 1))
+    }
 }

@@ -1,0 +1,123 @@
+import SyncCore
+
+// An atomic list stays one (PROTOCOL A4, D): all of it takes effect at the hub in one commit, or none. Where members of it are in
+// dispute, the others wait until all disputes are decided. A decision is a new mutation with a new key, and joins the list in the
+// place of the one that was disputed; so what remains of the list goes together. It is ready when the list is, whatever was asked
+// for on its record since: a decision says nothing of fields that a later change has written (`Store+Conflicts.swift`).
+
+/// What becomes of an atomic list after a decision about one of its members.
+package struct AtomicListFate: Hashable, Sendable {
+    /// Changes that go on, in one commit.
+    package var goOn = 0
+    /// Changes that wait, those in dispute included.
+    package var wait = 0
+    /// Changes that people let go.
+    package var letGo = 0
+    /// Conflicts of the list that are still to be decided, such as `c-13`.
+    package var waitsFor: [String] = []
+
+    package init(goOn: Int = 0, wait: Int = 0, letGo: Int = 0, waitsFor: [String] = []) {
+        (self.goOn, self.wait, self.letGo, self.waitsFor) = (goOn, wait, letGo, waitsFor)
+    }
+}
+
+extension Store {
+    /// Whether what is being accepted into a list need not wait for `seq`, because that is in the same list.
+    func isMember(_ seq: Int64, of group: EnqueueGroup) throws(StoreError) -> Bool {
+        if group.seqs.contains(seq) { return true }
+        return try outboxRow(seq)?.group == group.seqs
+    }
+
+    /// The list that a decision about this mutation has to join, if anything else of it is still to be done.
+    func openList(of row: OutboxRow) throws(StoreError) -> EnqueueGroup? {
+        // An existing backend knows no lists.
+        guard rest == nil, let group = row.group else { return nil }
+        let others = try groupMembers(group).filter { $0.seq != row.seq && !$0.state.isTerminal }
+        guard let other = others.first else { return nil }
+        let priority = others.map(\.priority).min() ?? row.priority
+        var name = try payload(row.seq)?.gid
+        if name == nil { name = try payload(other.seq)?.gid }
+        return name.map { EnqueueGroup(seqs: group, priority: min(priority, row.priority), id: $0) }
+    }
+
+    /// A decision is in its list now, and has the fate of the list: where the hub has refused another member, it waits with the rest
+    /// to be asked for again.
+    func join(_ list: EnqueueGroup, seq: Int64) throws(StoreError) {
+        try meetChildren(ofGroup: list.seqs)
+        if try groupMembers(list.seqs).contains(where: { $0.state == .rejected }), var row = try outboxRow(seq), row.state == .pending {
+            row.problem = Self.groupRejected.stored
+            try move(row, to: .rejected)
+            if let rid = row.rid { try restatus(rid, foldAgain: true) }
+        }
+        try refreshReadiness(ofGroup: list.seqs)
+    }
+
+    static let groupRejected = Problem(
+        "group-rejected", status: 409, detail: "another mutation of its atomic list was rejected")
+
+    /// Gives up all of an atomic list, with what cannot be without it.
+    ///
+    /// - Throws: `.refused` with `validation` where there is no list, or `already-sent` while a part of it is on its way.
+    func letGo(
+        ofListWith row: OutboxRow, _ conflict: ConflictRow, _ decision: ConflictDecision, uid: UInt32
+    ) throws(StoreError) {
+        guard let group = row.group else {
+            throw Refusal.validation("/whole", "the disputed change is in no atomic list: choice remote lets go of it")
+        }
+        guard decision.scope == .all(.remote) else {
+            throw Refusal.validation("/whole", "to let go of the whole list is choice remote for all of it")
+        }
+        let members = try groupMembers(group).filter { !$0.state.isTerminal }
+        for member in members where member.state == .inFlight {
+            throw Refusal.alreadySent(MutationKey(trusted: try payload(member.seq)?.key ?? "\(member.seq)"), member.state)
+        }
+        var ended = conflict
+        ended.state = .resolved
+        ended.closedAge = age
+        var entry: JSONObject = ["uid": .int(Int64(uid)), "choice": "remote", "whole": true]
+        if let author = decision.author { entry["author"] = .string(author) }
+        if let comment = decision.comment { entry["comment"] = .string(comment) }
+        ended.note("resolved", at: now.wall, entry)
+        try ended.update(in: database)
+        tell(ended)
+        var records = TouchedRecords()
+        for member in members {
+            try settle(member, as: .discarded, keptFor: try keptFor(member))
+            try closeConflict(ofSeq: member.seq, "discarded", uid: uid)
+            if let rid = member.rid {
+                try touch(rid, &records)
+                records[rid]?.needsFold = true
+            }
+        }
+        for member in members {
+            let parent = try payload(member.seq)?.key ?? "\(member.seq)"
+            for follower in try followers(of: member, in: records) {
+                try rejectAlong(follower, with: parent, .givenUp(.discarded), &records)
+            }
+        }
+        try finish(records)
+    }
+
+    /// What becomes of a list as it is now.
+    func listFate(_ group: ClosedRange<Int64>) throws(StoreError) -> AtomicListFate {
+        var fate = AtomicListFate()
+        var open = 0
+        var isHeldUp = false
+        for member in try groupMembers(group) {
+            switch member.state {
+            case .pending, .inFlight: open += 1
+            case .conflicted:
+                open += 1
+                isHeldUp = true
+                if let conflict = try openConflict(ofSeq: member.seq) { fate.waitsFor.append(conflict.name) }
+            case .failed, .held, .rejected:
+                open += 1
+                isHeldUp = true
+            case .discarded: fate.letGo += 1
+            case .done, .resolved, .coalesced, .cancelled, .superseded, .expired: break
+            }
+        }
+        if isHeldUp { fate.wait = open } else { fate.goOn = open }
+        return fate
+    }
+}

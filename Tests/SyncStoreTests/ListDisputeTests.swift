@@ -1,0 +1,188 @@
+import SyncCore
+import SyncStore
+import Testing
+
+/// An atomic list with members in dispute stays one (PROTOCOL A4, D).
+@Suite("Atomic lists in dispute")
+struct ListDisputeTests {
+    /// Records `a`, `b`, `c`, and a list that changes all of them; those of `disputed` are in dispute over `finding`.
+    private func agent(_ disputed: [String] = ["a"], more: (TestAgent) throws -> Void = { _ in }) throws -> (TestAgent, [MutationKey]) {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull(["a", "b", "c"].enumerated().map { ($0.element, Int64($0.offset + 1), ["finding": "pass", "n": 0]) })
+        let list = ["a", "b", "c"].map { TestAgent.mutation(.update, $0, ["finding": .string("fail " + $0), "n": 1]) }
+        let keys = try agent.list(list).map(\.key)
+        try more(agent)
+        try agent.pull(disputed.enumerated().map { ($0.element, Int64($0.offset + 10), ["finding": "flagged", "n": 0]) })
+        return (agent, keys)
+    }
+
+    private func accept(_ agent: TestAgent, _ batch: [OutgoingMutation], _ version: Int64 = 20) throws {
+        _ = try agent.store.applyResults(batch.map { .accepted($0.key, version) }, next: nil, at: agent.now)
+    }
+
+    @Test("With the hub's side for one member the others go in one commit, and the answer says so")
+    func remote() throws {
+        let (agent, keys) = try agent()
+        #expect(try agent.claim().isEmpty, "the list waits")
+        let answer = try ConflictTests.resolve(agent, .all(.remote))
+        // Of the disputed change, what was not in dispute goes on.
+        #expect(answer.list == AtomicListFate(goOn: 3, wait: 0, letGo: 0, waitsFor: []))
+        let batch = try agent.claim()
+        #expect(batch.map(\.record.id.text) == ["a", "b", "c"] && batch.map(\.data).first == #"{"n":1}"#)
+        #expect(Set(batch.map(\.group)).count == 1 && batch[0].group != nil)
+        #expect(batch[0].supersedes.contains(keys[0]))
+        try accept(agent, batch)
+        #expect(try agent.states(keys) == ["resolved", "done", "done"])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Where nothing is left of the disputed member the rest goes in one commit, and the answer tells what was let go")
+    func remoteWithoutRest() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0]), ("c", 3, ["n": 0])])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "b", ["n": 1]), TestAgent.mutation(.update, "a", ["finding": "fail"]),
+            TestAgent.mutation(.update, "c", ["n": 1]),
+        ]).map(\.key)
+        _ = try agent.claim()
+        try agent.answer(
+            .retry(keys[0], "blocked-by-earlier"), .conflict(keys[1], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))),
+            .retry(keys[2], "blocked-by-earlier"))
+        agent.wait(.seconds(1_000))
+        #expect(try agent.claim().isEmpty)
+        #expect(try ConflictTests.resolve(agent, .all(.remote)).list == AtomicListFate(goOn: 2, wait: 0, letGo: 1, waitsFor: []))
+        #expect(try agent.claim().map(\.key) == [keys[0], keys[2]])
+        #expect(try agent.states(keys) == ["in_flight", "discarded", "in_flight"])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("It waits until all of its disputes are decided, then all of it goes in one commit, each decision in its place")
+    func waitsForAll() throws {
+        let (agent, keys) = try agent(["a", "b"])
+        let first = try ConflictTests.resolve(agent, .all(.local), id: 1)
+        #expect(first.list == AtomicListFate(goOn: 0, wait: 3, letGo: 0, waitsFor: ["c-2"]))
+        #expect(try agent.claim().isEmpty)
+        try agent.crash()
+        #expect(try agent.claim().isEmpty && agent.store.verify() == [])
+        let second = try ConflictTests.resolve(agent, .fields(["finding": .value("both")]), id: 2)
+        #expect(second.list == AtomicListFate(goOn: 3, wait: 0, letGo: 0, waitsFor: []))
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [first.mutation, second.mutation, keys[2]])
+        #expect(Set(batch.map(\.group)).count == 1 && batch[0].group != nil)
+        #expect(batch.map(\.data) == [#"{"n":1,"finding":"fail a"}"#, #"{"n":1,"finding":"both"}"#, #"{"finding":"fail c","n":1}"#])
+        // Its answer was lost: it is settled as it was sent.
+        #expect(try agent.inFlight().map(\.key) == batch.map(\.key))
+        try accept(agent, batch)
+        #expect(try agent.record("a")?.status == .synced && agent.record("b")?.status == .synced)
+        #expect(try agent.document("b") == ["finding": "both", "n": 1])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Later changes of the same records hold it up no more than it holds them up, also those of a second list")
+    func laterChanges() throws {
+        var later: [MutationKey] = []
+        let (agent, keys) = try agent { agent in
+            later = try agent.list([TestAgent.mutation(.update, "a", ["n": 2]), TestAgent.mutation(.update, "b", ["n": 2])]).map(\.key)
+        }
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.store.verify() == [])
+        var sent: [MutationKey] = []
+        var version: Int64 = 20
+        for _ in 0..<4 {
+            let batch = try agent.claim()
+            sent += batch.map(\.key)
+            version += 1
+            try accept(agent, batch, version)
+            #expect(try agent.store.verify() == [])
+        }
+        #expect(Set(sent) == Set([decision, keys[1], keys[2]] + later) && sent.count == 5)
+        // The last word on each field is the last change.
+        #expect(try agent.document("a") == ["finding": "fail a", "n": 2])
+        #expect(try agent.document("b") == ["finding": "fail b", "n": 2])
+    }
+
+    @Test("A member that goes on by itself, because the sides became equal, stays in the list")
+    func moot() throws {
+        let (agent, keys) = try agent()
+        try agent.pull([("a", 12, ["finding": "fail a", "n": 0])])
+        #expect(try agent.state(keys[0]) == .resolved)
+        let batch = try agent.claim()
+        #expect(batch.map(\.record.id.text) == ["a", "b", "c"] && Set(batch.map(\.group)).count == 1)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A decision may be in dispute once more, and the list waits again")
+    func again() throws {
+        let (agent, keys) = try agent()
+        try ConflictTests.resolve(agent, .all(.local))
+        try agent.pull([("a", 14, ["finding": "closed", "n": 0])])
+        #expect(try agent.claim().isEmpty)
+        let decision = try ConflictTests.resolve(agent, .all(.local), id: 2)
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [decision.mutation, keys[1], keys[2]])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("To let go of the whole list ends all of it and its conflicts; what rests on it is told")
+    func whole() throws {
+        var made: [MutationKey] = []
+        let (agent, keys) = try agent(["a", "b"]) { agent in made.append(try agent.update("c", ["n": 7]).key) }
+        var dependent = TestAgent.mutation(.create, "d")
+        dependent.dependsOn = [keys[2]]
+        let child = try agent.enqueue(dependent).key
+        let answer = try agent.store.resolve(
+            1, ConflictDecision(.all(.remote), letsGoOfList: true), by: ConflictTests.ines, at: agent.now)
+        #expect(answer.list == AtomicListFate(goOn: 0, wait: 0, letGo: 3, waitsFor: []) && answer.mutation == nil)
+        #expect(try agent.states(keys + made + [child]) == ["discarded", "discarded", "discarded", "pending", "rejected"])
+        for id: Int64 in [1, 2] { #expect(try agent.store.reads.conflict(id)?.state == "resolved") }
+        #expect(try agent.document("a") == ["finding": "flagged", "n": 0])
+        #expect(try agent.document("c") == ["finding": "pass", "n": 7])
+        #expect(try agent.claim().map(\.key) == made)
+        #expect(try agent.store.reads.mutation(child, at: agent.now)?.problem?.code == "parent-rejected")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Only a list can be let go as a whole, and only for the hub's side")
+    func wholeRefused() throws {
+        func refusal(_ agent: TestAgent, _ scope: ConflictDecision.Scope) -> Problem? {
+            StoreError.problem {
+                _ = try agent.store.resolve(1, ConflictDecision(scope, letsGoOfList: true), by: ConflictTests.ines, at: agent.now)
+            }
+        }
+        let (alone, key) = try ConflictTests.disputed()
+        #expect(refusal(alone, .all(.remote))?.errors.map(\.pointer) == ["/whole"])
+        #expect(try alone.state(key) == .conflicted)
+        #expect(try ConflictTests.resolve(alone, .all(.remote)).list == nil)
+        let (agent, keys) = try agent()
+        #expect(refusal(agent, .all(.local))?.code == "validation")
+        #expect(try agent.states(keys) == ["conflicted", "pending", "pending"])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Where the hub has refused another member, a decision waits with the rest to be asked for again")
+    func refused() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
+        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(\.key)
+        _ = try agent.claim()
+        try agent.answer(.conflict(keys[0], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))), .rejected(keys[1]))
+        let decision = try ConflictTests.resolve(agent, .all(.local))
+        #expect(decision.list == AtomicListFate(goOn: 0, wait: 2, letGo: 0, waitsFor: []))
+        #expect(try agent.claim().isEmpty)
+        #expect(try agent.state(#require(decision.mutation)) == .rejected)
+        _ = try agent.store.retry(keys[1], fix: ["n": 2], cascades: true, by: agent.app, at: agent.now)
+        let batch = try agent.claim()
+        #expect(batch.map(\.record.id.text) == ["a", "b"] && Set(batch.map(\.group)).count == 1 && batch[0].group != nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A decision that is taken back takes its list along")
+    func isTakenBackWhole() throws {
+        let (agent, keys) = try agent(["a", "b"])
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local), id: 1).mutation)
+        _ = try ConflictTests.resolve(agent, .all(.remote), id: 2)
+        #expect(try Set(agent.store.cancel(decision, at: agent.now)).isSuperset(of: [decision, keys[2]]))
+        #expect(try agent.claim().isEmpty)
+        #expect(try agent.store.verify() == [])
+    }
+}
