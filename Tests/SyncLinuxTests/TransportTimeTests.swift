@@ -200,4 +200,46 @@ struct TransportTimeTests {
         }
         #expect(try await transport.send(request).status == 200)
     }
+
+    @Test("A kept connection that was forgotten in between costs seconds, and the next one is not kept for so long", arguments: TransportCase.all)
+    func forgotten(_ transport: TransportCase) async throws {
+        let server = try CannedServer { connection in
+            while connection.readRequest() != nil {
+                connection.answer()
+                if connection.number == 1 {
+                    connection.forget()
+                    // Its thread has nothing left to do: nothing arrives here any more.
+                    return connection.waitForPeerToClose()
+                }
+            }
+        }
+        defer { server.stop() }
+        let client = try transport.make()
+        _ = try await client.send(server.request(.post, body: .bytes([1])))
+        let began = ContinuousClock.now
+        let error = try await client.failure(server.request(.post, body: .bytes([2])) {
+            $0.deadlines.firstByte = .seconds(60)
+            $0.deadlines.idle = .seconds(60)
+        })
+        let waited = began.duration(to: ContinuousClock.now)
+        #expect(error.code == .broken, "not the deadline of an answer: \(error)")
+        #expect(waited >= Duration.seconds(4), "a lost segment or two is no reason")
+        #expect(try await client.send(server.request(.post, body: .bytes([3]))).status == 200)
+        // curl itself begins another connection before it asks whether to repeat the request, and hears that it may not.
+        #expect((2...3).contains(server.connectionCount))
+        #expect(server.allRequests.map(\.body) == [[1], [3]], "nothing is sent twice by the transport itself")
+    }
+
+    @Test("What died while idle sets how long others are kept, down to a least time; another link begins anew")
+    func keptAge() {
+        var kept = KeptConnections(age: .seconds(60))
+        kept.died(afterIdle: .seconds(40))
+        #expect(kept.age == .seconds(20))
+        kept.died(afterIdle: .seconds(58))
+        #expect(kept.age == .seconds(20), "one that had been idle for longer says no more")
+        kept.died(afterIdle: .seconds(2))
+        #expect(kept.age == KeptConnections.ageMin)
+        kept.forget()
+        #expect(kept.age == .seconds(60))
+    }
 }

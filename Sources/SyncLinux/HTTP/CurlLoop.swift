@@ -62,14 +62,15 @@ final class CurlLoop: @unchecked Sendable {
     private let share: UnsafeMutableRawPointer
     private var active: [UInt64: CurlTransfer] = [:]
     private var pace = RoundPace()
+    private var kept: KeptConnections
 
     private struct Settings {
         let idleConnections: Int
-        let idleAge: Duration
     }
 
     init(name: String, idleConnections: Int, idleAge: Duration) throws(LinuxError) {
-        settings = Settings(idleConnections: idleConnections, idleAge: idleAge)
+        settings = Settings(idleConnections: idleConnections)
+        kept = KeptConnections(age: idleAge)
         guard Self.globalSetUp == CURLE_OK, let share = curl_share_init(), let multi = Self.makeMulti(settings) else {
             throw LinuxError(.exhausted, doing: "set up curl")
         }
@@ -153,7 +154,7 @@ final class CurlLoop: @unchecked Sendable {
         }
         do throws(TransportError) {
             let transfer = try CurlTransfer(
-                order, share: share, ledger: ledger, idleAge: settings.idleAge, now: SystemClocks.instant(),
+                order, share: share, ledger: ledger, idleAge: kept.age, now: SystemClocks.instant(),
                 finish: finish)
             let code = curl_multi_add_handle(multi, transfer.easy)
             guard code == CURLM_OK else {
@@ -175,6 +176,7 @@ final class CurlLoop: @unchecked Sendable {
             // Read before the handle is removed: that frees the message.
             let code = csl_message_result(message)
             release(transfer)
+            if code != CURLE_OK, let idle = transfer.idleBeforeSilence { kept.died(afterIdle: idle) }
             // The next attempt must not go the same way again.
             if transfer.isMisdirected { closeIdleConnections() }
             transfer.complete(code)
@@ -216,6 +218,7 @@ final class CurlLoop: @unchecked Sendable {
     }
 
     private func closeIdleConnections() {
+        kept.forget()
         // curl has no call for it. With nothing under way the whole handle is made anew, which ends each connection in
         // order and gives its memory back. (The TLS sessions live in the share and stay.)
         if active.isEmpty, let fresh = Self.makeMulti(settings) {

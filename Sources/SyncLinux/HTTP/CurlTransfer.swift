@@ -10,6 +10,8 @@ final class CurlTransfer {
     let easy: UnsafeMutableRawPointer
     /// The connection's socket, once there is one and it is TCP.
     private(set) var socket: Int32?
+    /// For how long the connection had been idle, where it was a kept one and nobody else used it.
+    private var idle: Duration?
 
     private let request: HTTPRequest
     private let place: TransferPlace
@@ -249,8 +251,13 @@ final class CurlTransfer {
             // worked on it all the same, so whether to repeat is for those to say who know what was asked.
             return refuse(.broken, "the connection was closed before an answer came; nothing is sent twice")
         }
-        socket = ledger.use(by: self, local: local, localPort: localPort, remote: remote, remotePort: remotePort)
-        if let socket {
+        if let used = ledger.use(by: self, local: local, localPort: localPort, remote: remote, remotePort: remotePort) {
+            let socket = used.socket
+            self.socket = socket
+            if long(CURLINFO_NUM_CONNECTS) == 0, used.idle > .zero {
+                idle = used.idle
+                KeptConnections.limit(socket, to: KeptConnections.patience)
+            }
             var counts = csl_tcp_counts()
             if csl_tcp_counts(socket, &counts) { acknowledged = counts.acknowledged }
             guard !holdsStrayBytes(socket) else {
@@ -269,8 +276,12 @@ final class CurlTransfer {
         return recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0
     }
 
+    /// The kept connection on which this transfer got no byte of an answer had been idle for so long; `nil` otherwise.
+    var idleBeforeSilence: Duration? { reader.hasBegun ? nil : idle }
+
     fileprivate func take(header line: UnsafeRawBufferPointer) -> Bool {
         clock.received(now: SystemClocks.instant())
+        if !reader.hasBegun, idle != nil, let socket { KeptConnections.limit(socket, to: nil) }
         do throws(Refusal) {
             try reader.take(line: line)
             return true

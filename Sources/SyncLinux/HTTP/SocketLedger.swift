@@ -32,7 +32,10 @@ final class SocketLedger {
     private struct Entry {
         var counted = Bytes()
         /// Who opened the socket or used it last; `nil` when that transfer is over.
-        var owner: CurlTransfer?
+        var owner: CurlTransfer? {
+            didSet { if owner == nil { idleSince = SystemClocks.instant() } }
+        }
+        private(set) var idleSince = SystemClocks.instant()
     }
 
     private var entries: [Int32: Entry] = [:]
@@ -43,15 +46,16 @@ final class SocketLedger {
 
     /// The transfer is about to send on the connection between these two ends, be it new or kept.
     ///
-    /// - Returns: Its socket. `nil` when it is not TCP: curl tells no more than the ends, and those of Unix sockets have no
+    /// - Returns: Its socket, and for how long nobody had used it. `nil` when it is not TCP: curl tells no more than the ends, and those of Unix sockets have no
     ///   names.
     func use(
         by transfer: CurlTransfer, local: UnsafePointer<CChar>, localPort: Int32, remote: UnsafePointer<CChar>,
         remotePort: Int32
-    ) -> Int32? {
-        for socket in entries.keys where csl_is_tcp_between(socket, local, localPort, remote, remotePort) {
+    ) -> (socket: Int32, idle: Duration)? {
+        for (socket, entry) in entries where csl_is_tcp_between(socket, local, localPort, remote, remotePort) {
+            let idle = entry.owner == nil ? entry.idleSince.duration(to: SystemClocks.instant()) : .zero
             entries[socket]?.owner = transfer
-            return socket
+            return (socket, idle)
         }
         return nil
     }

@@ -194,6 +194,28 @@ final class CannedConnection: @unchecked Sendable {
         return CannedConnection(descriptor, number: 0, server: nil)
     }
 
+    /// From now on no segment of the peer's reaches this end, as behind a NAT that has forgotten the connection: nothing is
+    /// acknowledged, and nothing is closed.
+    func forget() {
+        // linux/filter.h: one instruction, BPF_RET | BPF_K (code 6) with 0: keep no byte of the packet.
+        struct Instruction {
+            var code: UInt16 = 6
+            var jumps: (UInt8, UInt8) = (0, 0)
+            var constant: UInt32 = 0
+        }
+        struct Program {
+            var length: UInt16 = 1
+            var instructions: UnsafeMutablePointer<Instruction>
+        }
+        let attachFilter: Int32 = 26
+        var nothing = Instruction()
+        withUnsafeMutablePointer(to: &nothing) { instructions in
+            var program = Program(instructions: instructions)
+            let attached = setsockopt(descriptor, SOL_SOCKET, attachFilter, &program, socklen_t(MemoryLayout<Program>.size))
+            precondition(attached == 0, "no filter on a socket: errno \(errno)")
+        }
+    }
+
     func finishSending() {
         lock.withLock { if !isClosed { shutdown(descriptor, Int32(SHUT_WR)) } }
     }
