@@ -215,7 +215,7 @@ struct ServiceTests {
 
     @Test("Files that are no certificate or key are named", arguments: [
         ("none.pem", "hub.key", "issuer.pem", "none.pem"), ("hub.pem", "none.key", "issuer.pem", "none.key"),
-        ("hub.pem", "hub.key", "none.pem", "none.pem"), ("hub.key", "hub.key", "issuer.pem", "hub.key"), ("hub.pem", "device.key", "issuer.pem", "hub.pem"),
+        ("hub.pem", "hub.key", "none.pem", "none.pem"), ("hub.key", "hub.key", "issuer.pem", "hub.key"), ("hub.pem", "device.key", "issuer.pem", "device.key"),
     ])
     func badFiles(_ chain: String, _ key: String, _ issuers: String, _ culprit: String) async throws {
         let tls = HubTLS(

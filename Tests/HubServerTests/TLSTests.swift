@@ -1,3 +1,4 @@
+import Foundation
 import HubServer
 import NIOCore
 import NIOPosix
@@ -50,6 +51,82 @@ struct TLSTests {
             let error = try #require(await #expect(throws: TransportError.self) { try await running.transport.send(request) })
             #expect(error.code == code && error.detail.contains(row.word), "\(error)")
         }
+    }
+
+    /// The files of a hub, in a folder of their own, and what they are replaced by.
+    private static func replaceable() throws -> (folder: String, tls: HubTLS) {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("hub-tls-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        for (from, to) in [("hub.pem", "cert.pem"), ("hub.key", "cert.key")] {
+            try FileManager.default.copyItem(atPath: file(from), toPath: "\(folder)/\(to)")
+        }
+        return (folder, HubTLS(certificateFile: "\(folder)/cert.pem", keyFile: "\(folder)/cert.key"))
+    }
+
+    private static func replace(_ name: String, by other: String, in folder: String) throws {
+        try FileManager.default.removeItem(atPath: "\(folder)/\(name)")
+        try FileManager.default.copyItem(atPath: file(other), toPath: "\(folder)/\(name)")
+    }
+
+    @Test("A renewed certificate is shown without a restart, and a half of a renewal changes nothing")
+    func renewal() async throws {
+        let (folder, tls) = try Self.replaceable()
+        // What is left behind harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try await ServiceTests.running(tls: tls) { running in
+            func shown() async -> String {
+                let request = HTTPRequest(
+                    .get, "https://127.0.0.1:\(running.service.port)/v1/probe?n=1234", tls: TLSIdentity(caFile: Self.file("issuer.pem")),
+                    keepsConnection: false)
+                do throws(TransportError) {
+                    return "\(try await running.transport.send(request).status)"
+                } catch {
+                    return error.code.rawValue
+                }
+            }
+            func ends() async throws -> Int64 {
+                let request = HTTPRequest(
+                    .get, "https://127.0.0.1:\(running.service.port)/metrics", tls: TLSIdentity(caFile: Self.file("issuer.pem")))
+                let page = String(decoding: try await running.transport.send(request).body, as: UTF8.self)
+                let line = page.split(separator: "\n").first { $0.hasPrefix("agenthub_certificate_end_timestamp_seconds ") }
+                return Int64(line?.split(separator: " ").last ?? "") ?? 0
+            }
+            #expect(await shown() == "204")
+            let end = try await ends()
+            #expect(end > 0)
+            // The certificate alone: it does not belong to the key that is there.
+            try Self.replace("cert.pem", by: "expired.pem", in: folder)
+            running.service.renewCertificate()
+            #expect(await shown() == "204")
+            try Self.replace("cert.key", by: "expired.key", in: folder)
+            #expect(await shown() == "204", "nobody has looked yet")
+            running.service.renewCertificate()
+            #expect(await shown() == "untrustedDate")
+            try Self.replace("cert.pem", by: "hub.pem", in: folder)
+            try Self.replace("cert.key", by: "hub.key", in: folder)
+            running.service.renewCertificate()
+            #expect(await shown() == "204")
+            #expect(try await ends() == end)
+            // A file that is gone, or empty, is no renewal.
+            try FileManager.default.removeItem(atPath: "\(folder)/cert.pem")
+            running.service.renewCertificate()
+            #expect(await shown() == "204")
+        }
+    }
+
+    @Test("The files of TLS that cannot be used are named, with what was expected", arguments: [
+        ("cert.key", "stranger.key", "cert.key", "is not the key of the certificate"),
+        ("cert.pem", "hub.key", "cert.pem", "expected certificates in PEM"), ("cert.key", "hub.pem", "cert.key", "expected a private key in PEM"),
+    ])
+    func unusableFiles(_ name: String, _ other: String, _ named: String, _ said: String) async throws {
+        let (folder, tls) = try Self.replaceable()
+        // What is left behind harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try Self.replace(name, by: other, in: folder)
+        let error = try #require(
+            await #expect(throws: HubError.self) { try await ServiceTests.running(tls: tls) { _ in } })
+        #expect(error.code == .badCertificate && error.doing.contains(named), "\(error)")
+        #expect(error.detail.contains(said), "\(error)")
     }
 
     @Test("TLS 1.2 and newer are spoken, older versions end in the handshake", arguments: [

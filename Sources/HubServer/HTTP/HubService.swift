@@ -101,6 +101,7 @@ package final class HubService: Sendable {
     private let worker: HubWorker
     private let group: MultiThreadedEventLoopGroup
     private let ownGroup: MultiThreadedEventLoopGroup
+    private let renewal: CertificateRenewal?
 
     /// Listens and serves. The hub belongs to the service from now on.
     ///
@@ -108,7 +109,7 @@ package final class HubService: Sendable {
     package static func start(
         _ hub: sending Hub, _ options: Options, _ environment: Environment
     ) async throws(HubError) -> HubService {
-        let tls = try options.tls.map { (files) throws(HubError) in try files.context() }
+        let identity = try options.tls.map { (files) throws(HubError) in try ServerIdentity(files) }
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
         hub.tell = { $0.write(to: log) }
@@ -138,15 +139,18 @@ package final class HubService: Sendable {
                 "connections are closed to make room for others",
                 metadata: ["peer": "\(peer)", "hint": "agenthub_connections_closed_total counts them; told once a minute at most"])
         }
-        if let tls {
-            configuration.configureTLS = { try $0.pipeline.syncOperations.addHandler(tls.handler()) }
+        if let identity {
+            configuration.configureTLS = { try $0.pipeline.syncOperations.addHandler(identity.handler()) }
+            worker.figures.useCertificate { identity.endsAt }
             configuration.tlsSubject = { HubTLS.device(of: $0)?.text }
         }
         do {
             let server = try await HTTPServer.start(configuration, on: group, handler: handler)
             worker.figures.use { server.counts }
             worker.start()
-            return HubService(server, worker, group, ownGroup)
+            let service = HubService(server, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
+            service.renewal?.begin(on: group.next())
+            return service
         } catch {
             // Closing groups that do nothing cannot fail in a way that matters beside the first error.
             try? await group.shutdownGracefully()
@@ -156,8 +160,10 @@ package final class HubService: Sendable {
     }
 
     private init(
-        _ server: HTTPServer, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup, _ ownGroup: MultiThreadedEventLoopGroup
+        _ server: HTTPServer, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup, _ ownGroup: MultiThreadedEventLoopGroup,
+        _ renewal: CertificateRenewal?
     ) {
+        self.renewal = renewal
         self.server = server
         self.worker = worker
         self.group = group
@@ -207,6 +213,11 @@ package final class HubService: Sendable {
         try ended.futureResult.wait()
     }
 
+    /// Reads the files of TLS at once, if they have changed; without being asked that happens once a minute.
+    package func renewCertificate() {
+        renewal?.look()
+    }
+
     /// Open connections, idle ones included.
     package var connectionCount: Int { server.connectionCount }
     package var connectionCounts: HTTPServerCounts { server.counts }
@@ -218,6 +229,28 @@ package final class HubService: Sendable {
         try? await worker.stop().get()
         try? await group.shutdownGracefully()
         try? await ownGroup.shutdownGracefully()
+    }
+}
+
+/// Looks at the files of TLS from time to time, and when somebody asks.
+private final class CertificateRenewal: Sendable {
+    private let identity: ServerIdentity
+    private let time: any TimeSource
+    private let log: Logger
+
+    init(_ identity: ServerIdentity, _ time: any TimeSource, _ log: Logger) {
+        (self.identity, self.time, self.log) = (identity, time, log)
+    }
+
+    /// Until the loop is shut down.
+    func begin(on loop: any EventLoop) {
+        look()
+        let interval = TimeAmount.seconds(ServerIdentity.interval.milliseconds / 1_000)
+        loop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { [weak self] _ in self?.look() }
+    }
+
+    func look() {
+        identity.renew(at: time.now().wall, log)
     }
 }
 

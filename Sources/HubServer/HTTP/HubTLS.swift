@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOSSL
 import SyncCore
@@ -18,31 +19,83 @@ package struct HubTLS: Sendable, Hashable {
 
     struct Context: Sendable {
         fileprivate let context: NIOSSLContext
+        /// Of the first certificate of the chain to end.
+        let endsAt: Timestamp
 
         func handler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: context) }
     }
 
-    /// Reads the files.
-    ///
-    /// - Throws: `.badCertificate` with the file that cannot be used.
-    func context() throws(HubError) -> Context {
-        let chain = try reading(certificateFile) { try NIOSSLCertificate.fromPEMFile(certificateFile) }
-        let key = try reading(keyFile) { try NIOSSLPrivateKey(file: keyFile, format: .pem) }
+    /// What is in the files: one look at each, so that parts of two renewals are not mixed up unseen.
+    struct Contents: Hashable, Sendable {
+        var certificates: [UInt8]
+        var key: [UInt8]
+        var clientCAs: [UInt8]?
+    }
+
+    /// More than any chain of certificates has.
+    private static let fileBytesMax = 1 << 20
+
+    /// - Throws: `.badCertificate` with the file that cannot be read.
+    func read() throws(HubError) -> Contents {
+        var contents = Contents(certificates: try bytes(of: certificateFile), key: try bytes(of: keyFile))
+        if let clientCAFile { contents.clientCAs = try bytes(of: clientCAFile) }
+        return contents
+    }
+
+    /// - Throws: `.badCertificate` with the file that cannot be used, and what is wrong with it.
+    func context(of contents: Contents) throws(HubError) -> Context {
+        let chain = try reading(certificateFile, as: "certificates in PEM, the hub's own first") { try NIOSSLCertificate.fromPEMBytes(contents.certificates) }
+        guard let leaf = chain.first else {
+            throw HubError(.badCertificate, doing: "use \(certificateFile)", detail: "there is no certificate in it; expected certificates in PEM, the hub's own first")
+        }
+        let key = try reading(keyFile, as: "a private key in PEM without a passphrase") { try NIOSSLPrivateKey(bytes: contents.key, format: .pem) }
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
         configuration.minimumTLSVersion = .tlsv12
         configuration.applicationProtocols = ["http/1.1"]
-        if let clientCAFile {
-            let issuers = try reading(clientCAFile) { try NIOSSLCertificate.fromPEMFile(clientCAFile) }
+        if let clientCAFile, let clientCAs = contents.clientCAs {
+            let issuers = try reading(clientCAFile, as: "certificates of issuers in PEM") { try NIOSSLCertificate.fromPEMBytes(clientCAs) }
             configuration.trustRoots = .certificates(issuers)
             configuration.certificateVerification = .optionalVerification
         }
-        let finished = configuration
-        return Context(context: try reading(certificateFile) { try NIOSSLContext(configuration: finished) })
+        let context: NIOSSLContext
+        do {
+            context = try NIOSSLContext(configuration: configuration)
+        } catch {
+            // With both files read, this is what is left: BoringSSL does not say it in words.
+            throw HubError(
+                .badCertificate, doing: "use \(keyFile)",
+                detail: "it is not the key of the certificate in \(certificateFile) (\(error)); expected the key that this certificate was made for")
+        }
+        let ends = ([leaf] + chain).map { Int64($0.notValidAfter) }.min() ?? 0
+        return Context(context: context, endsAt: Timestamp(milliseconds: ends * 1_000))
     }
 
-    private func reading<T>(_ file: String, _ body: () throws -> T) throws(HubError) -> T {
-        do { return try body() } catch { throw HubError(.badCertificate, doing: "use \(file)", detail: "\(error)") }
+    private func bytes(of file: String) throws(HubError) -> [UInt8] {
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw unreadable(file) }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var room = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = Glibc.read(descriptor, &room, room.count)
+            if count < 0 { throw unreadable(file) }
+            if count == 0 { return bytes }
+            bytes += room.prefix(count)
+            guard bytes.count <= Self.fileBytesMax else {
+                throw HubError(.badCertificate, doing: "use \(file)", detail: "it has more than \(Self.fileBytesMax) bytes; expected PEM")
+            }
+        }
+    }
+
+    private func unreadable(_ file: String) -> HubError {
+        HubError(.badCertificate, doing: "read \(file)", detail: String(cString: strerror(errno)))
+    }
+
+    private func reading<T>(_ file: String, as expected: String, _ body: () throws -> T) throws(HubError) -> T {
+        do { return try body() } catch {
+            throw HubError(.badCertificate, doing: "use \(file)", detail: "it does not read (\(error)); expected \(expected)")
+        }
     }
 
     /// The device that a client's certificate names: its first subject alternative name of kind DNS that is a device id.

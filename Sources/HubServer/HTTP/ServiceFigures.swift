@@ -13,6 +13,12 @@ final class ServiceFigures: Sendable {
     private let refusals = Mutex<[String: Int64]>([:])
     private let connections = Mutex<(@Sendable () -> HTTPServerCounts)?>(nil)
 
+    private let certificateEnd = Mutex<(@Sendable () -> Timestamp)?>(nil)
+
+    func useCertificate(_ endsAt: @escaping @Sendable () -> Timestamp) {
+        certificateEnd.withLock { $0 = endsAt }
+    }
+
     /// Counts what the HTTP server refuses by itself.
     func countRefusal(_ code: String) {
         refusals.withLock { $0[code, default: 0] += 1 }
@@ -24,6 +30,11 @@ final class ServiceFigures: Sendable {
 
     var page: String {
         var page = MetricsPage()
+        if let endsAt = certificateEnd.withLock({ $0 })?() {
+            page.family(
+                "agenthub_certificate_end_timestamp_seconds", .gauge, "When the first certificate of the chain that TLS shows ends, Unix time.",
+                [([:], endsAt.milliseconds / 1_000)])
+        }
         if let counts = connections.withLock({ $0 })?() {
             page.family(
                 "agenthub_connections", .gauge, "Open connections, by whether the caller has shown a credential.",

@@ -122,8 +122,8 @@ struct ServeCommand: ParsableCommand {
         var signals: SignalSource?
         try HubService.run(hub, options, environment) { service, end in
             signals = try SignalSource { signal in
-                // Tokens are read when they change; there is nothing to reload.
-                if signal != .hangUp { end() }
+                // Tokens are read when they change, and certificates once a minute: this is for who does not want to wait.
+                if signal == .hangUp { service.renewCertificate() } else { end() }
             }
             try Say.result("agenthub: listening on \(service.address)")
             // A service manager that does not listen is no reason not to serve.
