@@ -4,8 +4,9 @@
 /// one usable link to another, or of what the link costs, counts at once: the kernel sends by the new one already, and the
 /// policy must not spend a metered link's bytes by the rules of the old.
 ///
-/// Whoever comes and goes all day is damped: more than four departures from `online` within 10 minutes double the wait for
-/// a new uplink with every further one, up to 30 s, until 10 minutes passed without any.
+/// Whoever comes and goes all day is damped: more than four losses of the uplink, or of the hub over it, within 10 minutes double
+/// the wait for a new uplink with every further one, up to 30 s, until 10 minutes passed without any. A link that is gone again
+/// before the hub has answered counts like any other: each of its returns costs requests.
 package struct LinkWatch: Sendable {
     package struct Settings: Hashable, Sendable {
         package var upDebounce: Duration = .seconds(2)
@@ -44,7 +45,7 @@ package struct LinkWatch: Sendable {
     private var phase = Phase.absent
     /// The uplink that counts; stays through a loss that is too short to count.
     package private(set) var uplink: Uplink?
-    /// Departures from `online`, oldest first; never older than the quiet period, and never more than are of use.
+    /// When the uplink was lost, or the hub over it, oldest first; never older than the quiet period, and never more than are of use.
     private var departures: [Instant] = []
     package private(set) var upDebounce: Duration
 
@@ -82,6 +83,12 @@ package struct LinkWatch: Sendable {
     /// The reachability left `online`, for whatever reason.
     package mutating func leftOnline(now: Instant) {
         settle(now: now)
+        noteDeparture(now: now)
+    }
+
+    private mutating func noteDeparture(now: Instant) {
+        // The hub is lost with its link: that is one departure.
+        if let last = departures.last, last.duration(to: now) < .seconds(1) { return }
         departures.append(now)
         if departures.count > settings.departuresTolerated {
             upDebounce = min(upDebounce * 2, settings.upDebounceMax)
@@ -149,6 +156,7 @@ package struct LinkWatch: Sendable {
     private mutating func end(_ cause: LinkCause, now: Instant) -> [Event] {
         phase = .absent
         uplink = nil
+        noteDeparture(now: now)
         return [.down(cause)] + arrive(now: now)
     }
 

@@ -125,6 +125,26 @@ struct LinkWatchTests {
         #expect(watch.nextWake == .seconds(703))
     }
 
+    @Test("A link that flaps is damped although the hub never answers over it, and each loss counts once")
+    func flaps() {
+        var watch = LinkWatch()
+        var ups: [Instant] = []
+        // The cable is there for 5 s and gone for 2 s, fourteen times.
+        for flap in 0..<14 {
+            let began = Double(flap) * 7
+            _ = watch.see(Self.up, now: .seconds(began))
+            for step in 1..<50 {
+                let now = Instant.seconds(began + Double(step) / 10)
+                guard watch.tick(now: now).contains(where: { if case .up = $0 { true } else { false } }) else { continue }
+                ups.append(now)
+            }
+            _ = watch.see(LinkTable(), now: .seconds(began + 5))
+            if watch.uplink == nil, ups.last.map({ $0 > .seconds(began) }) ?? false { watch.leftOnline(now: .seconds(began + 5)) }
+            _ = watch.tick(now: .seconds(began + 6.5))
+        }
+        #expect(ups.count == 6, "four are free, one waits for 4 s, and then the wait is longer than the link lasts: \(ups)")
+    }
+
     @Test("Departures that are far apart are not damped")
     func tolerated() {
         var watch = LinkWatch()
