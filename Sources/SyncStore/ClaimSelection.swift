@@ -19,6 +19,8 @@ struct ClaimSelection {
     var isOneByOne = false
     private(set) var taken: [ClaimRow] = []
     private(set) var damaged: [Int64] = []
+    /// Left where it is only for its size.
+    private(set) var withheld = WithheldWork()
     /// Their time to live is over.
     private(set) var expired: [ClaimRow] = []
     private var places: [Int64: BatchPlace] = [:]
@@ -60,7 +62,11 @@ struct ClaimSelection {
             // A list with a decision in it may come up twice: by itself, and behind a later change of the decision's record.
             if places[candidate.outbox.seq] != nil { continue }
             let unit = try unit(of: candidate, in: store)
-            if isTooLarge(unit) { continue }
+            if let most = limit(of: unit), size(of: unit) > most {
+                withheld.note(urgency(of: unit), bytes: size(of: unit))
+                if withheld.count >= WithheldWork.countMax { return }
+                continue
+            }
             if unit.contains(where: { $0.outbox.isOverdue(at: age) }) {
                 expired.append(candidate)
                 if expired.count >= Store.sliceRows { return }
@@ -97,7 +103,7 @@ struct ClaimSelection {
             let unit = isOneByOne ? rest.prefix(1) : rest.prefix { $0.unit == first.unit }
             let isAlone = unit.contains { $0.outbox.isAlone }
             rest = rest.dropFirst(unit.count)
-            if chosen.isTooLarge(Array(unit)) { continue }
+            if let most = chosen.limit(of: Array(unit)), chosen.size(of: Array(unit)) > most { continue }
             guard chosen.fits(Array(unit)), !isAlone || chosen.taken.isEmpty else { break }
             chosen.taken += unit
             chosen.bytes += unit.reduce(0) { $0 + $1.payload.contentBytes }
@@ -106,15 +112,19 @@ struct ClaimSelection {
         return chosen.taken
     }
 
+    /// All of the batch fits into the rest of the class that comes last in it.
     private func fits(_ unit: [ClaimRow]) -> Bool {
-        let size = unit.reduce(0) { $0 + $1.payload.contentBytes }
-        return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size <= limits.bytes)
+        let most = min(limits.bytes, limit(of: unit) ?? limits.bytes)
+        return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size(of: unit) <= most)
     }
 
-    /// What follows in its record waits behind it.
-    private func isTooLarge(_ unit: [ClaimRow]) -> Bool {
-        limits.mutationBytes.map { max in unit.reduce(0) { $0 + $1.payload.contentBytes } > max } ?? false
-    }
+    private func size(of unit: [ClaimRow]) -> Int { unit.reduce(0) { $0 + $1.payload.contentBytes } }
+
+    /// Of an atomic list, that of its most urgent member.
+    private func urgency(of unit: [ClaimRow]) -> Priority { unit.map(\.outbox.priority).min() ?? .normal }
+
+    /// What is larger stays, and what follows in its record waits behind it; `nil`: nothing is too large.
+    private func limit(of unit: [ClaimRow]) -> Int? { limits.sizes.isUnlimited ? nil : limits.sizes[urgency(of: unit)] }
 
     /// A mutation alone, or with all waiting members of its atomic list.
     private func unit(of row: ClaimRow, in store: Store) throws(StoreError) -> [ClaimRow] {

@@ -9,16 +9,22 @@ extension Store {
     ///
     /// - Returns: `nil` when nothing is eligible.
     package func claim(_ limits: BatchLimits, at now: Moment) throws(StoreError) -> Batch? {
+        var withheld = WithheldWork()
+        return try claim(limits, &withheld, at: now)
+    }
+
+    /// - Parameter withheld: Gets what was left where it is only for its size.
+    func claim(_ limits: BatchLimits, _ withheld: inout WithheldWork, at now: Moment) throws(StoreError) -> Batch? {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            return try claimNext(limits)
+            return try claimNext(limits, &withheld)
         }
     }
 
     /// - Precondition: In a transaction that is prepared for changes.
-    func claimNext(_ limits: BatchLimits) throws(StoreError) -> Batch? {
+    func claimNext(_ limits: BatchLimits, _ withheld: inout WithheldWork) throws(StoreError) -> Batch? {
         try wakeDue()
-        var taken = try choose(limits)
+        var taken = try choose(limits, &withheld)
         guard !taken.isEmpty else { return nil }
         try restamp(&taken)
         let claim = ledger.take(.nextClaim)
@@ -41,11 +47,12 @@ extension Store {
     }
 
     /// Chooses what goes next, and sets aside or gives up what stands in front of it and may not go.
-    private func choose(_ limits: BatchLimits) throws(StoreError) -> [ClaimRow] {
+    private func choose(_ limits: BatchLimits, _ withheld: inout WithheldWork) throws(StoreError) -> [ClaimRow] {
         while true {
             var selection = ClaimSelection(limits: limits, ranks: ranks, age: age, isTiedAnywhere: ledger[.ties] > 0)
             selection.isOneByOne = rest != nil
             try selection.run(in: self)
+            withheld = selection.withheld
             for seq in selection.damaged { try hold(seq) }
             guard !selection.expired.isEmpty else { return selection.inOrder }
             var over: [OutboxRow] = []

@@ -13,7 +13,10 @@ extension Store {
     package func answer(_ command: StoreCommand, at now: Moment) throws(StoreError) -> StoreAnswer {
         switch command {
         case .loadInFlight(let limits): return .batch(try loadInFlight(limits, at: now), retryAt: try retryAt(now))
-        case .claim(let limits): return .batch(try claim(limits, at: now), retryAt: try retryAt(now))
+        case .claim(let limits):
+            var withheld = WithheldWork()
+            let batch = try claim(limits, &withheld, at: now)
+            return .batch(batch, retryAt: try retryAt(now), withheld: withheld)
         case .applyResults(let results, let next, let standing):
             let applied = try applyResults(results, next: next, standing: standing, at: now)
             return .resultsApplied(applied.summary, next: applied.next)
@@ -168,6 +171,7 @@ extension EngineMemory {
         object["pulled_ms"] = pulledAt.map { .int($0.milliseconds) }
         object["last_error"] = lastError.map { .string($0) }
         object["last_error_ms"] = lastErrorAt.map { .int($0.milliseconds) }
+        object["server"] = server.map { .string($0) }
         if let pause {
             var json: JSONObject = ["reason": .string(pause.reason), "uid": .int(Int64(pause.uid))]
             json["until_ms"] = pause.until.map { .int($0.milliseconds) }
@@ -192,6 +196,7 @@ extension EngineMemory {
             pause: pause, lastSuccess: time("last_success_ms"), lastError: object["last_error"]?.text,
             lastErrorAt: time("last_error_ms"), isBreakerOpen: object["breaker_open"]?.bool ?? false)
         pulledAt = time("pulled_ms")
+        server = object["server"]?.text
         if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
             healing = Healing(
                 epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0))

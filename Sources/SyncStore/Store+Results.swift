@@ -37,7 +37,7 @@ extension Store {
         try settleTies()
         try closeAnswered()
         var batch: Batch?
-        if let next { batch = try claimNext(next) }
+        if let next { batch = try claimNext(next, &pass.summary.withheld) }
         pass.summary.retryAt = try retryAt(now)
         return (pass.summary, batch)
     }

@@ -277,7 +277,7 @@ extension Simulation {
 
     private static func word(for answer: StoreAnswer) -> String {
         switch answer {
-        case .batch(let batch, _): batch.map { "\($0.mutations.map(\.seq))" } ?? "nothing"
+        case .batch(let batch, _, _): batch.map { "\($0.mutations.map(\.seq))" } ?? "nothing"
         case .resultsApplied(let summary, let next):
             "\(summary.done) done, \(summary.rejected) rejected, \(summary.retried) later, \(summary.unknown) unknown, next \(next?.mutations.map(\.seq) ?? [])"
         case .streams(let streams): "\(streams.count)"

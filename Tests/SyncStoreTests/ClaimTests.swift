@@ -150,11 +150,48 @@ struct ClaimTests {
         var seen = 0
         while true {
             let answer = try agent.store.answer(.claim(BatchLimits(mutations: 500, bytes: 1 << 20)), at: agent.now)
-            guard case .batch(let batch, let retryAt) = answer else { break }
+            guard case .batch(let batch, let retryAt, _) = answer else { break }
             seen += batch?.mutations.count ?? 0
             if batch == nil, retryAt.map({ $0 > agent.now.wall }) ?? true { break }
         }
         #expect(seen == 2_500)
         #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Each class has its own rest of a budget: what fits goes, what does not stays and is counted")
+    func sizes() throws {
+        let agent = try TestAgent()
+        func enqueue(_ id: String, _ priority: Priority, _ bytes: Int) throws {
+            let text = JSON.string(JSONString(String(repeating: "x", count: bytes)))
+            try agent.create(id, ["t": text], priority: priority)
+        }
+        try enqueue("large", .normal, 5_000)
+        try enqueue("small", .normal, 500)
+        try enqueue("urgent", .critical, 6_000)
+        try enqueue("late", .bulk, 1_600)
+        let sizes = MutationSizes([.critical: 8_000, .normal: 2_000, .bulk: 2_000])
+        let limits = BatchLimits(mutations: 50, bytes: 8_000, sizes: sizes)
+        guard case .batch(let first?, _, let withheld) = try agent.store.answer(.claim(limits), at: agent.now) else {
+            Issue.record("nothing is claimed")
+            return
+        }
+        #expect(first.mutations.map(\.record.id.text) == ["urgent"], "with it, all of the batch is beyond the rest of the others")
+        #expect(withheld.classes[.normal]?.count == 1)
+        guard case .batch(let second?, _, _) = try agent.store.answer(.claim(limits), at: agent.now) else {
+            Issue.record("nothing is claimed")
+            return
+        }
+        #expect(second.mutations.map(\.record.id.text) == ["small"], "both together are more than what is left")
+        guard case .batch(let third?, _, _) = try agent.store.answer(.claim(limits), at: agent.now) else {
+            Issue.record("nothing is claimed")
+            return
+        }
+        #expect(third.mutations.map(\.record.id.text) == ["late"])
+        guard case .batch(nil, _, let rest) = try agent.store.answer(.claim(limits), at: agent.now) else {
+            Issue.record("something is claimed")
+            return
+        }
+        #expect(rest.classes.keys.sorted() == [.normal] && rest.classes[.normal]?.count == 1)
+        #expect((5_000...5_100).contains(rest.classes[.normal]?.smallest ?? 0))
     }
 }

@@ -168,7 +168,12 @@ extension Agent {
             enqueued: facts.enqueued, oldest: facts.oldestWaiting.map { max(.zero, $0.duration(to: now.wall)) },
             bytes: facts.waitingBytes, limit: Int64(loaded.configuration.store.maxMutations))
         for (priority, count) in outbox.pending.sorted(by: { $0.key < $1.key }) where count > 0 {
-            let why = Policy.explain(TrafficClass(priority), in: engine.situation, now: now.wall)
+            var (why, count) = (Policy.explain(TrafficClass(priority), in: engine.situation, now: now.wall), count)
+            if why.deferral == nil, let withheld = engine.withheld.classes[priority] {
+                // The class may go, and some of it is too large for what is left of a budget.
+                why = Policy.explain(TrafficClass(priority), in: engine.situation, now: now.wall, bytes: withheld.smallest)
+                count = min(count, Int64(withheld.count))
+            }
             guard let wait = why.deferral else { continue }
             outbox.deferred.append(.init(priority, count: count, wait, event: why.reliefs.first { $0.isEvent }?.sentence))
         }

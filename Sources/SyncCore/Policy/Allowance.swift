@@ -5,8 +5,8 @@ package struct Allowance: Hashable, Sendable {
     package var push: Priority?
     /// Payload bytes of one batch.
     package var batchBytes: Int
-    /// A larger mutation waits; `nil`: none is too large.
-    package var mutationBytes: Int?
+    /// A larger mutation waits.
+    package var sizes = MutationSizes()
     /// What a pull may ask for; `nil`: there is none.
     package var pull: PullTerms?
     /// Why the first thing that may not go may not; `nil` when everything may.
@@ -30,19 +30,13 @@ package struct Allowance: Hashable, Sendable {
                 continue
             }
             guard isOpen else { continue }
-            let largest = Policy.largestRequest(traffic, in: situation)
-            // A rest of the budget that does not hold every mutation would stop the more urgent ones, which may use what is
-            // kept for them: who comes after them waits then.
-            if let largest, priority != .critical, largest < Limits.mutationBytes {
-                isOpen = false
-                continue
-            }
             push = priority
-            mutationBytes = largest
+            sizes[priority] = Policy.largestRequest(traffic, in: situation)
         }
         pull = Policy.pullTerms(in: situation, now: now)
         if pull == nil, case .defer(let why) = Policy.decide(.pull, in: situation, now: now) { note(why, now) }
-        batchBytes = min(batchBytes, mutationBytes ?? batchBytes)
+        // Who may send the most sets the size of a batch: what comes after the urgent work fits into its own rest or waits.
+        if let push { batchBytes = min(batchBytes, sizes.largest(downTo: push) ?? batchBytes) }
     }
 
     private mutating func note(_ why: Deferral, _ now: Timestamp) {

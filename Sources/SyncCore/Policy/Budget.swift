@@ -41,6 +41,9 @@ package struct Budget: Hashable, Sendable {
         max(0, (isCritical ? limit : limit - limit / 10) - max(0, used))
     }
 
+    /// What is larger than this never fits, however often the count begins again.
+    package func capacity(forCritical isCritical: Bool) -> Int { isCritical ? limit : limit - limit / 10 }
+
     /// The share that is used, in whole percent, at most 100.
     package var percentUsed: Int {
         used >= limit ? 100 : Int((Double(max(0, used)) / Double(limit)) * 100)

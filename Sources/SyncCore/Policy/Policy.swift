@@ -11,7 +11,7 @@
 ///
 /// (a) With `power.allow_critical` at most 32 KiB go, down to 5 %. (b) Starvation: a device that only has a metered link
 /// would never send normal work, so it goes once no unmetered link was seen, or the oldest of it has waited, for
-/// `metered.max_age`; not while the budget is soft. (c) As (b), after 7 days, and counted for each file by itself.
+/// `metered.max_age`; not while the budget is soft. (c) As (b), after `metered.files_max_age`, and counted for each file by itself.
 ///
 /// `--force` beats rows 2 and 4 to 7. Asking row after row, each for an objection, keeps the table monotone: a row that
 /// lets something through (b) does not hide a later one that would not.
@@ -125,7 +125,8 @@ package enum Policy {
         // A budget is hard: what does not fit any more is not begun.
         let tight = situation.budgets.filter { question.bytes > $0.left(forCritical: usesReserve) }
         guard let left = tight.map({ $0.left(forCritical: usesReserve) }).min() else { return nil }
-        let resets = tight.compactMap(\.resetsAt)
+        // A larger budget alone helps what no whole budget holds: the next day does not.
+        let resets = tight.compactMap { question.bytes > $0.capacity(forCritical: usesReserve) ? nil : $0.resetsAt }
         return Objection(.budget, until: resets.count == tight.count ? resets.max() : nil, .fewerBytes(left), .budget)
     }
 

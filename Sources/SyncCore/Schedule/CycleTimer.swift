@@ -27,7 +27,7 @@ package struct CycleTimer: Hashable, Sendable {
         case spread(until: Instant)
         /// A mutation may be tried again from then on: a cycle that begins earlier does not serve it.
         case due(at: Instant)
-        /// An operator or an app asked. Backoff holds it back unless it is forced.
+        /// An operator or an app asked. Backoff holds it back for ``requestPatience`` at most, and not at all if it is forced.
         case requested(isForced: Bool)
     }
 
@@ -45,6 +45,8 @@ package struct CycleTimer: Hashable, Sendable {
     package private(set) var spreadUntil: Instant?
     /// No attempt before this, unless somebody asks for one (backoff).
     package private(set) var retryAt: Instant?
+    /// From then on a request goes although ``retryAt`` is still to come.
+    private var requestsAt: Instant?
     /// No attempt at all before this (the server's `Retry-After`).
     package private(set) var notBefore: Instant?
 
@@ -76,7 +78,7 @@ package struct CycleTimer: Hashable, Sendable {
     package mutating func began(
         _ scope: SyncRequest.Scope = .all, under allowed: Allowance, pulls: Bool, now: Instant
     ) {
-        (requestedAt, forcedAt, retryAt, spreadUntil) = (nil, nil, nil, nil)
+        (requestedAt, forcedAt, retryAt, requestsAt, spreadUntil) = (nil, nil, nil, nil, nil)
         if scope != .pull {
             if allowed.allows(.critical) { criticalAt = nil }
             if allowed.allows(.normal) { (normalFirst, normalLast) = (nil, nil) }
@@ -87,9 +89,15 @@ package struct CycleTimer: Hashable, Sendable {
         if scope == .all || scope == .full { againAt = nil }
     }
 
-    package mutating func holdBack(retryAt: Instant?, notBefore: Instant?) {
+    /// Whoever asks for a cycle has a reason to think that it may succeed now: a cable was plugged in, a server was mended. An app
+    /// that asks all the time during an outage still makes no more than one attempt in this time.
+    package static let requestPatience: Duration = .seconds(10)
+
+    /// - Parameter failedAt: When the attempt failed that ``retryAt`` follows from; `nil`: requests wait for `retryAt` like all else.
+    package mutating func holdBack(retryAt: Instant?, notBefore: Instant?, failedAt: Instant? = nil) {
         self.retryAt = retryAt
         self.notBefore = notBefore
+        requestsAt = failedAt.map { $0.advanced(by: Self.requestPatience) }
     }
 
     /// The moment at which a cycle is due; `nil` when nobody wishes for one that is allowed.
@@ -107,8 +115,12 @@ package struct CycleTimer: Hashable, Sendable {
         var due = ordinary.min()
         if let wished = due, let spreadUntil { due = max(wished, spreadUntil) }
         if allowed.allows(.critical), let criticalAt { due = min(due ?? criticalAt, criticalAt) }
-        if !allowed.isNothing, let requestedAt { due = min(due ?? requestedAt, requestedAt) }
         if let held = due, let retryAt { due = max(held, retryAt) }
+        if !allowed.isNothing, let requestedAt {
+            let held = [retryAt, requestsAt].compactMap { $0 }.min()
+            let asked = held.map { max(requestedAt, retryAt == nil ? requestedAt : $0) } ?? requestedAt
+            due = min(due ?? asked, asked)
+        }
         if !forced.isNothing, let forcedAt { due = min(due ?? forcedAt, forcedAt) }
         if let wished = due, let notBefore { due = max(wished, notBefore) }
         return due

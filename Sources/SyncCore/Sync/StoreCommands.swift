@@ -46,7 +46,8 @@ package enum StoreCommand: Sendable {
 
 package enum StoreAnswer: Sendable {
     /// `retryAt`: the earliest time at which a mutation that waits for its own retry may go; `nil` when none does.
-    case batch(Batch?, retryAt: Timestamp?)
+    /// With what was left where it is only for its size.
+    case batch(Batch?, retryAt: Timestamp?, withheld: WithheldWork = WithheldWork())
     case resultsApplied(ResultsSummary, next: Batch?)
     case streams([StreamPosition])
     case pullApplied(PullSummary)
@@ -71,14 +72,14 @@ package struct BatchLimits: Hashable, Sendable {
     package var bytes: Int
     /// Only this priority or more urgent.
     package var leastPriority: Priority
-    /// A mutation, or an atomic list, with more payload than this stays where it is; `nil`: none is too large.
-    package var mutationBytes: Int?
+    /// A mutation, or an atomic list, with more payload than this stays where it is.
+    package var sizes: MutationSizes
 
-    package init(mutations: Int, bytes: Int, leastPriority: Priority = .bulk, mutationBytes: Int? = nil) {
+    package init(mutations: Int, bytes: Int, leastPriority: Priority = .bulk, sizes: MutationSizes = MutationSizes()) {
         self.mutations = mutations
         self.bytes = bytes
         self.leastPriority = leastPriority
-        self.mutationBytes = mutationBytes
+        self.sizes = sizes
     }
 }
 
@@ -170,6 +171,8 @@ package struct ResultsSummary: Hashable, Sendable {
     package var unknown = 0
     /// The earliest time at which a mutation that waits for its own retry may go, of all in the outbox.
     package var retryAt: Timestamp?
+    /// What was left where it is only for its size, when the next batch was chosen.
+    package var withheld = WithheldWork()
 
     package init() {}
 }
@@ -249,6 +252,8 @@ package struct EngineMemory: Hashable, Sendable {
     package var pulledAt: Timestamp?
     package var lastError: String?
     package var lastErrorAt: Timestamp?
+    /// Names the server that ``failures``, ``notBefore`` and ``lastError`` are of; `nil`: an earlier version did not say.
+    package var server: String?
     /// What the hub may not fall behind in the present history; `nil` before its first answer to a push.
     package var standing: HubStanding?
     /// The hub's new history that this database is being moved to, and how far that has come.

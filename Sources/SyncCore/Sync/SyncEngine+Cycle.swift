@@ -43,11 +43,11 @@ extension SyncEngine {
             finish(at: moment, &effects)
         case (.adoptingHistory, _): historyAdopted(answer, at: moment, &effects)
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
-        case (.loadingInFlight, .batch(let batch?, _)):
+        case (.loadingInFlight, .batch(let batch?, _, _)):
             noteSent(batch)
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             push(batch, as: .settle, at: moment, &effects) { .settling(batch, call: $0) }
-        case (.loadingInFlight, .batch(nil, let retryAt)):
+        case (.loadingInFlight, .batch(nil, let retryAt, _)):
             // A cycle that only pulls must not forget it; otherwise the claim knows better.
             if let retryAt { timer.wish(.due(at: instant(of: retryAt, at: moment)), now: moment.instant) }
             pullOrPush(at: moment, &effects)
@@ -64,7 +64,7 @@ extension SyncEngine {
             greetedAt = nil
             // Whose history the verdicts are of that come now has to be known before them.
             memory.epoch == nil && !settings.isRest ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
-        case (.lookingForUnsettled, .batch(let unsettled, _)):
+        case (.lookingForUnsettled, .batch(let unsettled, _, _)):
             if unsettled != nil { return push(at: moment, &effects) }
             loadStreams(&effects)
         case (.loadingStreams, .streams(let streams)):
@@ -89,8 +89,9 @@ extension SyncEngine {
         case (.loadingSettled, .settled(let keys, let seq)): ask(about: keys, upTo: seq, at: moment, &effects)
         case (.requeuing(let seq), .requeued(let count)): requeued(count, upTo: seq, at: moment, &effects)
         case (.forgettingHistory, .historyForgotten(let more)): more ? forgetHistory(&effects) : adoptHistory(&effects)
-        case (.claiming(let least), .batch(let batch, let retryAt)):
+        case (.claiming(let least), .batch(let batch, let retryAt, let withheld)):
             noteRetry(retryAt, at: moment)
+            self.withheld.found(withheld, downTo: least)
             if batch == nil { watchdog.drained(downTo: least) }
             pushOrEnd(batch, at: moment, &effects)
         case (.recordingResults(let least), .resultsApplied(let summary, let next)):
@@ -100,12 +101,14 @@ extension SyncEngine {
                 if isHalted(at: moment) { return halt(at: moment, &effects) }
                 return goOnLater(at: moment, &effects)
             }
+            withheld.found(summary.withheld, downTo: least)
             if next == nil { watchdog.drained(downTo: least) }
             pushOrEnd(next, at: moment, &effects)
         case (.recordingRest(let least, let refusal, let isSettled), .resultsApplied(let summary, let next)):
             recorded(summary, next, downTo: least, refusal, isSettled: isSettled, at: moment, &effects)
         case (.settingAside(let error?), .done):
-            endInFailure(error.detail, kind: error.kind, retry: error.retry, asked: error.asked, at: moment, &effects)
+            endInFailure(
+                error.detail, kind: error.kind, cause: error.cause, retry: error.retry, asked: error.asked, at: moment, &effects)
         case (.settingAside(nil), .done): loadInFlight(at: moment, &effects)
         case (.housekeeping, .housekept(let more, let expiry)):
             housekept(more: more, expiry: expiry, at: moment)
@@ -196,7 +199,7 @@ extension SyncEngine {
         guard cycle?.scope != .push, cycle?.isTrial != true, mayPull(under: allowed), needsPull(at: moment) else {
             return push(at: moment, &effects)
         }
-        if allowed.push == .bulk, allowed.mutationBytes == nil { return loadStreams(&effects) }
+        if allowed.push == .bulk, allowed.sizes.isUnlimited { return loadStreams(&effects) }
         // What may not be settled now must not be in a base that is pulled either.
         advance(to: .lookingForUnsettled)
         effects.append(.store(.loadInFlight(BatchLimits(mutations: 1, bytes: 1))))
@@ -347,7 +350,7 @@ extension SyncEngine {
         // An entity that could not be read is no reason to hold back the others, but it is to be seen.
         memory.lastError = cycle?.outcome.error ?? (readings.held.isEmpty ? nil : readings.held.sentence)
         memory.lastErrorAt = memory.lastError == nil ? nil : moment.wall
-        lastFailureWasTheLinks = false
+        failureCause = .none
         // A whole cycle without a call says nothing new, but neither does the hub's probe lie.
         if breaker.state == .halfOpen { closeBreaker(&effects) }
         timer.holdBack(retryAt: nil, notBefore: hasNoRequestsLeft ? quietUntil : nil)

@@ -28,11 +28,13 @@ extension SyncEngine {
         let asked = refusal.facts?.asked
         noteFailedRead(refusal.kind)
         noteFailure(refusal, at: moment, &effects)
-        if let batch = batchUnderWay, blames(refusal.kind) {
+        if let batch = batchUnderWay, blames(refusal) {
             let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
             // An answer beyond the limit may be a portal's as well, whatever was asked: certain is it of a hub that has answered in
             // this cycle. Otherwise the next one greets first, to know.
-            let isCertain = refusal.kind == .malformed || refusal.kind == .tooLarge || (isAnswerTooLarge && cycle?.wasAnswered == true)
+            let isCertain =
+                refusal.kind == .malformed || refusal.kind == .tooLarge || refusal.status == 408
+                || (isAnswerTooLarge && cycle?.wasAnswered == true)
             if isAnswerTooLarge, !isCertain { greetedAt = nil }
             if sizer.failed(batch, isCertain: isCertain, isAnswerTooLarge: isAnswerTooLarge), asked == nil {
                 return loadInFlight(at: moment, &effects)
@@ -47,7 +49,7 @@ extension SyncEngine {
         }
         hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
         endInFailure(
-            refusal.detail, kind: refusal.kind, retry: delay(after: refusal), asked: asked,
+            refusal.detail, kind: refusal.kind, cause: cause(of: refusal), retry: delay(after: refusal), asked: asked,
             ceiling: refusal.problem?.code == "maintenance" ? .seconds(24 * 3600) : .seconds(3600), at: moment, &effects)
     }
 
@@ -71,9 +73,12 @@ extension SyncEngine {
         // When the fault may be the hub's, every step of the search waits its turn like any failure. Silence is never the
         // mutation's fault: a tunnel is silent, too.
         let isItsFault = sizer.setAside(poison.key)
-        let failure = Failure(detail: refusal.detail, kind: refusal.kind, retry: delay(after: refusal), asked: asked)
+        let failure = Failure(
+            detail: refusal.detail, kind: refusal.kind, cause: cause(of: refusal), retry: delay(after: refusal), asked: asked)
         advance(to: .settingAside(isItsFault && asked == nil ? nil : failure))
-        let counts = isItsFault && refusal.kind != .transport(.timedOut) && (refusal.kind != .tooLarge || isHubs)
+        // Neither silence nor a request that did not arrive in time (408) says anything about what was in it.
+        let isSlow = refusal.kind == .transport(.timedOut) || refusal.status == 408
+        let counts = isItsFault && !isSlow && (refusal.kind != .tooLarge || isHubs)
         effects.append(.store(.setAside(poison.key, problem, counts: counts)))
     }
 
@@ -83,39 +88,59 @@ extension SyncEngine {
     }
 
     mutating func endInFailure(
-        _ detail: String, kind: HubReply.Kind? = nil, retry: Duration, asked: Duration? = nil,
+        _ detail: String, kind: HubReply.Kind? = nil, cause: FailureCause = .none, retry: Duration, asked: Duration? = nil,
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
-        isRefused = false
-        lastFailureWasTheLinks = false
-        switch kind {
-        case .auth, .blocked, .transport(.credentials), .transport(.clientCertificate): isRefused = true
-        case .transport, .foreign: lastFailureWasTheLinks = true
-        default: break
-        }
+        failureCause = cause
         memory.lastError = Printable.text(detail)
         memory.lastErrorAt = moment.wall
         cycle?.outcome.error = memory.lastError
         cycle?.outcome.errorKind = kind
         let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         let until = moment.instant.advanced(by: delay)
-        // Nobody gets in by force with credentials that were refused (PROTOCOL B6); other ones may: ``credentialsChanged``.
-        timer.holdBack(retryAt: until, notBefore: asked == nil && !isRefused ? nil : until)
+        // Nobody gets in by force with credentials that were refused (PROTOCOL B6); other ones may. What something between asked
+        // for is a wait like any other: only the server itself can forbid an attempt that somebody wants.
+        let isServersWish = asked != nil && cause != .between
+        timer.holdBack(
+            retryAt: until, notBefore: isServersWish || cause == .credentials ? until : nil, failedAt: moment.instant)
         showHold(at: moment)
-        memory.notBefore = asked == nil ? nil : retryAt
+        memory.notBefore = isServersWish ? retryAt : nil
         timer.wish(.again(at: until), now: moment.instant)
         saveOrFinish(at: moment, &effects)
     }
 
-    /// What was refused is not what would be shown now.
-    mutating func credentialsChanged(at moment: Moment) {
-        guard isRefused else { return }
-        isRefused = false
+    /// What has failed may succeed now: somebody has changed what it failed over. What the server itself asked for still holds.
+    mutating func tryAgain(at moment: Moment) {
+        failureCause = .none
         memory.failures = 0
         timer.holdBack(retryAt: nil, notBefore: memory.notBefore == nil ? nil : timer.notBefore)
         timer.wish(.again(at: moment.instant), now: moment.instant)
         showHold(at: moment)
+    }
+
+    /// Somebody has read the configuration again, and wants to see what comes of it.
+    mutating func settingsChanged(at moment: Moment, _ effects: inout [SyncEffect]) {
+        if serverIs(settings.server) {
+            timer.holdBack(retryAt: nil, notBefore: nil)
+            closeBreaker(&effects)
+        }
+        guard failureCause != .none || memory.failures > 0 else {
+            return timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
+        }
+        tryAgain(at: moment)
+    }
+
+    /// What was learned of one server says nothing about another: neither its failures nor what it asked for.
+    ///
+    /// - Returns: Whether it is another one than before.
+    @discardableResult
+    mutating func serverIs(_ server: String) -> Bool {
+        defer { if !server.isEmpty { memory.server = server } }
+        guard !server.isEmpty, let before = memory.server, before != server else { return false }
+        (memory.failures, memory.notBefore, memory.isBreakerOpen) = (0, nil, false)
+        (memory.lastError, memory.lastErrorAt) = (nil, nil)
+        return true
     }
 
     var batchUnderWay: Batch? {
@@ -126,10 +151,22 @@ extension SyncEngine {
     }
 
     /// Whether the request itself may be the reason, so that a smaller one is worth a try.
-    private func blames(_ kind: HubReply.Kind) -> Bool {
-        switch kind {
+    private func blames(_ refusal: HubReply.Refusal) -> Bool {
+        switch refusal.kind {
         case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut), .transport(.tooLarge): true
+        // It did not arrive in time: a smaller one may.
+        case .overloaded: refusal.status == 408
         default: false
+        }
+    }
+
+    private func cause(of refusal: HubReply.Refusal) -> FailureCause {
+        switch refusal.kind {
+        case .auth, .blocked, .transport(.credentials), .transport(.clientCertificate): .credentials
+        case .transport, .foreign: .between
+        case .nonsense, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed, .gone, .overloaded, .failed:
+            // An existing backend has no header by which its answers could be told from a proxy's.
+            settings.isRest || refusal.facts?.version != nil ? .server : .between
         }
     }
 
@@ -151,6 +188,9 @@ extension SyncEngine {
     private mutating func delay(after refusal: HubReply.Refusal) -> Duration {
         let failures = memory.failures + 1
         switch refusal.kind {
+        // A proxy without a server behind it, as during an update: as 502 would be.
+        case .foreign where refusal.status.map { (400...499).contains($0) } ?? false:
+            return settings.backoff.delay(afterFailures: failures, using: &random)
         // A portal is looked at every half minute at first, every five minutes later; credentials are not offered to it.
         case .foreign: return spread(.seconds(30), doublings: failures - 1, cap: .seconds(300))
         case .auth, .transport(.credentials), .transport(.clientCertificate):

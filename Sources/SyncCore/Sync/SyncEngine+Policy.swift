@@ -63,7 +63,7 @@ extension SyncEngine {
         guard let least = allowed.push else { return nil }
         var limits = sizer.limits(leastPriority: least)
         limits.bytes = min(limits.bytes, allowed.batchBytes)
-        limits.mutationBytes = allowed.mutationBytes
+        limits.sizes = allowed.sizes
         if settings.isRest { limits.mutations = Limits.restParallel }
         if cycle?.isTrial == true { limits.mutations = min(limits.mutations, breaker.settings.trialMutations) }
         return limits
@@ -103,7 +103,7 @@ extension SyncEngine {
     /// Silence and portals of the old link say little about this one; what the hub itself said still holds.
     private mutating func linkIsNew(at moment: Moment, _ effects: inout [SyncEffect]) {
         hub = .connecting
-        if lastFailureWasTheLinks {
+        if failureCause == .between {
             memory.failures = min(memory.failures, 1)
             timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
             closeBreaker(&effects)
@@ -138,8 +138,10 @@ extension SyncEngine {
     mutating func noticeVerdict(at moment: Moment) {
         let now = allowance(in: terms, now: moment.wall)
         defer { termsBefore = now }
-        guard let before = termsBefore, now.isWider(than: before) else { return }
-        let isUrgent = watchdog.waiting[.critical] != nil && now.allows(.critical) && !before.allows(.critical)
+        guard let before = termsBefore else { return }
+        let fits = withheld.fitting(before) == nil ? withheld.fitting(now) : nil
+        guard fits != nil || now.isWider(than: before) else { return }
+        let isUrgent = fits == .critical || watchdog.waiting[.critical] != nil && now.allows(.critical) && !before.allows(.critical)
         let wait = isUrgent ? .zero : random.duration(from: .zero, to: .seconds(10))
         timer.wish(.again(at: moment.instant.advanced(by: wait)), now: moment.instant)
     }
@@ -164,8 +166,16 @@ extension SyncEngine {
         let moments = [
             timer.dueAt(allowed, forced: forced), probeWakeAt(at: moment, despitePause: true), watchdog.endsAt,
             allowed.changesAt.map { moment.instant.advanced(by: moment.wall.duration(to: $0)) },
+            roomAt(moment),
         ]
         return moments.compactMap { $0 }.min().map { max($0, pauseEnds ?? $0) }
+    }
+
+    /// When a budget begins anew, where something is too large for what is left of it.
+    private func roomAt(_ moment: Moment) -> Instant? {
+        guard !withheld.isEmpty else { return nil }
+        let resets = conditions.budgets.compactMap(\.resetsAt).filter { $0 > moment.wall }.min()
+        return resets.map { moment.instant.advanced(by: moment.wall.duration(to: $0)) }
     }
 
     // MARK: Stalls

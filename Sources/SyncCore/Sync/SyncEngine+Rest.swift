@@ -93,6 +93,7 @@ extension SyncEngine {
             if isHalted(at: moment) { return halt(at: moment, &effects) }
             return goOnLater(at: moment, &effects)
         }
+        withheld.found(summary.withheld, downTo: least)
         if next == nil { watchdog.drained(downTo: least) }
         pushOrEnd(next, at: moment, &effects)
     }

@@ -27,6 +27,8 @@ package struct SyncEngine: Sendable {
         package var entities: [EntityName] = []
         /// The server is an existing backend (PROTOCOL A13): no hello, one request for a mutation, lists instead of a feed.
         package var isRest = false
+        /// Names the server: what another one has refused or asked for does not bind this one. Empty: nobody says.
+        package var server = ""
 
         package init() {}
     }
@@ -40,6 +42,7 @@ package struct SyncEngine: Sendable {
     var conditions = Conditions.plain
     /// What is known of the hub over the present link; never `offline`.
     var hub = Reachability.connecting
+    package internal(set) var withheld = WithheldWork()
     /// What links, power and budgets allowed when we looked last, whatever held us back besides.
     var termsBefore: Allowance?
     package internal(set) var breaker: Breaker
@@ -102,10 +105,8 @@ package struct SyncEngine: Sendable {
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
     var armedForWatchdog = false
-    /// No answer, or a portal's: not the hub's own words, so another link may well do better.
-    var lastFailureWasTheLinks = false
-    /// The hub, or our own disk, refused the credentials at the last attempt.
-    var isRefused = false
+    /// Who is behind the last failure.
+    var failureCause = FailureCause.none
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
         self.settings = settings
@@ -176,6 +177,7 @@ package struct SyncEngine: Sendable {
     package struct Failure: Hashable, Sendable {
         var detail: String
         var kind: HubReply.Kind
+        var cause: FailureCause
         var retry: Duration
         /// What the server asked for.
         var asked: Duration?
@@ -249,9 +251,8 @@ package struct SyncEngine: Sendable {
             timer.settings = settings.timer
             breaker.settings = settings.breaker
             greetedAt = nil
-            timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
-            credentialsChanged(at: moment)
-        case .credentialsChanged: credentialsChanged(at: moment)
+            settingsChanged(at: moment, &effects)
+        case .credentialsChanged: if failureCause == .credentials { tryAgain(at: moment) }
         case .clockChanged:
             timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
             showHold(at: moment)
@@ -309,6 +310,7 @@ package struct SyncEngine: Sendable {
         house.expires(at: start.expiry)
         memory = start.memory
         remembered = start.memory
+        serverIs(settings.server)
         replica = start.replica
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq

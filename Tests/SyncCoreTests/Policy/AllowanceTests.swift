@@ -34,14 +34,42 @@ struct AllowanceTests {
         }
     }
 
-    @Test("What is left of a budget is for the most urgent when it does not hold any mutation of the others")
-    func rest() {
+    @Test("What is left of a budget limits the size of each class by itself, down to the last byte", arguments: [
+        (20_000_000, 17_950_000, 2_050_000, 50_000), (10_000, 0, 10_000, 9_000), (10_000, 8_999, 1_001, 1),
+    ])
+    func rest(_ limit: Int, _ used: Int, _ critical: Int, _ others: Int) {
         var situation = Situation(reachability: .online)
         situation.uplink = Uplink(name: "eth0")
-        situation.budgets = [Budget(limit: 20_000_000, used: 17_950_000)]
+        situation.budgets = [Budget(limit: limit, used: used)]
         let allowed = Allowance(in: situation, now: Self.now)
-        #expect(allowed.push == .critical)
-        #expect(allowed.mutationBytes == 2_050_000)
+        #expect(allowed.push == .bulk)
+        #expect(allowed.sizes == MutationSizes([.critical: critical, .normal: others, .bulk: others]))
+        #expect(allowed.batchBytes == min(critical, Limits.batchBytesMax))
+        #expect(allowed.deferral == nil)
+    }
+
+    @Test("What is kept for critical work is all that is left: nothing else may go")
+    func reserve() {
+        var situation = Situation(reachability: .online)
+        situation.uplink = Uplink(name: "eth0")
+        let resets = Self.now.advanced(by: .seconds(900))
+        situation.budgets = [Budget(limit: 10_000, used: 9_000, resetsAt: resets)]
+        let allowed = Allowance(in: situation, now: Self.now)
+        #expect(allowed.push == .critical && allowed.sizes == MutationSizes([.critical: 1_000]))
+        #expect(allowed.deferral == Deferral(.budget, until: resets) && allowed.changesAt == resets)
+    }
+
+    @Test("What no whole budget holds is not promised for the day on which the count begins again")
+    func neverFits() {
+        var situation = Situation(reachability: .online)
+        situation.uplink = Uplink(name: "eth0")
+        let resets = Self.now.advanced(by: .seconds(900))
+        situation.budgets = [Budget(limit: 10_000, used: 9_500, resetsAt: resets)]
+        #expect(Policy.decide(.critical, in: situation, now: Self.now, bytes: 10_000) == .defer(Deferral(.budget, until: resets)))
+        #expect(Policy.decide(.critical, in: situation, now: Self.now, bytes: 10_001) == .defer(Deferral(.budget, until: nil)))
+        situation.budgets = [Budget(limit: 10_000, used: 5_000, resetsAt: resets)]
+        #expect(Policy.decide(.normal, in: situation, now: Self.now, bytes: 9_000) == .defer(Deferral(.budget, until: resets)))
+        #expect(Policy.decide(.normal, in: situation, now: Self.now, bytes: 9_001) == .defer(Deferral(.budget, until: nil)))
     }
 
     @Test("The earliest end of a deferral is known")

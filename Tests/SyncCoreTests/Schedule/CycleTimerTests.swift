@@ -123,6 +123,20 @@ struct CycleTimerTests {
         #expect(timer.dueAt == Self.at(10))
     }
 
+    @Test("A request goes ten seconds after the failure at the latest, and what else waits does not go with it")
+    mutating func requestsAreHeldBackBriefly() {
+        timer.holdBack(retryAt: Self.at(900), notBefore: nil, failedAt: Self.at(100))
+        wish(.enqueued(.critical), at: 100)
+        #expect(timer.dueAt == Self.at(900))
+        wish(.requested(isForced: false), at: 101)
+        #expect(timer.dueAt == Self.at(110))
+        timer.began(now: Self.at(110))
+        // The next failure begins it anew: whoever asks all the time makes one attempt in ten seconds.
+        timer.holdBack(retryAt: Self.at(112), notBefore: nil, failedAt: Self.at(111))
+        wish(.requested(isForced: false), at: 111)
+        #expect(timer.dueAt == Self.at(112))
+    }
+
     @Test("What the server asked for holds even what is forced, until the time has come")
     mutating func serverWish() {
         timer.holdBack(retryAt: Self.at(50), notBefore: Self.at(90))

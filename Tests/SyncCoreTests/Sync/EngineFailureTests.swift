@@ -195,6 +195,121 @@ struct EngineFailureTests {
         #expect(rig.engine.cycle == nil)
     }
 
+    struct Held: Sendable {
+        var name: String
+        var response: HTTPResponse?
+        /// A new link, another configuration of the same server, and a request after ten seconds end the wait.
+        var link: Bool
+        var reload = true
+        var request = true
+    }
+
+    @Test(
+        "Who is behind a failure says what ends the wait: a new link, a reload, a request",
+        arguments: [
+            Held(name: "silence", response: nil, link: true),
+            Held(name: "portal", response: Rig.portal, link: true),
+            Held(name: "proxy's 404", response: HTTPResponse(status: 404), link: true),
+            Held(name: "proxy's 407", response: HTTPResponse(status: 407), link: true),
+            Held(name: "proxy's 431", response: HTTPResponse(status: 431), link: true),
+            Held(name: "proxy's 502", response: HTTPResponse(status: 502), link: true),
+            Held(name: "proxy's 401", response: HTTPResponse(status: 401), link: true),
+            Held(name: "proxy's hour", response: HTTPResponse(status: 503, headers: ["Retry-After": "3600"]), link: true),
+            Held(name: "hub's 404", response: Rig.problem(404, "unknown"), link: false),
+            Held(name: "hub's 500", response: Rig.problem(500, "internal"), link: false),
+            Held(name: "hub's 401", response: Rig.problem(401, "auth"), link: false, request: false),
+            Held(
+                name: "hub's hour", response: Rig.problem(503, "overloaded", retryAfter: "3600"), link: false, reload: false, request: false),
+        ])
+    func causes(_ example: Held) {
+        /// The wait that a server asks for is longer than a few wake-ups of the periodic pull.
+        func begin(_ rig: inout Rig) {
+            for _ in 0..<200 where rig.engine.cycle == nil {
+                rig.wake()
+                if rig.asked == "housekeep", rig.engine.cycle == nil { rig.stored(.housekept(more: false)) }
+            }
+        }
+        var rig = Rig.pushing(Rig.batch(1...1))
+        let asksForTime = example.response?.headers["Retry-After"] != nil
+        for attempt in 0..<(asksForTime ? 1 : 8) {
+            if attempt > 0 {
+                begin(&rig)
+                rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
+            }
+            if let response = example.response { rig.answer(response) } else { rig.fail() }
+            for _ in 0..<4 where rig.engine.cycle != nil {
+                if rig.asked == "remember" { rig.stored(.done) }
+                if rig.asked == "setAside" { rig.stored(.done) }
+                if rig.asked == "loadInFlight" { rig.stored(.batch(nil, retryAt: nil)) }
+            }
+            rig.keepHouse()
+        }
+        rig.handle(.enqueued(.critical))
+        let began = rig.instant
+        func waits(_ rig: Rig) -> Duration {
+            var rig = rig
+            begin(&rig)
+            return began.duration(to: rig.instant)
+        }
+        #expect(waits(rig) >= .seconds(20), "\(example.name): eight failures are a reason to wait")
+        var linked = rig
+        linked.handle(.link(up: false))
+        linked.handle(.link(up: true))
+        #expect((waits(linked) <= .seconds(6)) == example.link, "\(example.name): a new link")
+        var reloaded = rig
+        reloaded.handle(.settings(SyncEngine.Settings()))
+        #expect((waits(reloaded) <= .seconds(1)) == example.reload, "\(example.name): a reload")
+        var asked = rig
+        asked.handle(.requested(SyncRequest()))
+        #expect((waits(asked) <= .seconds(10)) == example.request, "\(example.name): a request")
+    }
+
+    @Test("Another server begins without the failures of the one before, also over a restart", arguments: [true, false])
+    func anotherServer(_ restarts: Bool) {
+        var rig = Rig.pushing(Rig.batch(1...1))
+        rig.answer(Rig.problem(503, "overloaded", retryAfter: "3600"))
+        rig.keepHouse()
+        var settings = rig.engine.settings
+        settings.server = "https://two.example"
+        if restarts {
+            var memory = rig.engine.memory
+            memory.server = "https://one.example"
+            memory.failures = 7
+            memory.isBreakerOpen = true
+            rig = Rig(settings: settings)
+            rig.start(memory: memory)
+        } else {
+            var first = settings
+            first.server = "https://one.example"
+            rig.handle(.settings(first))
+            #expect(rig.engine.memory.notBefore != nil, "nobody had said which server it was")
+            rig.handle(.settings(settings))
+        }
+        #expect(rig.engine.memory.failures == 0 && rig.engine.memory.notBefore == nil && rig.engine.memory.lastError == nil)
+        #expect(rig.engine.breaker.state == .closed)
+        let before = rig.instant
+        rig.handle(.enqueued(.critical))
+        rig.begin()
+        #expect(before.duration(to: rig.instant) <= .seconds(6))
+    }
+
+    @Test("A request that did not arrive in time is made smaller, down to one, which counts no attempt", arguments: [true, false])
+    func tooSlow(_ isHubs: Bool) {
+        var rig = Rig.pushing(Rig.batch(1...4))
+        let answer = Rig.problem(408, "timeout", isHubs: isHubs)
+        rig.answer(answer)
+        #expect(rig.asked == "loadInFlight", "at once")
+        rig.stored(.batch(Rig.batch(1...2), retryAt: nil))
+        rig.answer(answer)
+        rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
+        rig.answer(answer)
+        guard case .setAside(let key, _, let counts)? = rig.command else {
+            Issue.record("\(String(describing: rig.asked))")
+            return
+        }
+        #expect(key == Rig.mutation(1).key && !counts)
+    }
+
     // MARK: Retry-After
 
     struct Asked: Sendable {
@@ -236,12 +351,16 @@ struct EngineFailureTests {
         #expect(rig.engine.cycle != nil)
     }
 
-    @Test("A Retry-After of a proxy counts as well")
+    @Test("A Retry-After of a proxy counts as well, but not against somebody who asks")
     func proxy() {
         var rig = Rig.pushing(Rig.batch(1...1))
         rig.answer(HTTPResponse(status: 503, headers: ["Retry-After": "120"]))
         rig.keepHouse()
-        rig.handle(.requested(SyncRequest(isForced: true)))
+        #expect(rig.engine.memory.notBefore == nil, "and a restart does not know of it")
+        var asked = rig
+        asked.handle(.requested(SyncRequest(isForced: true)))
+        #expect(asked.engine.cycle != nil)
+        rig.handle(.enqueued(.critical))
         #expect(rig.engine.cycle == nil)
         let before = rig.instant
         rig.begin()

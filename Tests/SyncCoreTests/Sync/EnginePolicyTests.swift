@@ -106,7 +106,7 @@ struct EnginePolicyTests {
         var allowsCritical = false
         var least: Priority
         var bytes: Int
-        var mutationBytes: Int?
+        var sizes: [Priority: Int] = [:]
     }
 
     @Test(
@@ -114,14 +114,14 @@ struct EnginePolicyTests {
         arguments: [
             Limited(conditions: ethernet, least: .bulk, bytes: Limits.batchBytes),
             Limited(conditions: metered, least: .critical, bytes: Limits.batchBytesMetered),
-            Limited(conditions: roaming, least: .critical, bytes: 32 << 10, mutationBytes: 32 << 10),
+            Limited(conditions: roaming, least: .critical, bytes: 32 << 10, sizes: [.critical: 32 << 10]),
             Limited(conditions: battery(.saver), least: .bulk, bytes: Limits.batchBytes),
-            Limited(conditions: battery(.low), allowsCritical: true, least: .critical, bytes: 32 << 10, mutationBytes: 32 << 10),
+            Limited(conditions: battery(.low), allowsCritical: true, least: .critical, bytes: 32 << 10, sizes: [.critical: 32 << 10]),
             Limited(
                 conditions: closedWindow(until: Timestamp(milliseconds: .max)), least: .normal, bytes: Limits.batchBytes),
             Limited(
                 conditions: budget(metered, used: 19_000_000, of: 20_000_000, resetsAt: Timestamp(milliseconds: .max)),
-                least: .critical, bytes: Limits.batchBytesMetered, mutationBytes: 1_000_000),
+                least: .critical, bytes: Limits.batchBytesMetered, sizes: [.critical: 1_000_000]),
         ])
     func claims(_ example: Limited) {
         var settings = SyncEngine.Settings()
@@ -142,7 +142,74 @@ struct EnginePolicyTests {
         }
         #expect(limits.leastPriority == example.least)
         #expect(limits.bytes == example.bytes)
-        #expect(limits.mutationBytes == example.mutationBytes)
+        #expect(limits.sizes == MutationSizes(example.sizes))
+    }
+
+    // MARK: What does not fit
+
+    /// An engine whose claim left a mutation of that priority where it was, and the moment at which the budget begins anew.
+    private static func withholding(_ priority: Priority, bytes: Int, used: Int, of limit: Int) -> (rig: Rig, resetsAt: Timestamp) {
+        var rig = Rig.settled()
+        let resetsAt = rig.wall.advanced(by: .seconds(20 * 3600))
+        rig.handle(.conditions(Self.budget(Self.ethernet, used: used, of: limit, resetsAt: resetsAt)))
+        rig.handle(.enqueued(priority))
+        rig.begin()
+        for _ in 0..<20 where rig.engine.cycle != nil {
+            switch rig.asked {
+            case "claim":
+                var withheld = WithheldWork()
+                withheld.note(priority, bytes: bytes)
+                rig.stored(.batch(nil, retryAt: nil, withheld: withheld))
+            case "loadInFlight": rig.stored(.batch(nil, retryAt: nil))
+            case "loadStreams": rig.stored(.streams([]))
+            case "housekeep": rig.stored(.housekept(more: false))
+            default: rig.stored(.done)
+            }
+        }
+        #expect(rig.engine.cycle == nil)
+        return (rig, resetsAt)
+    }
+
+    @Test("What did not fit into the rest of a budget goes within seconds of its end", arguments: [Priority.critical, .normal, .bulk])
+    func goesAtMidnight(_ priority: Priority) throws {
+        // The last tenth is kept for critical work: the others have 20,000 bytes left.
+        let used = priority == .critical ? 950_000 : 880_000
+        var (rig, resetsAt) = Self.withholding(priority, bytes: 60_000, used: used, of: 1_000_000)
+        let began = rig.wall
+        // Only wake-ups that the engine itself asks for; the count begins anew when the time has come.
+        for _ in 0..<5_000 where rig.engine.cycle == nil {
+            let left = rig.wall.duration(to: resetsAt)
+            rig.wake()
+            if rig.asked == "housekeep", rig.engine.cycle == nil { rig.stored(.housekept(more: false)) }
+            if left > .zero, rig.wall >= resetsAt {
+                rig.handle(.conditions(Self.budget(Self.ethernet, used: 0, of: 1_000_000, resetsAt: resetsAt.advanced(by: .seconds(86_400)))))
+            }
+            // Pulls that are due in between claim again what still does not fit.
+            for _ in 0..<20 where rig.engine.cycle != nil && rig.wall < resetsAt {
+                switch rig.asked {
+                case "claim":
+                    var withheld = WithheldWork()
+                    withheld.note(priority, bytes: 60_000)
+                    rig.stored(.batch(nil, retryAt: nil, withheld: withheld))
+                case "loadInFlight": rig.stored(.batch(nil, retryAt: nil))
+                case "loadStreams": rig.stored(.streams([]))
+                case "housekeep": rig.stored(.housekept(more: false))
+                default: rig.stored(.done)
+                }
+            }
+        }
+        #expect(rig.engine.cycle != nil)
+        #expect(began.duration(to: rig.wall) <= .seconds(20 * 3600 + 10))
+        #expect(rig.wall >= resetsAt)
+    }
+
+    @Test("A larger budget makes room at once for critical work, and what still does not fit begins nothing")
+    func moreRoom() {
+        var (rig, resetsAt) = Self.withholding(.critical, bytes: 60_000, used: 950_000, of: 1_000_000)
+        rig.handle(.conditions(Self.budget(Self.ethernet, used: 950_000, of: 1_005_000, resetsAt: resetsAt)))
+        #expect(rig.engine.cycle == nil)
+        rig.handle(.conditions(Self.budget(Self.ethernet, used: 950_000, of: 1_010_000, resetsAt: resetsAt)))
+        #expect(rig.engine.cycle != nil)
     }
 
     @Test("The push of a critical mutation on a metered link leaves the normal ones waiting, with their reason")
