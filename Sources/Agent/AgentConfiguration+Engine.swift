@@ -18,8 +18,16 @@ extension AgentConfiguration {
         settings.platform = AgentVersion.platform
         settings.criticalEntities = Set(rules.entities.filter { $0.value.priority == .critical }.keys)
         settings.isRest = rest != nil && adapter == .rest
+        settings.server = serverName
         settings.entities = rules.entities.filter { $0.value.kind != .event }.keys.sorted()
         return settings
+    }
+
+    /// Another address, authority or client certificate means that old failures say nothing about what comes now.
+    private var serverName: String {
+        let address = restMapping?.baseURL ?? hub.url.text
+        return [address, hub.caFile ?? "", hub.clientCertificateFile ?? "", hub.pin?.description ?? ""].joined(separator: " ")
+            .trimmingSpaces
     }
 
     /// `nil`: the server is a hub.
@@ -28,19 +36,20 @@ extension AgentConfiguration {
     var restSettings: RestClient.Settings? {
         restMapping.map { mapping in
             RestClient.Settings(
-                mapping: mapping,
-                tls: TLSIdentity(
-                    caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile,
-                    publicKeyPin: hub.pin), userAgent: "agentd/\(AgentVersion.current)")
+                mapping: mapping, tls: tlsIdentity, userAgent: "agentd/\(AgentVersion.current)")
         }
+    }
+
+    /// Whom to trust as the server, and what to show it.
+    var tlsIdentity: TLSIdentity {
+        TLSIdentity(
+            caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile, publicKeyPin: hub.pin)
     }
 
     package func hubSettings(device: DeviceID) -> HubClient.Settings {
         HubClient.Settings(
             baseURL: hub.url.text, device: device,
-            tls: TLSIdentity(
-                caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile,
-                publicKeyPin: hub.pin),
+            tls: tlsIdentity,
             compressOver: sync.compressOverBytes, userAgent: "agentd/\(AgentVersion.current)")
     }
 }

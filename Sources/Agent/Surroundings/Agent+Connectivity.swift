@@ -110,7 +110,13 @@ extension Agent {
         let uplink = around.connectivity.uplink
         Task(executorPreference: executor) { [weak self] in
             let result = await transport.answer(to: client.request(nonce: nonce, interface: interface))
-            await self?.probed(client.outcome(of: result, nonce: nonce), nonce, result.traffic, over: uplink)
+            var (outcome, traffic) = (client.outcome(of: result, nonce: nonce), result.traffic)
+            if let request = client.portalRequest(after: outcome, nonce: nonce, interface: interface) {
+                let second = await transport.answer(to: request)
+                outcome = client.outcome(of: second, after: outcome, nonce: nonce)
+                traffic.add(second.traffic)
+            }
+            await self?.probed(outcome, nonce, traffic, over: uplink)
         }
     }
 

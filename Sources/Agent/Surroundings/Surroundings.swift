@@ -47,7 +47,8 @@ extension AgentConfiguration {
 
     /// The probe: the configured address, else the hub's own.
     var probeClient: ProbeClient {
-        var client = probe.url.map { ProbeClient(url: $0.text) } ?? ProbeClient(hubURL: hub.url.text)
+        let tls = tlsIdentity
+        var client = probe.url.map { ProbeClient(url: $0.text, tls: tls) } ?? ProbeClient(hubURL: hub.url.text, tls: tls)
         if probe.url == nil, let restSettings {
             client = ProbeClient(backend: restSettings.mapping.baseURL + restSettings.mapping.probe, tls: restSettings.tls)
         }

@@ -12,14 +12,20 @@ package enum ProbeOutcome: Hashable, Sendable {
     case absent(String)
 }
 
-/// Builds the probe and reads its answer. The probe is a plain `GET` that follows nothing, carries no credentials and costs
-/// about 0.7 KB on the wire.
+/// Builds the probe and reads its answer. The probe is a `GET` that follows nothing and carries no credentials. It costs about
+/// 0.7 KB on the wire, with a TLS handshake about 4 KB.
+///
+/// It goes where sync requests go, so that what it finds holds for them: no other port needs to be open. Only when that fails, a
+/// second one goes in plain HTTP to port 80, since there a portal says who it is. That one can only find a portal: what a hub
+/// without port 80 says there, and what is refused there, is no news.
 package struct ProbeClient: Hashable, Sendable {
     /// Body of the answer that is read at most; a good one has none.
     package static let maxBodyBytes = 1_024
 
-    /// `http://hub.example.com/v1/probe`
+    /// `https://hub.example.com:8443/v1/probe`
     package let url: String
+    /// `http://hub.example.com/v1/probe`; `nil` where ``url`` is plain HTTP itself, or not the hub's own.
+    private var plainURL: String?
     package var connectTimeout: Duration = .seconds(3)
     package var totalTimeout: Duration = .seconds(5)
     /// An existing backend knows no probe: whatever it answers itself is good, and TLS says that it is it.
@@ -33,26 +39,51 @@ package struct ProbeClient: Hashable, Sendable {
         self.tls = tls
     }
 
-    /// - Parameter url: Absolute, without query.
-    package init(url: String) {
+    /// - Parameters:
+    ///   - url: Absolute, without query.
+    ///   - tls: Whom to trust, and what to show; of no effect in plain HTTP.
+    package init(url: String, tls: TLSIdentity? = nil) {
         self.url = url
+        self.tls = tls
     }
 
-    /// The hub's own probe: plain HTTP, on port 80 of a hub that speaks TLS, else where the hub is.
+    /// The hub's own probe.
     ///
     /// - Parameter hubURL: `https://hub.example.com:8443/base`, without a slash at the end.
-    package init(hubURL: String) {
-        let (secure, plain) = ("https://", "http://")
-        let scheme = hubURL.hasPrefix(secure) ? secure : plain
-        let authority = hubURL.dropFirst(hubURL.hasPrefix(scheme) ? scheme.count : 0).prefix { $0 != "/" }
+    package init(hubURL: String, tls: TLSIdentity? = nil) {
+        self.init(url: hubURL + "/v1/probe", tls: tls)
+        let secure = "https://"
+        guard hubURL.hasPrefix(secure) else { return }
+        let authority = hubURL.dropFirst(secure.count).prefix { $0 != "/" }
         // The port is what follows the last colon, unless that colon belongs to an IPv6 address: "[2001:db8::1]".
         let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
-        let host = scheme == secure ? authority[..<(colon ?? authority.endIndex)] : authority
-        self.init(url: "\(plain)\(host)/v1/probe")
+        plainURL = "http://\(authority[..<(colon ?? authority.endIndex)])/v1/probe"
     }
 
     /// - Parameter interface: The link that the answer shall tell about.
     package func request(nonce: String, interface: String?) -> HTTPRequest {
+        request(url, tls: tls, nonce, interface)
+    }
+
+    /// The request that looks for a portal.
+    ///
+    /// - Parameter first: What the probe itself found.
+    /// - Returns: `nil` when there is no reason to look.
+    package func portalRequest(after first: ProbeOutcome, nonce: String, interface: String?) -> HTTPRequest? {
+        guard case .silent = first, let plainURL else { return nil }
+        return request(plainURL, tls: nil, nonce, interface)
+    }
+
+    /// - Returns: The portal, or what the probe itself had found.
+    package func outcome(
+        of result: Result<HTTPResponse, TransportError>, after first: ProbeOutcome, nonce: String
+    ) -> ProbeOutcome {
+        let second = outcome(of: result, nonce: nonce)
+        if case .captive = second { return second }
+        return first
+    }
+
+    private func request(_ url: String, tls: TLSIdentity?, _ nonce: String, _ interface: String?) -> HTTPRequest {
         var deadlines = HTTPRequest.Deadlines()
         deadlines.connect = min(connectTimeout, totalTimeout)
         deadlines.firstByte = totalTimeout
@@ -63,7 +94,7 @@ package struct ProbeClient: Hashable, Sendable {
                 .get, url, interface: interface, tls: tls, deadlines: deadlines, maxResponseBytes: 64 << 10, keepsConnection: false)
         }
         return HTTPRequest(
-            .get, "\(url)?n=\(nonce)", interface: interface, deadlines: deadlines,
+            .get, "\(url)?n=\(nonce)", interface: interface, tls: tls, deadlines: deadlines,
             maxResponseBytes: Self.maxBodyBytes, maxInflateRatio: 1, keepsConnection: false)
     }
 

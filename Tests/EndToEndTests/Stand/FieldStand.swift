@@ -6,15 +6,13 @@ import SyncLinux
 
 /// A hub and an agent in network namespaces of their own, with cables between them, and a power supply made of files.
 ///
-/// The hub speaks TLS, as it must to an agent that is not on its machine. Beside it another one answers the probe on port 80
-/// in plain HTTP, as a proxy in front of a hub does. What arrived is asked of the hub and of the kernel, never of the agent.
+/// The hub speaks TLS, as it must to an agent that is not on its machine, and nothing else listens: port 80 is closed. What arrived is asked of the hub and of the kernel, never of the agent.
 actor FieldStand {
     let folder: String
     nonisolated let network: Namespaces
     nonisolated let client: AgentClient
     private let transport: CurlTransport
     private var hub: Child?
-    private var probeHub: Child?
     private var agent: Child?
     private var standIn: Child?
     /// What the agent held when it was online.
@@ -53,7 +51,7 @@ actor FieldStand {
         network = try await Namespaces(in: folder)
         transport = try CurlTransport(name: "stand", idleConnections: 4)
         client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")
-        for name in ["hub", "probe-hub", "sys/class/power_supply"] {
+        for name in ["hub", "sys/class/power_supply"] {
             try FileManager.default.createDirectory(atPath: "\(folder)/\(name)", withIntermediateDirectories: true)
         }
         // Tests/EndToEndTests/Stand/FieldStand.swift: the tests are three steps up.
@@ -73,16 +71,11 @@ actor FieldStand {
                 Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "\(Namespaces.hubAddress):\(FieldStand.port)",
                 "--tls-cert", "\(folder)/hub.pem", "--tls-key", "\(folder)/hub.key", "--entities", "\(folder)/entities.yaml",
             ], log: "hub.log")
-        probeHub = try await start(
-            [
-                Programs.agenthub, "serve", "--data", "\(folder)/probe-hub", "--listen", "\(Namespaces.hubAddress):80",
-            ], log: "probe-hub.log")
     }
 
     func stopHub() async {
         await hub?.stop()
-        await probeHub?.stop()
-        (hub, probeHub) = (nil, nil)
+        hub = nil
     }
 
     /// Puts somebody else in the hub's place, on both ports (Tests/standin).

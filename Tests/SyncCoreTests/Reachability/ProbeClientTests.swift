@@ -4,23 +4,56 @@ import Testing
 @Suite("Probe")
 struct ProbeClientTests {
     @Test(
-        "The hub's own probe is on plain HTTP: port 80 of a hub with TLS, else the hub's port",
+        "The probe goes where sync requests go; a portal behind its failure is looked for on port 80 alone",
         arguments: [
             ("https://hub.example.com", "http://hub.example.com/v1/probe"),
             ("https://hub.example.com:8443/base", "http://hub.example.com/v1/probe"),
             ("https://[2001:db8::1]:8443", "http://[2001:db8::1]/v1/probe"),
             ("https://[2001:db8::1]", "http://[2001:db8::1]/v1/probe"),
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1/probe"),
-            ("http://[::1]:8080/x/y", "http://[::1]:8080/v1/probe"),
+            ("http://127.0.0.1:8080", nil),
+            ("http://[::1]:8080/x/y", nil),
         ])
-    func address(_ hub: String, _ probe: String) {
-        #expect(ProbeClient(hubURL: hub).url == probe)
+    func address(_ hub: String, _ plain: String?) {
+        let client = ProbeClient(hubURL: hub)
+        #expect(client.url == hub + "/v1/probe")
+        let second = client.portalRequest(after: .silent("x"), nonce: "n1", interface: "eth0")
+        #expect(second?.url == plain.map { $0 + "?n=n1" })
+        #expect(second?.tls == nil)
+        for outcome in [ProbeOutcome.good(roundTrip: nil), .captive(evidence: "x", portal: nil), .absent("x")] {
+            #expect(client.portalRequest(after: outcome, nonce: "n1", interface: "eth0") == nil)
+        }
+    }
+
+    @Test("Plain HTTP tells of a portal and of nothing else: what people read is what the hub's own address said")
+    func portalOnly() {
+        let client = ProbeClient(hubURL: "https://hub.example.com:8443")
+        let first = ProbeOutcome.silent("TLS handshake with hub.example.com:8443: certificate has expired")
+        func second(_ result: Result<HTTPResponse, TransportError>) -> ProbeOutcome {
+            client.outcome(of: result, after: first, nonce: Self.nonce)
+        }
+        #expect(second(.failure(TransportError(.unreachable, doing: "connect to hub.example.com:80", detail: "refused"))) == first)
+        #expect(second(.failure(TransportError(.timedOut, doing: "connect to hub.example.com:80", detail: "3 s"))) == first)
+        #expect(second(.success(HTTPResponse(status: 404))) == first)
+        #expect(second(.success(HTTPResponse(status: 301, headers: ["Location": "https://hub.example.com:8443/"]))) == first)
+        #expect(second(.success(HTTPResponse(status: 204, headers: ["Sync-Probe": Self.nonce]))) == first, "port 80 is not the hub's address")
+        guard case .captive(_, "http://login.example/")? = Optional(second(.success(HTTPResponse(status: 302, headers: ["Location": "http://login.example/"]))))
+        else {
+            Issue.record("not captive")
+            return
+        }
+    }
+
+    @Test("A probe over TLS trusts and shows what sync requests do, wherever it goes")
+    func identity() {
+        let tls = TLSIdentity(caFile: "/etc/agentd/ca.pem", clientCertificateFile: "/c.pem", clientKeyFile: "/k.pem", publicKeyPin: "sha256//x")
+        #expect(ProbeClient(hubURL: "https://hub.example.com", tls: tls).request(nonce: "n", interface: nil).tls == tls)
+        #expect(ProbeClient(url: "https://probe.example.com/up", tls: tls).request(nonce: "n", interface: nil).tls == tls)
     }
 
     @Test("The request is small, bound to the link, short, and shows no credentials")
     func request() {
         let request = ProbeClient(hubURL: "https://hub.example.com").request(nonce: "abc12345", interface: "eth0")
-        #expect(request.url == "http://hub.example.com/v1/probe?n=abc12345")
+        #expect(request.url == "https://hub.example.com/v1/probe?n=abc12345")
         #expect(request.method == .get)
         #expect(request.headers.fields.isEmpty)
         #expect(request.interface == "eth0")
