@@ -8,6 +8,7 @@ extension AgentConfiguration {
         settings.lowEndsAtPercent = min(power.lowPercent + power.marginPercent, 100)
         settings.saverEndsAtPercent = min(power.saverPercent + power.marginPercent, 100)
         settings.meteredMaxAge = metered.maxAge
+        settings.mediaMaxAge = metered.filesMaxAge
         settings.pullInterval = sync.pullInterval
         settings.meteredPullInterval = sync.meteredPullInterval
         return settings

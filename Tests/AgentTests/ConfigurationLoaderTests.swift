@@ -203,6 +203,7 @@ struct ConfigurationLoaderTests {
         expected.power.allowsCritical = true
         expected.power.sysfsRoot = "/tmp/sys"
         expected.metered.maxAge = .seconds(60)
+        expected.metered.filesMaxAge = .seconds(90 * 86_400)
         expected.blobs.largeBytes = 0
         expected.blobs.concurrent = 8
         expected.blobs.attempts = 1

@@ -241,6 +241,10 @@ enum ConfigurationMistakes {
             "metered: { max_age: 59s }",
             "2:21: metered.max_age: 59s is not accepted, expected a duration from 60s to 30d" + duration
         ),
+        (
+            "metered: { files_max_age: 91d }",
+            "2:27: metered.files_max_age: 91d is not accepted, expected a duration from 60s to 90d" + duration
+        ),
         ("blobs: { large: 2GB }", "2:17: blobs.large: 2GB is not accepted, expected a size from 0B to 1GB" + size),
         ("blobs: { concurrent: 9 }", "2:22: blobs.concurrent: 9 is not accepted, expected a whole number from 1 to 8"),
         ("blobs: { attempts: 0 }", "2:20: blobs.attempts: 0 is not accepted, expected a whole number from 1 to 100"),
@@ -522,7 +526,7 @@ enum ConfigurationMistakes {
         links:
           - { match: "wwan*", metered: true, budget: { day: 20MB, month: 500MB, anchor_day: 28 }, rate: 256KB, prefer: 10 }
         power: { low: 10%, saver: 20%, margin: 10%, allow_critical: true, sysfs_root: /tmp/sys }
-        metered: { max_age: 1m }
+        metered: { max_age: 1m, files_max_age: 90d }
         blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus,
           verify: download, gate: before, quota: 1MB, keep: 60s, import_dirs: [/srv/photos] }
         log: { level: trace, format: json }

@@ -173,7 +173,12 @@ extension AgentConfiguration.Power {
 
 extension AgentConfiguration.Metered {
     fileprivate static var format: Format<Self> {
-        .mapping(Self(), [.key("max_age", \.maxAge, .duration(.seconds(60)...(.days(30))))])
+        .mapping(
+            Self(),
+            [
+                .key("max_age", \.maxAge, .duration(.seconds(60)...(.days(30)))),
+                .key("files_max_age", \.filesMaxAge, .duration(.seconds(60)...(.days(90)))),
+            ])
     }
 }
 

@@ -118,6 +118,8 @@ package struct AgentConfiguration: Hashable, Sendable {
     package struct Metered: Hashable, Sendable {
         /// A normal mutation that has waited this long goes over a metered link too, within the budget.
         package var maxAge: Duration = .seconds(86_400)
+        /// The same for a file.
+        package var filesMaxAge: Duration = .seconds(7 * 86_400)
     }
 
     package struct Blobs: Hashable, Sendable {
