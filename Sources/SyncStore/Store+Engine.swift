@@ -65,9 +65,10 @@ extension Store {
             row throws(StoreError) in row.int(0)
         }
         guard !waiting.isEmpty else { return }
+        // An atomic list stays together, with the decisions that have joined it later.
         try database.run(
             """
-            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?, place = NULL,
+            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?, place = coalesce(first_seq, seq),
                 first_sent_ms = coalesce(first_sent_ms, ?) WHERE state = 0
             """, .int(ledger.take(.nextClaim)), .int(now.wall.milliseconds))
         for (group, count) in ledger.counts where group.state == .pending && count > 0 {

@@ -47,7 +47,7 @@ extension Store {
                 row.pruneAge = nil
                 row.problem = nil
                 // Claims count up from 1: these come before all of them, by `seq`.
-                row.claim = seq - Self.requeuedClaims
+                row.claim = row.unit - Self.requeuedClaims
                 try move(row, to: .inFlight)
                 try database.run("INSERT INTO requeued (seq) VALUES (?) ON CONFLICT DO NOTHING", .int(seq))
                 ledger[.ackedSeq] = min(ledger[.ackedSeq], seq - 1)
@@ -56,7 +56,9 @@ extension Store {
                 try bringBack(rid, payload, &records)
             }
             // What has no verdict yet may be older than something that had one, and must not come after it.
-            if count > 0 { try database.run("UPDATE mutation SET claim = seq - ? WHERE state = 1", .int(Self.requeuedClaims)) }
+            if count > 0 {
+                try database.run("UPDATE mutation SET claim = coalesce(first_seq, seq) - ? WHERE state = 1", .int(Self.requeuedClaims))
+            }
             try finish(records)
             for rid in records.inOrder.map(\.row.rid) {
                 try levelPriorities(of: rid)

@@ -156,7 +156,7 @@ struct SalvagedRows {
     private func freeze() throws(StoreError) {
         try database.run(
             """
-            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = seq,
+            UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = coalesce(first_seq, seq),
                 first_sent_ms = coalesce(first_sent_ms, ?) WHERE state <= 1
             """, .int(now.wall.milliseconds))
     }
