@@ -13,16 +13,10 @@ package enum ExampleBook {
     /// Examples of rules that some programs do not follow yet, by name. Each is parsed like the others, and run by the other sides. Tests
     /// fail for a name that no example has, and for an example that its side runs well by now, so that nothing stays here unnoticed.
     package static let awaited: [String: Awaited] = [
-        "seen: the same value, written again and later, counts whether it comes first or last": Awaited(
-            sides: [.hub, .agent], why: "a field whose value stays keeps its version, so its later stamp is compared with nothing"),
         "members: each one counts by its own stamp": Awaited(
             sides: [.hub, .agent], why: "members have no stamps: the one of the whole field stands for each of them"),
         "sets: two contents of one id, decided by their stamps": Awaited(
             sides: [.agent], why: "an agent that pulls first does not know the stamps of elements, and its addition counts as later"),
-        "stamps: fields that were written at different times count each by its own": Awaited(
-            sides: [.agent], why: "joined changes have one stamp, the last one"),
-        "creations: taken back at once, a record that others have made is deleted all the same": Awaited(
-            sides: [.agent], why: "joining a create and a deletion leaves nothing, also where the hub has the record"),
     ]
 
     /// Every example, read once. A document that is malformed has none, and ``problem`` says why.
