@@ -91,7 +91,7 @@ enum Entities {
     static let prices = EntityName(trusted: "prices")
     static let readings = EntityName(trusted: "readings")
     static let templates = EntityName(trusted: "templates")
-    /// Parents, and their children: a room names its area. A person decides about the deletion of a room.
+    /// Parents, and their children: a room names its area. With the model of the rules a person decides about the deletion of a room.
     static let areas = EntityName(trusted: "areas")
     static let rooms = EntityName(trusted: "rooms")
 
@@ -116,8 +116,10 @@ enum Entities {
         var spots = EntityRules()
         spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append, "p": .max]
         spots.onDeleted = .updateWins
-        works.fields.merge(formRules) { own, _ in own }
-        spots.fields.merge(formRules) { own, _ in own }
+        if RuleModel.isFollowed {
+            works.fields.merge(formRules) { own, _ in own }
+            spots.fields.merge(formRules) { own, _ in own }
+        }
         var prices = EntityRules()
         if ofHub { prices.kind = .reference }
         var readings = EntityRules()
@@ -130,9 +132,9 @@ enum Entities {
         var areas = EntityRules()
         areas.fields = ["n": .counter, "a": .append]
         areas.onDeleted = .updateWins
-        areas.fields.merge(formRules) { own, _ in own }
+        if RuleModel.isFollowed { areas.fields.merge(formRules) { own, _ in own } }
         var rooms = areas
-        rooms.onDeleted = .manual
+        if RuleModel.isFollowed { rooms.onDeleted = .manual }
         rooms.refs = ["area": self.areas]
         rooms.seedFilter = SeedFilter(["area": "r0"])
         return RuleBook(

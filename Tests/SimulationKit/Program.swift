@@ -5,15 +5,15 @@ package struct Program: Sendable, CustomStringConvertible {
     /// What is known to end otherwise so far. Each is to be switched on with the change that mends it.
     package enum Allows {
         /// Edits of one device that become one mutation lie on both sides of an edit of the other in time.
-        package static let mixedTimes = false
+        package static let mixedTimes = true
         /// Both devices write one member of an object.
         package static let sharedMembers = false
         /// A record is made and deleted before the first sync, while the hub has it of the other device.
-        package static let creationTakenBack = false
+        package static let creationTakenBack = true
         /// Changes have a time to live.
         package static let timesToLive = false
         /// A device writes over what it has not seen of the other, and then deletes the record.
-        package static let overwritingBeforeDeletion = false
+        package static let overwritingBeforeDeletion = true
         /// One device deletes the record, and what the other one writes may leave everything as it is: a hub takes that for a
         /// change, and an agent that looks for news before it sends does not.
         package static let changesOfNothing = false

@@ -13,19 +13,16 @@ struct RuleDecision {
     private var merged: Set<String> = []
     private var lost: [RuleModel.Lost] = []
     private var open: Set<String> = []
-    private let at: HybridTime
+    /// When the part under way was written: a field and an operation may be older than the whole.
+    private var at: HybridTime
+    private var whole: HybridTime
     private var content: MutationContent
 
     init(_ change: RuleModel.Change, _ rules: EntityRules) {
         (self.change, self.rules) = (change, rules)
         content = change.mutation.content
-        let sent = change.mutation.hlc
-        let limit = UInt64(clamping: change.now.advanced(by: .seconds(300)).milliseconds)
-        // A clock that nobody trusts is earlier than all; one that is insane says the hub's time.
-        at =
-            change.mutation.clock == .unsynced ? HybridTime(milliseconds: 0, counter: 0, node: sent.node)
-            : sent.milliseconds > limit
-                ? HybridTime(milliseconds: UInt64(clamping: change.now.milliseconds), counter: 0, node: sent.node) : sent
+        whole = Self.trusted(change.mutation.hlc, of: change)
+        at = whole
         // A set has each element once.
         for (field, rule) in rules.fields where rule == .set {
             let path = self.path(of: field)
@@ -35,6 +32,19 @@ struct RuleDecision {
             content.data = content.data.settingPlainMember(path, .array(once))
             merged.insert(path[0])
         }
+    }
+
+    /// A clock that nobody trusts is earlier than all; one that is insane says the hub's time.
+    private static func trusted(_ sent: HybridTime, of change: RuleModel.Change) -> HybridTime {
+        if change.mutation.clock == .unsynced { return HybridTime(milliseconds: 0, counter: 0, node: sent.node) }
+        let limit = UInt64(clamping: change.now.advanced(by: .seconds(300)).milliseconds)
+        guard sent.milliseconds > limit else { return sent }
+        return HybridTime(milliseconds: UInt64(clamping: change.now.milliseconds), counter: 0, node: sent.node)
+    }
+
+    private func time(_ part: HybridTime?) -> HybridTime {
+        guard let part, change.mutation.clock != .unsynced else { return whole }
+        return Self.trusted(part, of: change)
     }
 
     // MARK: Who has seen what
@@ -100,7 +110,7 @@ struct RuleDecision {
         if RuleModel.Expectation.overwrittenCountsAsUnseen {
             for past in record.changes where isUnseen(past.write) {
                 unseen.formUnion(past.fields)
-                isTouched = isTouched || past.write.device != .hub
+                isTouched = isTouched || (past.write.device != .hub && !past.fields.isEmpty)
             }
         }
         if isTouched || !unseen.isEmpty {
@@ -190,16 +200,25 @@ struct RuleDecision {
             if operation.kind != .remove || found != nil { document = document.settingPlainMember(path, new) }
         }
         for member in document.members {
-            record.fields[member.name.text] = RuleModel.Field(value: member.value, by: [write], at: at)
+            record.fields[member.name.text] = RuleModel.Field(value: member.value, by: [write], at: firstTime(of: member.name))
         }
         // A removal that went into a creation is one.
         for field in content.unset where document[field] == nil && change.mutation.content.action == .create {
             record.fields[field] = RuleModel.Field(value: JSON?.none, by: [write], at: at)
         }
         for operation in content.operations where operation.kind == .add {
-            record.elements[operation.field, default: [:]][PlainValue.key(operation.value)] = [write]
+            var put = write
+            put.at = time(operation.hlc)
+            record.elements[operation.field, default: [:]][PlainValue.key(operation.value)] = [put]
         }
         return conclude(over: [:])
+    }
+
+    /// Of a field of a record that was not there: the latest of what the change does to it.
+    private func firstTime(of name: JSONString) -> HybridTime {
+        var times = content.data.members.contains { $0.name == name } || content.stamps[name] != nil ? [time(content.stamps[name])] : []
+        times += content.operations.filter { JSONString(path(of: $0.field)[0]) == name }.map { time($0.hlc) }
+        return times.max() ?? whole
     }
 
     // MARK: Fields
@@ -214,7 +233,9 @@ struct RuleDecision {
                 assign(field, JSON?.none)
             }
         }
+        at = whole
         let present = record.fields
+        defer { at = whole }
         for operation in content.operations { guard operate(operation, present) else { return .rejected("validation") } }
         guard open.isEmpty else { return .conflict(open) }
         return conclude(over: before)
@@ -227,6 +248,7 @@ struct RuleDecision {
     }
 
     private mutating func assign(_ field: String, _ value: JSON?) {
+        at = time(content.stamps[JSONString(field)])
         let old = record.fields[field]
         let present = old?.value
         let rule = rule(of: field)
@@ -234,13 +256,7 @@ struct RuleDecision {
         // Of two counts that are the same, each was counted.
         let isCount = isBlind && rule == .counter && value != base
         if present == value, !isCount {
-            // What is there already is nobody's news; it is its author's as well, and as late as the later of the two.
-            guard let old, let newest = old.by.last else { return }
-            let own = RuleModel.Write(version: newest.version, device: change.device, at: at)
-            let latest = max(old.at, at)
-            record.fields[field]?.by = [own]
-            record.fields[field]?.at = latest
-            return
+            return writeAgain(field, value)
         }
         if isBlind, let base, old != nil {
             // What it only brings back says nothing, also where somebody has taken it away; what is as its author had seen it can be
@@ -276,6 +292,28 @@ struct RuleDecision {
         for place in contest.taken { record.fields[field]?.memberTimes[place] = time }
     }
 
+    /// The same value once more counts as a write, and as late as the later of the two. It is stored as it is spelled by whoever has
+    /// the last word.
+    private mutating func writeAgain(_ field: String, _ value: JSON?) {
+        guard let old = record.fields[field] else {
+            record.fields[field] = RuleModel.Field(value: JSON?.none, by: [write], at: at)
+            return
+        }
+        let isNews = isUnseen(old.by), isLater = at > old.at && change.mutation.clock != .unsynced
+        let rule = rule(of: field)
+        if value != nil, !isNews || rule == .client || (rule != .server && isLater) { record.fields[field]?.value = value }
+        if !isNews || isLater {
+            overwrite(field, record.fields[field]?.value)
+            if isNews { hold(old, field) }
+            return
+        }
+        // The other one's word stays; who has not seen that both wrote it has news to come.
+        guard var newest = old.by.last else { return }
+        newest.version = change.commit
+        let own = newest.device == change.device ? [] : [write]
+        record.fields[field]?.by = old.by.dropLast() + [newest] + own
+    }
+
     /// The field holds what others wrote as well.
     private mutating func hold(_ old: RuleModel.Field?, _ field: String) {
         let others = old?.by.filter { $0.device != change.device } ?? []
@@ -308,6 +346,7 @@ struct RuleDecision {
     /// - Parameter present: The fields after all assignments.
     /// - Returns: Whether it fits.
     private mutating func operate(_ operation: FieldOperation, _ present: [String: RuleModel.Field]) -> Bool {
+        at = time(operation.hlc)
         let path = path(of: operation.field)
         let (top, name) = (path[0], operation.field)
         let old = record.fields[top]
@@ -366,6 +405,9 @@ struct RuleDecision {
         for (name, rule) in rules.fields where rule == .set {
             let path = path(of: name)
             guard named.contains(path[0]), case .some(let value?) = document.plainMember(path) else { continue }
+            let written = content.data[path[0]] != nil
+            let appended = content.operations.last { $0.kind == .append && self.path(of: $0.field)[0] == path[0] }
+            at = time(written ? content.stamps[JSONString(path[0])] : appended?.hlc)
             let old: [JSON] = if case .some(let old?) = before.plainMember(path) { old.array ?? [] } else { [] }
             for element in value.array ?? [] where !old.contains(element) {
                 let writes = record.elements[name]?[PlainValue.key(element)]
@@ -373,6 +415,7 @@ struct RuleDecision {
                 record.elements[name, default: [:]][PlainValue.key(element)] = others + [write]
             }
         }
+        at = whole
         for (name, elements) in record.elements {
             let value = document.plainMember(path(of: name)) ?? JSON?.none
             let keys = Set((value?.array ?? []).map { PlainValue.key($0) })

@@ -14,7 +14,7 @@ extension Simulation {
     func addForm(to operation: inout Operation, _ agent: SimAgent) {
         var random = SeededRandom(seed: scenario.seed &* 0x2545_F491_4F6C_DD1D &+ UInt64(operation.number))
         let isLed = scenario.toward.map { Self.rulesOfForms.contains($0) } ?? false
-        guard Entities.counted.contains(operation.record.entity), random.fraction() < (isLed ? 1 : 0.4) else { return }
+        guard RuleModel.isFollowed, Entities.counted.contains(operation.record.entity), random.fraction() < (isLed ? 1 : 0.4) else { return }
         let view = seen(operation.record, agent)
         for _ in 0..<Int.random(in: 1...3, using: &random) { addField(to: &operation, view, &random) }
     }

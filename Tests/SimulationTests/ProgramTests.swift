@@ -5,7 +5,7 @@ import Testing
 /// Small programs of two devices on the real stores and the real hub: what must come to the same comes to the same.
 ///
 /// `SIMULATION_PROGRAMS` says how many of each kind, 1,000 if not said; `EDGE_SYNC_LONG` makes it 10,000.
-@Suite("Programs")
+@Suite("Programs", .enabled(if: RuleModel.isFollowed))
 struct ProgramTests {
     private static var seeds: Range<UInt64> { 1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? 1_000 : 10_000)) }
 
