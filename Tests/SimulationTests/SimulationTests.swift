@@ -10,6 +10,7 @@ import Testing
 /// | `SIMULATION_FIRST` | the first seed, 1 if not said |
 /// | `SIMULATION_ALL` | do not stop at the third history that breaks |
 /// | `SIMULATION_COUNTS` | print what has happened, and how often |
+/// | `SIMULATION_RULES` | hold every record against a separate model of all merge rules (``RuleModel``), and run the small programs of two devices |
 /// | `SIMULATION_SEED` | one history with its whole trace; the report of a broken one names what else to set |
 @Suite("Simulation")
 struct SimulationTests {
