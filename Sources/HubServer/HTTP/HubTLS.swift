@@ -45,7 +45,7 @@ package struct HubTLS: Sendable, Hashable {
     /// - Throws: `.badCertificate` with the file that cannot be used, and what is wrong with it.
     func context(of contents: Contents) throws(HubError) -> Context {
         let chain = try reading(certificateFile, as: "certificates in PEM, the hub's own first") { try NIOSSLCertificate.fromPEMBytes(contents.certificates) }
-        guard let leaf = chain.first else {
+        guard let end = chain.map({ Int64($0.notValidAfter) }).min() else {
             throw HubError(.badCertificate, doing: "use \(certificateFile)", detail: "there is no certificate in it; expected certificates in PEM, the hub's own first")
         }
         let key = try reading(keyFile, as: "a private key in PEM without a passphrase") { try NIOSSLPrivateKey(bytes: contents.key, format: .pem) }
@@ -67,8 +67,7 @@ package struct HubTLS: Sendable, Hashable {
                 .badCertificate, doing: "use \(keyFile)",
                 detail: "it is not the key of the certificate in \(certificateFile) (\(error)); expected the key that this certificate was made for")
         }
-        let ends = ([leaf] + chain).map { Int64($0.notValidAfter) }.min() ?? 0
-        return Context(context: context, endsAt: Timestamp(milliseconds: ends * 1_000))
+        return Context(context: context, endsAt: Timestamp(milliseconds: end * 1_000))
     }
 
     private func bytes(of file: String) throws(HubError) -> [UInt8] {

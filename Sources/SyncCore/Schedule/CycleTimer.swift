@@ -117,8 +117,7 @@ package struct CycleTimer: Hashable, Sendable {
         if allowed.allows(.critical), let criticalAt { due = min(due ?? criticalAt, criticalAt) }
         if let held = due, let retryAt { due = max(held, retryAt) }
         if !allowed.isNothing, let requestedAt {
-            let held = [retryAt, requestsAt].compactMap { $0 }.min()
-            let asked = held.map { max(requestedAt, retryAt == nil ? requestedAt : $0) } ?? requestedAt
+            let asked = retryAt.map { max(requestedAt, min($0, requestsAt ?? $0)) } ?? requestedAt
             due = min(due ?? asked, asked)
         }
         if !forced.isNothing, let forcedAt { due = min(due ?? forcedAt, forcedAt) }
