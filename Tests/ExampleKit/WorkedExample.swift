@@ -157,3 +157,15 @@ extension String {
         return parts + [String(part)]
     }
 }
+
+extension WorkedExample.Step {
+    /// The change as an app asks its agent for it.
+    package func mutation(of entity: EntityName, _ id: RecordID) -> NewMutation {
+        let action: NewMutation.Action = switch content.action {
+        case .create: .create
+        case .update: .update
+        case .delete: .delete
+        }
+        return NewMutation(action, entity, id, data: content.data, unset: content.unset, operations: content.operations)
+    }
+}

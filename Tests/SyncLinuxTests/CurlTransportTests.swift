@@ -53,6 +53,17 @@ struct CurlTransportTests {
         #expect(try switches(of: "waiting-curl") - before < 10)
     }
 
+    /// Says that it was asked, and answers when it may.
+    private static func slow(_ isAsked: Gate, _ mayAnswer: Gate) throws -> CannedServer {
+        try CannedServer { connection in
+            while connection.readRequest() != nil {
+                isAsked.open()
+                mayAnswer.passBlocking()
+                connection.answer()
+            }
+        }
+    }
+
     @Test("Closing idle connections closes those, whether something is under way or not, and no other", arguments: [false, true])
     func closeIdle(isBusy: Bool) async throws {
         let isClosed = Gate(), isAsked = Gate(), mayAnswer = Gate()
@@ -62,13 +73,7 @@ struct CurlTransportTests {
             connection.waitForPeerToClose()
             if connection.number == 1 { isClosed.open() }
         }
-        let slow = try CannedServer { connection in
-            while connection.readRequest() != nil {
-                isAsked.open()
-                mayAnswer.passBlocking()
-                connection.answer()
-            }
-        }
+        let slow = try Self.slow(isAsked, mayAnswer)
         defer {
             server.stop()
             slow.stop()
@@ -97,13 +102,7 @@ struct CurlTransportTests {
                 connection.answer(connection.number == 1 ? "421 Misdirected Request" : "200 OK", [], "\(connection.number)".bytes)
             }
         }
-        let slow = try CannedServer { connection in
-            while connection.readRequest() != nil {
-                isAsked.open()
-                mayAnswer.passBlocking()
-                connection.answer()
-            }
-        }
+        let slow = try Self.slow(isAsked, mayAnswer)
         defer {
             server.stop()
             slow.stop()

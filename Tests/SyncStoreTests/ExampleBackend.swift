@@ -151,13 +151,7 @@ private final class RestDevice {
 
     func ask(_ step: WorkedExample.Step) throws {
         wait(until: step.at)
-        let content = step.content
-        let action: NewMutation.Action = switch content.action {
-        case .create: .create
-        case .update: .update
-        case .delete: .delete
-        }
-        let mutation = NewMutation(action, Self.entity, Self.id, data: content.data, unset: content.unset, operations: content.operations)
+        let mutation = step.mutation(of: Self.entity, Self.id)
         do throws(StoreError) {
             asked.append((step, .success(try store.enqueue([mutation], by: app, at: now)[0])))
         } catch {

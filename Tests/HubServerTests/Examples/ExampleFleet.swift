@@ -119,15 +119,8 @@ private final class Device {
 
     func ask(_ step: WorkedExample.Step) throws {
         wait(until: step.at)
-        let content = step.content
-        let action: NewMutation.Action = switch content.action {
-        case .create: .create
-        case .update: .update
-        case .delete: .delete
-        }
-        let mutation = NewMutation(
-            action, ExampleFleet.entity, ExampleFleet.id, data: content.data, unset: content.unset, operations: content.operations,
-            coalesces: coalesces)
+        var mutation = step.mutation(of: ExampleFleet.entity, ExampleFleet.id)
+        mutation.coalesces = coalesces
         do throws(StoreError) {
             asked.append((step, .success(try store.enqueue([mutation], by: app, at: now)[0])))
         } catch {
