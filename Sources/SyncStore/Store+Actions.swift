@@ -114,7 +114,9 @@ extension Store {
 
     /// What waits to be done with a record that now will not be created, up to its next creation.
     func followers(of row: OutboxRow, in records: TouchedRecords) throws(StoreError) -> [OutboxRow] {
-        guard let rid = row.rid, try action(of: row.seq) == .create, records[rid]?.row.base == nil else { return [] }
+        guard let rid = row.rid, try action(of: row.seq) == .create else { return [] }
+        // A record that the hub has is there without the creation, unless this device is about to delete it first.
+        if records[rid]?.row.base != nil, try !isDeleted(rid, before: row.seq) { return [] }
         var followers: [OutboxRow] = []
         let waiting = try database.all(
             "SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 ORDER BY seq", .int(rid),
@@ -125,6 +127,16 @@ extension Store {
             followers.append(follower)
         }
         return followers
+    }
+
+    /// Whether an open deletion is the last that was said about the existence of a record before this mutation.
+    private func isDeleted(_ rid: Int64, before seq: Int64) throws(StoreError) -> Bool {
+        try database.number(
+            """
+            SELECT p.action FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.seq < ? AND m.state < 6 AND m.state <> 3 AND p.action <> ? ORDER BY m.seq DESC LIMIT 1
+            """, .int(rid), .int(seq), .int(Int64(MutationAction.update.number))
+        ).map { MutationAction(number: $0) } == .delete
     }
 
     func action(of seq: Int64) throws(StoreError) -> MutationAction? {

@@ -82,7 +82,7 @@ extension Store {
         // Of a base that is damaged nobody can tell what the mutations had seen.
         ground.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {
-            for field in fields { ground.expected[field, default: []].insert(remote.record?.data[field]) }
+            for field in fields { ground.asked[field, default: []].insert(remote.record?.data[field]) }
         }
         func noteFrozen(_ content: MutationContent) {
             for member in content.data.members { ground.expected[member.name.text, default: []].insert(member.value) }
@@ -107,9 +107,8 @@ extension Store {
                 return false
             }
             if open.row.state == .conflicted {
-                try refresh(open.row, payload, content, before: before, remote, rules, &records)
                 // What was asked about once is not asked about again because of a later change of the same field.
-                noteAsked(content.fields)
+                noteAsked(try refresh(open.row, payload, content, before: before, remote, rules, &records))
                 if remote.record == nil { return false }
             } else if !isFree {
                 // Frozen: the hub decides about it, and may have it already, or is to find what its author had not seen.
@@ -278,11 +277,13 @@ extension Store {
 
     /// The hub's record changed while somebody is to decide about it: are the sides still the same, and is there still
     /// anything to decide?
+    ///
+    /// - Returns: The fields that people are asked about from now on.
     private func refresh(
         _ row: OutboxRow, _ payload: Payload, _ content: MutationContent, before: MirrorRow, _ remote: RemoteSide,
         _ rules: EntityRules, _ records: inout TouchedRecords
-    ) throws(StoreError) {
-        guard var conflict = try openConflict(ofSeq: row.seq) else { return }
+    ) throws(StoreError) -> [String] {
+        guard var conflict = try openConflict(ofSeq: row.seq) else { return [] }
         let base = before.parsedBase
         var known = base.known
         switch conflict.kind {
@@ -299,7 +300,7 @@ extension Store {
         guard case .isDisputed(let kind, let fields) = outcome.verdict else {
             if case .stays = outcome.verdict { try rewrite(payload, outcome.content, restingOn: remote.version) }
             records.moot.append(.init(cid: conflict.cid, isEmpty: outcome.verdict == .isSuperseded))
-            return
+            return []
         }
         var sides = sides(kind, fields, payload, content, known: known, remote)
         if kind == .updateDelete, conflict.kind == .updateDelete { sides = conflict.sides }
@@ -319,6 +320,7 @@ extension Store {
         }
         try conflict.update(in: database)
         if isNew { tell(conflict) }
+        return conflict.fields
     }
 
     // MARK: - Traces

@@ -166,8 +166,10 @@ extension Store {
         guard let content, parsed.isReadable, content.action == .create || base != nil else {
             return try takeRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
         }
-        if unmet == nil, Fold.apply(content, to: base) == record.data {
+        if unmet == nil, let computed = Fold.apply(content, to: base), computed == record.data {
             observe(record.hlc)
+            // The same values in another spelling or order are no news, but they are what is shown from now on.
+            if !computed.isSpelled(as: record.data) { touched.needsFold = true }
             try moveIntoBase(row, record.data.json, version: record.version, &touched)
             pass.records[rid] = touched
         } else if pass.shownAgain.contains(row.seq), content.action == .update {

@@ -42,6 +42,25 @@ struct ConflictTests {
 
     // MARK: How it comes about
 
+    @Test("A set that was written whole behind a dispute over another field is still sent as what it adds")
+    func setBehindDispute() throws {
+        let agent = try TestAgent(rules: Self.rules)
+        try agent.pull([("a", 5, ["finding": "pass"])])
+        var edit = TestAgent.mutation(.update, "a", ["finding": "fail"])
+        edit.operations = [FieldOperation("tags", .remove, "x")]
+        try agent.enqueue(edit)
+        let delete = try agent.delete("a").key
+        let anew = try agent.enqueue(TestAgent.mutation(.upsert, "a", ["tags": ["mine"]])).key
+        try agent.pull([("a", 7, ["finding": "flagged"])])
+        _ = try agent.store.cancel(delete, at: agent.now)
+        try agent.pull([("a", 8, ["finding": "flagged", "note": "new"])])
+        try agent.pull([("a", 9, ["finding": "flagged", "note": "new", "tags": ["theirs"]])])
+        let sent = try #require(try agent.store.reads.mutation(anew, at: agent.now))
+        #expect(sent.data == nil || sent.data == "{}")
+        #expect(try JSONReader.read(try #require(sent.operations)) == .array([["op": "add", "field": "tags", "value": "mine"]]))
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A pull over a disputed field asks at once, keeps both sides and what both had seen, and lets the local one be seen")
     func opened() throws {
         let (agent, key) = try Self.disputed()

@@ -93,6 +93,22 @@ struct DeletionTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("Of a record that is to be deleted and made anew, an edit falls with the new creation, and is never offered without it")
+    func refusedCreateAfterDeletion() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 5, ["n": 1]), ("x", 5, ["n": 1])])
+        let delete = try agent.delete("a").key
+        let create = try agent.list([TestAgent.mutation(.create, "a", ["n": 2]), TestAgent.mutation(.update, "x", ["n": 2])])[0].key
+        let edit = try agent.update("a", ["n": 3]).key
+        try agent.pull([], deleted: [("x", 7)])
+        #expect(try agent.states([delete, create, edit]) == ["pending", "rejected", "rejected"])
+        let problem = try #require(try agent.store.reads.mutation(edit, at: agent.now)?.problem)
+        #expect(problem.code == "parent-rejected" && problem.members["parent"]?.text == create.text)
+        #expect(try agent.view("a") == nil)
+        #expect(try agent.claim().map(\.key) == [delete])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An edit of a record that was there and is deleted is told so")
     func deleted() throws {
         let agent = try TestAgent()

@@ -59,6 +59,15 @@ struct ShownRecordTests {
         #expect(try cost(2_000) <= cost(200) * 11 / 10)
     }
 
+    @Test("A record that is what was computed here, with its members in another order, is shown as the hub has it")
+    func order() throws {
+        let agent = try agent(waiting: 2, ["p": 1, "q": 1])
+        let batch = try agent.claim(1)
+        try agent.answer(.accepted(batch[0].key, 6, record: HubRecord(version: 6, data: ["q": 1, "v": 1, "p": 1])))
+        #expect(try agent.view("a") == #"{"q":1,"v":2,"p":1}"#)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("All at once or one by one: what waits comes to rest on the same, and asks for the same", arguments: [true, false])
     func sameAsOneByOne(_ isAtOnce: Bool) throws {
         let agent = try ConflictTests.agent()

@@ -37,6 +37,8 @@ package enum Rebase {
         package var fieldHLC: [String: HybridTime]
         /// Values that mutations before this one put there and that may be at the hub already: no news.
         package var expected: [String: Set<JSON?>] = [:]
+        /// Values of the hub that people are asked about already: a later change of the same field does not ask again.
+        package var asked: [String: Set<JSON?>] = [:]
         /// Elements of sets that mutations before this one put there, and that may be at the hub already.
         package var expectedElements: Set<FieldOperation.ElementName> = []
         /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
@@ -470,7 +472,7 @@ private struct Pass {
         // Who makes the record anew after deleting it adds to what adds up, and to an object, whoever wrote that (``HubMerge``).
         let strategy = rules.strategy(of: field)
         if local.content.action == .create, value != nil, strategy.addsUp || strategy == .merge { return true }
-        return ground.expected[field]?.contains(value) != true
+        return [ground.expected, ground.asked].allSatisfy { $0[field]?.contains(value) != true }
     }
 
     /// Whether a mutation before this one put it there.
