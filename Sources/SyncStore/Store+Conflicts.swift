@@ -304,8 +304,11 @@ extension Store {
             if isMadeAnew {
                 for field in Set(after.operations.map(\.field) + added) {
                     guard let value = result.data[field] else { continue }
+                    // Of what was there before the deletion, others may have brought it back already.
+                    let added = result.base[field].flatMap { WireForm.operations(rules, field, from: $0, to: value) }
                     result.data[field] = nil
-                    result.operations += WireForm.additions(rules, field, value)
+                    result.base[field] = nil
+                    result.operations += added ?? WireForm.additions(rules, field, value)
                 }
             }
             if content.action == .update, !after.operations.isEmpty {

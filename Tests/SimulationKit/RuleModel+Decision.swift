@@ -105,7 +105,9 @@ struct RuleDecision {
     }
 
     mutating func delete(_ record: RuleModel.Record) -> RuleModel.Verdict {
-        var unseen = Set(record.fields.filter { isUnseen($0.value.by) }.keys)
+        // What is there and holds what others wrote is told when it goes. What this device has written over was told then.
+        let foreign = Set(record.fields.filter { isUnseen($0.value.by) }.keys)
+        var unseen = foreign
         var isTouched = record.changes.last.map { isUnseen($0.write) && $0.write.device != .hub } ?? false
         if RuleModel.Expectation.overwrittenCountsAsUnseen {
             for past in record.changes where isUnseen(past.write) {
@@ -123,7 +125,7 @@ struct RuleDecision {
             case .deleteWins: break
             }
         }
-        for field in unseen.sorted() { if let value = record.fields[field]?.value { lose(field, value) } }
+        for field in foreign.sorted() { if let value = record.fields[field]?.value { lose(field, value) } }
         let kept = rules.onDeleted == .deleteWins ? nil : record
         result = .deleted(RuleModel.Tombstone(write: write, since: change.now, kept: kept))
         return accepted(result)
