@@ -88,6 +88,24 @@ extension ConformanceRun {
             try await require("m", of: id, "3")
             return "the other one's later value stays"
         }
+        await check("push-member-stamps", "D5", "A member of a merged object is compared by its own stamp, not by that of its field.") {
+            let other = try other()
+            let id = newRecord()
+            let seen = try await accept(mutation(.create, id, ["part": ["size": 1, "count": 0]], ahead: .seconds(-120)))
+            func sized(_ size: JSON, _ ahead: Duration) -> JSONObject {
+                var sized = mutation(.update, id, ["part": ["size": size, "count": 0]], base: seen, ahead: ahead)
+                sized["base"] = ["part": ["size": 1, "count": 0]]
+                return sized
+            }
+            try await accept(sized(2, .seconds(-60)))
+            // The field is as late as this; the size is not.
+            guard case .accepted = try await verdict(operated(id, [("part.count", "inc", 1)], base: seen)),
+                try await stored(id)?.record.data["part"] == ["size": 2, "count": 1]
+            else { throw NotTried("members are not merged here") }
+            try await accept(sized(3, .seconds(-30)), from: other)
+            try await require("part", of: id, "{\"size\":3,\"count\":1}")
+            return "the later size stays, and the count as well"
+        }
     }
 
     // MARK: Parts

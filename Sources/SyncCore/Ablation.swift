@@ -37,6 +37,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case unseenDeletionWins
     /// Of two values of a member, the one that arrives last stays, whenever it was written.
     case membersByArrival
+    /// A member counts as written when its field was written last.
+    case membersByField
     /// What is less than the greatest takes its place.
     case lesserLetThrough
     /// What adds to a count takes its place.

@@ -202,6 +202,7 @@ struct ConformanceTests {
             each("mutations", in: &object) { $0["field_hlc"] = nil }
             request.body = .bytes(JSON.object(object).bytes)
         }),
+        Mistake(what: "compares members of an object by the stamp of their field", noticedBy: "push-member-stamps", ablations: Ablations([.membersByField])),
         Mistake(what: "removes a field after its operations", noticedBy: "push-max-reset", alter: { request in
             guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
             each("mutations", in: &object) { mutation in

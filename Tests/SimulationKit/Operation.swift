@@ -116,10 +116,8 @@ enum Entities {
         var spots = EntityRules()
         spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append, "p": .max]
         spots.onDeleted = .updateWins
-        if RuleModel.isFollowed {
-            works.fields.merge(formRules) { own, _ in own }
-            spots.fields.merge(formRules) { own, _ in own }
-        }
+        works.fields.merge(formRules) { own, _ in own }
+        spots.fields.merge(formRules) { own, _ in own }
         var prices = EntityRules()
         if ofHub { prices.kind = .reference }
         var readings = EntityRules()
@@ -132,9 +130,9 @@ enum Entities {
         var areas = EntityRules()
         areas.fields = ["n": .counter, "a": .append]
         areas.onDeleted = .updateWins
-        if RuleModel.isFollowed { areas.fields.merge(formRules) { own, _ in own } }
+        areas.fields.merge(formRules) { own, _ in own }
         var rooms = areas
-        if RuleModel.isFollowed { rooms.onDeleted = .manual }
+        rooms.onDeleted = .manual
         rooms.refs = ["area": self.areas]
         rooms.seedFilter = SeedFilter(["area": "r0"])
         return RuleBook(

@@ -7,7 +7,7 @@ package struct Program: Sendable, CustomStringConvertible {
         /// Edits of one device that become one mutation lie on both sides of an edit of the other in time.
         package static let mixedTimes = true
         /// Both devices write one member of an object.
-        package static let sharedMembers = false
+        package static let sharedMembers = true
         /// A record is made and deleted before the first sync, while the hub has it of the other device.
         package static let creationTakenBack = true
         /// Changes have a time to live.

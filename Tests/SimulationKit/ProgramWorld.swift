@@ -190,7 +190,13 @@ package final class ProgramWorld {
             refused.states = [.rejected]
             outcome.refusals.append(Set(try stores[device].reads.mutations(refused, at: now).items.compactMap { $0.problem?.code }))
         }
+        // What a device decides before it sends, it tells itself.
         outcome.lost = Set(try hub.lostValues(Self.entity, limit: 100).map(\.value.field))
+        for store in stores {
+            for entry in try store.reads.audit(after: 0, limit: 500) where entry.verb == "lost" {
+                if let field = try JSONReader.read(entry.json ?? "").object?["field"]?.text { outcome.lost.insert(field) }
+            }
+        }
         return outcome
     }
 

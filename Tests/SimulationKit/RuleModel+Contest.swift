@@ -89,8 +89,13 @@ struct RuleContest {
     ) -> JSONObject? {
         var united = theirs
         for name in mine.names + known.names.filter({ mine[$0] == nil && theirs[$0] != nil }) {
-            if mine[name] == theirs[name] || mine[name] == known[name] { continue }
+            if mine[name] == known[name] { continue }
             let place = "\(field).\(name)"
+            let areCounts = decision.rules.fields[place] == .counter && theirs[name] != known[name]
+            if mine[name] == theirs[name], !areCounts {
+                taken.append(place)
+                continue
+            }
             if theirs[name] == known[name] {
                 united[name] = mine[name]
                 taken.append(place)

@@ -109,11 +109,12 @@ struct RuleDecision {
         let foreign = Set(record.fields.filter { isUnseen($0.value.by) }.keys)
         var unseen = foreign
         var isTouched = record.changes.last.map { isUnseen($0.write) && $0.write.device != .hub } ?? false
-        if RuleModel.Expectation.overwrittenCountsAsUnseen {
-            for past in record.changes where isUnseen(past.write) {
-                unseen.formUnion(past.fields)
-                isTouched = isTouched || (past.write.device != .hub && !past.fields.isEmpty)
-            }
+        // Also where this device has written over it since, unless it had seen it by then.
+        let seen = record.seen[change.device] ?? [:]
+        for past in record.changes where isUnseen(past.write) {
+            let fields = past.fields.filter { past.write.version > seen[$0] ?? 0 }
+            unseen.formUnion(fields)
+            isTouched = isTouched || (past.write.device != .hub && !fields.isEmpty)
         }
         if isTouched || !unseen.isEmpty {
             switch ending(touching: unseen) {
@@ -128,6 +129,12 @@ struct RuleDecision {
         for field in foreign.sorted() { if let value = record.fields[field]?.value { lose(field, value) } }
         let kept = rules.onDeleted == .deleteWins ? nil : record
         result = .deleted(RuleModel.Tombstone(write: write, since: change.now, kept: kept))
+        return accepted(result)
+    }
+
+    /// What was made and deleted before it was ever sent is deleted all the same.
+    mutating func deleteUnknown() -> RuleModel.Verdict {
+        result = .deleted(RuleModel.Tombstone(write: write, since: change.now, kept: nil))
         return accepted(result)
     }
 
@@ -202,7 +209,15 @@ struct RuleDecision {
             if operation.kind != .remove || found != nil { document = document.settingPlainMember(path, new) }
         }
         for member in document.members {
-            record.fields[member.name.text] = RuleModel.Field(value: member.value, by: [write], at: firstTime(of: member.name))
+            var field = RuleModel.Field(value: member.value, by: [write], at: firstTime(of: member.name))
+            field.othersAt = content.data[member.name.text] == nil ? nil : time(content.stamps[member.name])
+            for operation in content.operations where path(of: operation.field).count > 1 && path(of: operation.field)[0] == member.name.text {
+                field.memberTimes[operation.field] = max(time(operation.hlc), field.memberTimes[operation.field] ?? time(operation.hlc))
+            }
+            for (name, stamp) in content.stamps where path(of: name.text).count > 1 && path(of: name.text)[0] == member.name.text {
+                field.memberTimes[name.text] = max(time(stamp), field.memberTimes[name.text] ?? time(stamp))
+            }
+            record.fields[member.name.text] = field
         }
         // A removal that went into a creation is one.
         for field in content.unset where document[field] == nil && change.mutation.content.action == .create {
@@ -257,14 +272,19 @@ struct RuleDecision {
         let base = content.base[field]
         // Of two counts that are the same, each was counted.
         let isCount = isBlind && rule == .counter && value != base
+        let areMembers = rule == .merge && (base != nil || isBlind) && value?.object != nil && present?.object != nil
         if present == value, !isCount {
-            return writeAgain(field, value)
+            writeAgain(field, value)
+            guard areMembers, let mine = value?.object, let theirs = present?.object else { return }
+            var contest = RuleContest(self) { _ in false }
+            _ = contest.decide(field, rule, .object(mine), .object(theirs), .value(base))
+            return note(contest.taken, of: field, over: old)
         }
         if isBlind, let base, old != nil {
             // What it only brings back says nothing, also where somebody has taken it away; what is as its author had seen it can be
             // overwritten.
             if base == value { return }
-            if base == present { return overwrite(field, value) }
+            if base == present, !areMembers { return overwrite(field, value) }
         }
         let isNews = isUnseen(old?.by) || (isBlind && old != nil && addsUp(rule))
         let seen: RuleContest.Seen =
@@ -272,10 +292,12 @@ struct RuleDecision {
         guard isNews || isCompared(rule, present, value, base) else { return overwrite(field, value) }
         // What a create finds of its own device came before it.
         let isLater = old.map { at > $0.at && change.mutation.clock != .unsynced || (isBlind && !isNews) } ?? true
-        let (time, isTimed) = (at, change.mutation.clock != .unsynced)
+        let isTimed = change.mutation.clock != .unsynced
+        let isOwn = old == nil || (isBlind && !isNews)
+        let mine = areMembers ? self : nil
         var contest = RuleContest(self) { place in
-            guard RuleModel.Expectation.membersHaveTimes, let theirs = old?.memberTimes[place] else { return isLater }
-            return isTimed && time > theirs
+            guard let mine, let old, !isOwn else { return isLater }
+            return isTimed && mine.time(ofMember: place) > old.time(ofMember: place)
         }
         let outcome = contest.decide(field, rule, value, present, seen)
         // Where nobody ever wrote, nobody loses.
@@ -291,7 +313,21 @@ struct RuleDecision {
             merged.insert(field)
             hold(old, field)
         }
-        for place in contest.taken { record.fields[field]?.memberTimes[place] = time }
+        if areMembers { note(contest.taken, of: field, over: old) }
+    }
+
+    /// When this change wrote a member: it may name its time, or that of an object around it.
+    private func time(ofMember place: String) -> HybridTime {
+        let named = content.stamps.filter { place == $0.key.text || place.hasPrefix($0.key.text + ".") && $0.key.text.contains(".") }
+        return named.values.map { time($0) }.max() ?? at
+    }
+
+    private mutating func note(_ written: [String], of field: String, over old: RuleModel.Field?) {
+        guard let old else { return }
+        var times = old.memberTimes
+        for place in written { times[place] = max(time(ofMember: place), old.time(ofMember: place)) }
+        record.fields[field]?.memberTimes = times
+        record.fields[field]?.othersAt = old.othersAt ?? old.at
     }
 
     /// The same value once more counts as a write, and as late as the later of the two. It is stored as it is spelled by whoever has
@@ -359,7 +395,11 @@ struct RuleDecision {
         let writes = isOfSet ? record.elements[name]?[key] : nil
         // An element that is there was put in by somebody; by whom is not known of what came in otherwise.
         let element = isOfSet ? found?.array?.first { PlainValue.key($0) == key } : nil
-        let replaces = writes.map { !isUnseen($0) || (change.mutation.clock != .unsynced && $0.allSatisfy { at > $0.at }) } ?? true
+        // What a trusted clock stamps is later than all that was seen by then.
+        let replaces = writes.map { writes in
+            (change.mutation.clock != .unsynced && writes.allSatisfy { at > $0.at }) || writes.last?.device == change.device
+                || (!isUnseen(writes) && change.mutation.clock != .synced)
+        } ?? true
         guard var new = PlainValue.operated(operation.kind, found, operation.value, replaces: replaces) else { return false }
         if operation.kind == .remove, isUnseen(writes) {
             // An addition beats a removal that had not seen it.
@@ -388,8 +428,12 @@ struct RuleDecision {
         var field = old ?? RuleModel.Field(value: JSON?.none, by: [], at: at)
         field.value = document[top]
         field.by = (isNews ? field.by.filter { $0.device != change.device } : []) + [write]
+        if path.count > 1 {
+            let before = old?.time(ofMember: name) ?? at
+            field.othersAt = field.othersAt ?? old?.at ?? at
+            field.memberTimes[name] = max(at, before)
+        }
         field.at = max(field.at, at)
-        if path.count > 1 { field.memberTimes[name] = at }
         record.fields[top] = field
         return true
     }
@@ -424,6 +468,8 @@ struct RuleDecision {
             record.elements[name] = elements.filter { keys.contains($0.key) }
         }
         record.changes.append(RuleModel.PastChange(write: write, fields: touched.sorted()))
+        let base = isBlind ? 0 : change.mutation.baseVersion
+        for field in touched { record.seen[change.device, default: [:]][field] = max(base, record.seen[change.device]?[field] ?? 0) }
         result = .record(record)
         return accepted(result)
     }

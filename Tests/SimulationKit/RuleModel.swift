@@ -1,4 +1,3 @@
-import Glibc
 package import SyncCore
 
 /// The rules of merging once more, as plainly as the documents say them (README, "When two sides change the same record"; PROTOCOL
@@ -10,18 +9,6 @@ package import SyncCore
 ///
 /// It knows nothing of what is decided before any rule is asked: keys, ties, groups, limits of documents, ends of the world.
 package struct RuleModel: Sendable {
-    /// Histories write fields of every rule and are held against this model only when asked for (`SIMULATION_RULES=1`): the model and
-    /// the product do not agree everywhere yet, and each difference has to be settled by the document first.
-    package static let isFollowed = getenv("SIMULATION_RULES") != nil
-
-    /// What is known to be otherwise in the product so far. Each is to be switched on with the change that mends it.
-    package enum Expectation {
-        /// A deletion finds what its author never saw also where that author has written over it since.
-        package static let overwrittenCountsAsUnseen = true
-        /// Members of an object are compared by their own times, not by that of their field.
-        package static let membersHaveTimes = false
-    }
-
     /// One write that the hub accepted.
     struct Write: Hashable, Sendable {
         var version: Int64
@@ -38,6 +25,14 @@ package struct RuleModel: Sendable {
         var at: HybridTime
         /// Of members of an object that is merged, by their dotted names.
         var memberTimes: [String: HybridTime] = [:]
+        /// Of all other members, once one has been written for itself.
+        var othersAt: HybridTime?
+
+        func time(ofMember place: String) -> HybridTime {
+            // What was written of an object around it was written of the member.
+            let around = memberTimes.filter { place == $0.key || place.hasPrefix($0.key + ".") }.values.max()
+            return around ?? othersAt ?? at
+        }
     }
 
     struct Record: Hashable, Sendable {
@@ -46,6 +41,8 @@ package struct RuleModel: Sendable {
         var elements: [String: [JSON: [Write]]] = [:]
         /// Everything that happened to it since it came into being.
         var changes: [PastChange] = []
+        /// By device and field: the newest version that the device had seen when it wrote the field.
+        var seen: [DeviceID: [String: Int64]] = [:]
 
         var document: JSONObject {
             var document: JSONObject = [:]
@@ -134,6 +131,7 @@ package struct RuleModel: Sendable {
         let verdict: Verdict
         switch (change.mutation.content.action, states[name]) {
         case (.delete, .record(let record)?): verdict = decision.delete(record)
+        case (.delete, nil) where change.mutation.baseVersion == 0: verdict = decision.deleteUnknown()
         case (.delete, _): verdict = .accepted(merged: [], lost: [])
         case (.update, .record(let record)?): verdict = decision.update(record)
         case (.update, .deleted(let tombstone)?): verdict = decision.updateDeleted(tombstone)

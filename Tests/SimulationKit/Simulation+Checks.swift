@@ -26,7 +26,7 @@ extension Simulation {
             for item in push.items { trace.addDetail(describe(item)) }
             try checkParents(push, answer, from: agents[flight.agent])
             try checkDeleted(push, answer)
-            if RuleModel.isFollowed { try checkRules(push, answer, from: agents[flight.agent], headBefore: hub.headBefore) }
+            try checkRules(push, answer, from: agents[flight.agent], headBefore: hub.headBefore)
             try oracle.note(
                 push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,
                 mayDiffer: agents[flight.agent].wentBack, at: hubTime)

@@ -14,12 +14,12 @@ extension Simulation {
     func addForm(to operation: inout Operation, _ agent: SimAgent) {
         var random = SeededRandom(seed: scenario.seed &* 0x2545_F491_4F6C_DD1D &+ UInt64(operation.number))
         let isLed = scenario.toward.map { Self.rulesOfForms.contains($0) } ?? false
-        guard RuleModel.isFollowed, Entities.counted.contains(operation.record.entity), random.fraction() < (isLed ? 1 : 0.4) else { return }
+        guard Entities.counted.contains(operation.record.entity), random.fraction() < (isLed ? 1 : 0.4) else { return }
         let view = seen(operation.record, agent)
         for _ in 0..<Int.random(in: 1...3, using: &random) { addField(to: &operation, view, &random) }
     }
 
-    private static let rulesOfForms: Set<Ablation> = [.unseenDeletionWins, .membersByArrival, .lesserLetThrough, .countsAsValues, .givingWayUntold]
+    private static let rulesOfForms: Set<Ablation> = [.unseenDeletionWins, .membersByArrival, .membersByField, .lesserLetThrough, .countsAsValues, .givingWayUntold]
 
     private func addField(to operation: inout Operation, _ view: JSONObject?, _ random: inout SeededRandom) {
         // Few values, so that the same is often written twice.

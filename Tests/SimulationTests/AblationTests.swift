@@ -20,17 +20,13 @@ struct AblationTests {
         .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition,
     ]
 
-    /// What only the model of the rules can notice.
-    private static let ofModel: Set<Ablation> =
-        RuleModel.isFollowed ? [] : [.unseenDeletionWins, .membersByArrival, .lesserLetThrough, .countsAsValues, .givingWayUntold]
-
     @Test("Histories that are led to the moments of a rule end well with it", arguments: rare)
     func holds(_ rule: Ablation) {
         let outcomes = Campaign.run(seeds: 1..<41, toward: rule, stopsAfter: 1)
         for outcome in outcomes where outcome.broken != nil { Issue.record("\(Campaign.report(outcome))") }
     }
 
-    @Test("A rule that is switched off breaks a history", arguments: Ablation.allCases.filter { !elsewhere.contains($0) && !ofModel.contains($0) })
+    @Test("A rule that is switched off breaks a history", arguments: Ablation.allCases.filter { !elsewhere.contains($0) })
     func isNoticed(_ rule: Ablation) {
         let toward = Self.rare.contains(rule) ? rule : nil
         var first = Self.seeds.lowerBound

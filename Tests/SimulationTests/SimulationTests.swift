@@ -10,7 +10,6 @@ import Testing
 /// | `SIMULATION_FIRST` | the first seed, 1 if not said |
 /// | `SIMULATION_ALL` | do not stop at the third history that breaks |
 /// | `SIMULATION_COUNTS` | print what has happened, and how often |
-/// | `SIMULATION_RULES` | hold every record against a separate model of all merge rules (``RuleModel``), and run the small programs of two devices |
 /// | `SIMULATION_SEED` | one history with its whole trace; the report of a broken one names what else to set |
 @Suite("Simulation")
 struct SimulationTests {
@@ -54,7 +53,8 @@ struct SimulationTests {
             "listings", "pages of listings", "comparisons",
             "hub files replaced", "hub folders replaced", "older files noticed by the mark", "histories begun by cursor",
             "histories begun by receipt", "waits for what is missing",
-        ] + (RuleModel.isFollowed ? ["lost values told"] : []) + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
+            "lost values told",
+        ] + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]
         }
 

@@ -565,10 +565,24 @@ private enum StampColumn {
         writer.int(stamp.version)
         writer.string(stamp.hlc.description)
         writer.string(stamp.writer.text)
-        guard stamp.author != nil || stamp.foreign > 0 || stamp.replaced > 0 else { return }
+        guard stamp.author != nil || stamp.foreign > 0 || stamp.replaced > 0 || stamp.members != nil else { return }
         if let author = stamp.author { writer.string(author) } else { writer.null() }
-        if stamp.foreign > 0 || stamp.replaced > 0 { writer.int(stamp.foreign) }
-        if stamp.replaced > 0 { writer.int(stamp.replaced) }
+        if stamp.foreign > 0 || stamp.replaced > 0 || stamp.members != nil { writer.int(stamp.foreign) }
+        if stamp.replaced > 0 || stamp.members != nil { writer.int(stamp.replaced) }
+        guard let members = stamp.members else { return }
+        writer.string(members.rest.description)
+        writer.object { writer in
+            for (place, time) in members.named.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
+                writer.name(place)
+                writer.string(time.description)
+            }
+        }
+    }
+
+    private static func members(_ parts: ArraySlice<JSON>) -> MemberTimes? {
+        guard let rest = parts.first?.text.flatMap({ HybridTime($0) }), let named = parts.last?.object else { return nil }
+        let times = named.members.compactMap { member in member.value.text.flatMap { HybridTime($0) }.map { (member.name, $0) } }
+        return MemberTimes(rest: rest, named: Dictionary(times, uniquingKeysWith: { first, _ in first }))
     }
 
     static func exceptions(_ text: String) throws(RecordDamage) -> [JSONString: VersionedRecord.Stamp] {
@@ -603,7 +617,7 @@ private enum StampColumn {
         return .init(
             version: version, hlc: hlc, writer: DeviceID(trusted: writer),
             author: parts.count > 3 ? parts[3].text : nil, foreign: parts.count > 4 ? parts[4].int ?? 0 : 0,
-            replaced: parts.count > 5 ? parts[5].int ?? 0 : 0)
+            replaced: parts.count > 5 ? parts[5].int ?? 0 : 0, members: parts.count > 7 ? members(parts[6...7]) : nil)
     }
 }
 

@@ -30,10 +30,13 @@ package struct FieldContest: Sendable {
         package var outcome: Outcome
         /// What is in the result no more. Nothing, as long as a person is to decide.
         package var lost: [Loss]
+        /// Of objects that were brought together: the dotted names of the members that the local side has written.
+        package var written: [String]
 
-        package init(_ outcome: Outcome, lost: [Loss] = []) {
+        package init(_ outcome: Outcome, lost: [Loss] = [], written: [String] = []) {
             self.outcome = outcome
             self.lost = lost
+            self.written = written
         }
     }
 
@@ -106,6 +109,8 @@ package struct FieldContest: Sendable {
     package var field: String
     /// The local stamp is the higher one.
     package var localIsLater: Bool
+    /// Of the members of an object, where they are known by their own times; otherwise all are as late as the field.
+    package var members: MemberOrder?
     package var signature: Signature
     package var known: Known
 

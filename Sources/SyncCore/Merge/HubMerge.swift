@@ -68,6 +68,7 @@ package enum HubMerge {
         case (.update, let record?) where !record.isDeleted: return merge.fields(of: record)
         case (.update, let tombstone): return merge.updateDeleted(tombstone)
         case (.delete, let record?) where !record.isDeleted: return merge.delete(record)
+        case (.delete, nil) where change.mutation.baseVersion == 0: return merge.deleteUnknown()
         case (.delete, _): return .accepted(Accepted())
         }
     }
@@ -83,6 +84,8 @@ private struct Merge {
     let own: VersionedRecord.Stamp
     /// What the field gets that is looked at: a part of the change may have been made earlier than the whole.
     private(set) var stamp: VersionedRecord.Stamp
+    /// When members of merged objects were written, where that is not when their field was: by field and dotted name.
+    private var memberStamps: [JSONString: [JSONString: HybridTime]] = [:]
     var accepted = HubMerge.Accepted()
     /// Of ``HubMerge/Accepted/merged``.
     private var mergedNames: Set<JSONString> = []
@@ -107,6 +110,7 @@ private struct Merge {
         stamp = own
         clampParts(limit)
         guard rules.kind == .record else { return }
+        takeMemberStamps()
         if ablations.contains(.lesserLetThrough) { makeValues(of: [.max, .min]) }
         if ablations.contains(.countsAsValues) { makeValues(of: [.increment]) }
         var folded: [String] = []
@@ -131,6 +135,15 @@ private struct Merge {
             accepted.isPlain = false
         }
         change.mutation.content = parts
+    }
+
+    private mutating func takeMemberStamps() {
+        guard rules.mergesObjects, !content.stamps.isEmpty else { return }
+        for (name, hlc) in content.stamps {
+            guard case .member(let path) = rules.place(of: name.text) else { continue }
+            memberStamps[JSONString(path[0]), default: [:]][name] = hlc
+            change.mutation.content.stamps[name] = nil
+        }
     }
 
     private func stamp(at hlc: HybridTime?) -> VersionedRecord.Stamp {
@@ -164,11 +177,18 @@ private struct Merge {
             let present = document[field]
             let old = stamps[name]
             stamp = stamp(at: content.stamps[name])
+            let hasBase = content.base[field] != nil
+            let areMembers = rules.strategy(of: field) == .merge && (hasBase || isBlind) && value?.object != nil && present?.object != nil
             // Of two counts that are the same, each was counted.
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
             if present == value, !isCount {
                 if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
                 stamps[name] = writtenAgain(over: old, since: base)
+                if areMembers {
+                    let contest = FieldContest(
+                        rules, field, localIsLater: false, signature: signature, known: .value(content.base[field]))
+                    noteMembers(contest.decide(local: value, remote: present).written, of: name, over: old, &stamps)
+                }
                 continue
             }
             // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
@@ -179,7 +199,6 @@ private struct Merge {
                 content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : seen.map { .value(.array($0)) } ?? .unknown)
             // An object that is merged was not written as a whole, so it is no matter who wrote what is there. Nor is it of what goes
             // only one way, and of a set whose author says what it came from.
-            let hasBase = content.base[field] != nil
             let isMerged =
                 switch rules.strategy(of: field) {
                 case .merge: hasBase || isBlind
@@ -192,7 +211,7 @@ private struct Merge {
             // has taken it away meanwhile.
             if isBlind, old != nil, value != nil, content.base[field] == value { continue }
             // And what is as it had seen it is no news, whoever wrote it.
-            if isBlind, let seen = content.base[field], seen == present {
+            if isBlind, let seen = content.base[field], seen == present, rules.strategy(of: field) != .merge {
                 document[field] = value
                 stamps[name] = written(over: old)
                 continue
@@ -204,8 +223,12 @@ private struct Merge {
             }
             // What a create finds of its own device came before it.
             let isByArrival = ablations.contains(.membersByArrival) && rules.strategy(of: field) == .merge
-            let localIsLater = old.map { isLater(than: $0.hlc) || (isBlind && !isNews) || isByArrival } ?? true
-            let contest = FieldContest(rules, field, localIsLater: localIsLater, signature: signature, known: known)
+            let isFirst = (isBlind && !isNews) || isByArrival
+            let localIsLater = old.map { isLater(than: $0.hlc) || isFirst } ?? true
+            var contest = FieldContest(rules, field, localIsLater: localIsLater, signature: signature, known: known)
+            if areMembers, !isFirst, let old, !ablations.contains(.membersByField) {
+                contest.members = isTimed ? MemberOrder(mine: memberTimes(of: name), theirs: old.memberTimes) : nil
+            }
             let decision = contest.decide(local: value, remote: present)
             // Of what is no news, only a member can lose: it is compared with what the app had seen.
             let isTold = isNews || (hasBase && rules.strategy(of: field) == .merge)
@@ -223,6 +246,7 @@ private struct Merge {
                 stamps[name] = written(over: old, isMerged: united != value)
             case .undecided: undecided.append(field)
             }
+            if areMembers { noteMembers(decision.written, of: name, over: old, &stamps) }
         }
         stamp = own
         guard content.operations.isEmpty else { return operate(on: document, stamps, undecided, of: record, since: base) }
@@ -283,6 +307,7 @@ private struct Merge {
             // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
             if field.isMissing { continue }
             stamps[name] = written(over: old, isMerged: isNews)
+            if !operation.path.isEmpty { noteMembers([operation.field], of: name, over: old, &stamps) }
         }
         stamp = own
         for member in fold.kept.members { accepted.kept[member.name.text] = member.value }
@@ -317,7 +342,7 @@ private struct Merge {
             additions[key] = nil
             return fold.apply(operation).isChanged
         case .add, .append, .increment, .max, .min:
-            let replaces = old.map { !isNews || isLater(than: $0.hlc) } ?? true
+            let replaces = old.map { isReplaced($0, isNews: isNews) } ?? true
             let change = fold.apply(operation, replaces: replaces)
             if !replaces, !change.isChanged, !change.found.contains(operation.value) {
                 noteMerged(operation.top)
@@ -326,6 +351,13 @@ private struct Merge {
             additions[key] = written(over: old, isMerged: isNews)
             return change.isChanged
         }
+    }
+
+    /// Whether an addition takes the place of an element with the same `id`. What a trusted clock stamps is later than all that its
+    /// device had seen by then; one that pulled before it sent had not seen what is later, whatever its base says.
+    private func isReplaced(_ old: VersionedRecord.Stamp, isNews: Bool) -> Bool {
+        if isLater(than: old.hlc) || old.writer == change.device { return true }
+        return !isNews && change.mutation.clock != .synced
     }
 
     private mutating func noteMerged(_ field: String) {
@@ -436,6 +468,13 @@ private struct Merge {
 
     // MARK: Records that are gone
 
+    /// The device made the record and deleted it before it was ever sent. Others who make one of that id have not seen the deletion,
+    /// as if both had been sent.
+    mutating func deleteUnknown() -> HubMerge.Outcome {
+        accepted.record = VersionedRecord(deleted: stamp, keeping: nil)
+        return .accepted(accepted)
+    }
+
     /// A create over a tombstone makes the record anew when the device knew of the deletion or deleted the record itself. One that
     /// carries what its author had seen of the record is an update that brings it back, and so is one that knew nothing of a deletion
     /// that gives way: they meet what the tombstone has kept.
@@ -454,7 +493,8 @@ private struct Merge {
             if let record = tombstone.beforeDeletion { return bringBack(record) }
         }
         if let misfit = misfitOfCreate { return .rejected(misfit) }
-        return write(Fold.apply(content, to: nil) ?? [:], ownStamps, ownAdditions)
+        let document = Fold.apply(content, to: nil) ?? [:]
+        return write(document, ownStamps(of: document), ownAdditions)
     }
 
     mutating func updateDeleted(_ tombstone: VersionedRecord?) -> HubMerge.Outcome {
@@ -474,7 +514,8 @@ private struct Merge {
             if let misfit = misfitOfCreate { return .rejected(misfit) }
             noteMerged(HubMerge.restOfRecord)
             lose(nil, of: HubMerge.restOfRecord, writtenBy: tombstone?.stamp ?? stamp)
-            return write(Fold.apply(content, to: [:]) ?? [:], ownStamps, ownAdditions)
+            let document = Fold.apply(content, to: [:]) ?? [:]
+            return write(document, ownStamps(of: document), ownAdditions)
         }
     }
 
@@ -550,14 +591,25 @@ private struct Merge {
 
     /// Of the fields of a record that was not there, the stamps of those that were written earlier than the whole, and of those that a
     /// creation names as removed, because a removal went into it: whoever makes the same record has not seen that.
-    private var ownStamps: [JSONString: VersionedRecord.Stamp] {
+    private func ownStamps(of document: JSONObject) -> [JSONString: VersionedRecord.Stamp] {
         var stamps = Dictionary(content.unset.map { (JSONString($0), stamp) }, uniquingKeysWith: { first, _ in first })
-        guard content.hasParts else { return stamps }
+        guard content.hasParts || !memberStamps.isEmpty else { return stamps }
         stamps.merge(content.stamps.mapValues { stamp(at: $0) }) { _, its in its }
-        for operation in content.operations {
+        var members = memberStamps.mapValues { MemberTimes(rest: own.hlc, named: $0) }
+        for (name, its) in members { members[name] = MemberTimes(rest: (stamps[name] ?? own).hlc, named: its.named) }
+        // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
+        for operation in content.operations where document[operation.top] != nil {
             let name = JSONString(operation.top), its = stamp(at: operation.hlc)
+            if !operation.path.isEmpty {
+                members[name, default: MemberTimes(rest: (stamps[name] ?? own).hlc)].write(operation.field, at: its.hlc)
+            }
             let isFirst = stamps[name] == nil && content.data[operation.top] == nil
             stamps[name] = isFirst || its.hlc > (stamps[name] ?? own).hlc ? its : stamps[name]
+        }
+        for (name, its) in members {
+            let field = stamps[name] ?? own
+            guard let its = its.shortened(of: field.hlc) else { continue }
+            stamps[name, default: own].members = its
         }
         return stamps
     }
@@ -623,7 +675,8 @@ private struct Merge {
         if isMerged, let old { new.foreign = old.others(than: change.device) }
         if let old {
             new.hlc = max(old.hlc, stamp.hlc)
-            new.replaced = old.writer == change.device ? old.replaced : old.version > base ? old.version : 0
+            let others = old.writer == change.device ? old.replaced : old.version
+            new.replaced = others > base ? others : 0
         }
         return new
     }
@@ -658,8 +711,26 @@ private struct Merge {
         return old.isNews(to: change.device, since: base)
     }
 
-    private func isLater(than other: HybridTime) -> Bool {
-        change.mutation.clock != .unsynced && stamp.hlc > other
+    private func isLater(than other: HybridTime) -> Bool { isTimed && stamp.hlc > other }
+
+    private var isTimed: Bool { change.mutation.clock != .unsynced }
+
+    // MARK: Members
+
+    /// As this change says them, of a field that it writes.
+    private func memberTimes(of field: JSONString) -> MemberTimes { MemberTimes(rest: stamp.hlc, named: memberStamps[field] ?? [:]) }
+
+    /// Members that this change has written are as late as that, or as what they were before; the others stay as they were.
+    ///
+    /// - Parameter stamps: Has the field's new stamp.
+    private func noteMembers(
+        _ written: [String], of field: JSONString, over old: VersionedRecord.Stamp?, _ stamps: inout [JSONString: VersionedRecord.Stamp]
+    ) {
+        guard let new = stamps[field] else { return }
+        let mine = memberTimes(of: field)
+        var times = old?.memberTimes ?? mine
+        for place in written { times.write(place, at: mine.time(of: place)) }
+        stamps[field]?.members = times.shortened(of: new.hlc)
     }
 
     private var signature: FieldContest.Signature {

@@ -312,6 +312,13 @@ private struct Pass {
             if !countsAgain(field, value, theirs) { drop(field) }
             return
         }
+        // Members are compared by their own times, which only the hub knows: what a creation says of them it says of an empty object.
+        if local.content.action == .create, rules.strategy(of: field) == .merge, !ground.isLast, !ground.disputed.contains(field),
+            value?.object != nil, theirs?.object != nil, !isOwn(field, theirs)
+        {
+            result.base[field] = seen?[field] ?? .object([:])
+            return
+        }
         // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.
         let isMerged = local.content.action == .update && local.content.base[field] != nil
         guard isNews(field, theirs), !isMerged || ground.isLast || ground.disputed.contains(field) else { return }
@@ -382,7 +389,8 @@ private struct Pass {
         result = WireForm.of(result, seen: remote, rules: rules, alsoBesideOperations: true) { field in
             undecided.contains(JSONString(field)) || ground.expected[field]?.contains(remote[field]) == true
         }
-        for member in WireForm.bases(result, seen: remote, rules: rules).members where !undecided.contains(member.name) {
+        for member in WireForm.bases(result, seen: remote, rules: rules).members
+        where !undecided.contains(member.name) && result.base[member.name.text] == nil {
             result.base[member.name.text] = member.value
         }
     }
@@ -412,7 +420,10 @@ private struct Pass {
                 if told.insert(loss).inserted { lost.append(loss) }
                 return
             }
-            if let element = set.theirs.displaced(by: operation), !set.seen.hasSame(element) {
+            // Where the field has a later stamp the element may have, too: then the hub decides, and tells.
+            if let element = set.theirs.displaced(by: operation), !set.seen.hasSame(element),
+                operation.kind == .remove || ground.isLast || isLater(field, at: operation.hlc)
+            {
                 lose(element, of: place, by: strategy)
             }
             if operation.kind == .add, theirs?.array != nil, !set.theirs.has(operation.value), set.seen.has(operation.value) {
@@ -492,8 +503,10 @@ private struct Pass {
         local.hlc.map { local.content.stamps[JSONString(field)] ?? $0 }
     }
 
-    private func isLater(_ field: String) -> Bool {
-        guard let mine = stamp(of: field) else { return false }
+    /// - Parameter part: Of an operation that has a stamp of its own.
+    private func isLater(_ field: String, at part: HybridTime? = nil) -> Bool {
+        guard let whole = stamp(of: field) else { return false }
+        let mine = part ?? whole
         // A hub that stamps nothing leaves ours as the only word on when.
         guard let theirs = ground.fieldHLC[field] ?? ground.remoteHLC else { return true }
         return mine > theirs

@@ -14,58 +14,67 @@ struct ThreeWay {
     static let depthMax = 8
 
     func merge(base: JSONObject, local: JSONObject, remote: JSONObject) -> FieldContest.Decision {
-        var lost: [FieldContest.Loss] = []
-        guard let merged = merge(base, local, remote, at: contest.field, depth: 1, &lost) else { return .init(.undecided) }
-        if merged.isSpelled(as: remote) { return .init(.remote, lost: lost) }
-        return .init(merged.isSpelled(as: local) ? .local : .both(.object(merged)), lost: lost)
+        var decision = FieldContest.Decision(.remote)
+        guard let merged = merge(base, local, remote, at: contest.field, depth: 1, &decision) else { return .init(.undecided) }
+        if !merged.isSpelled(as: remote) { decision.outcome = merged.isSpelled(as: local) ? .local : .both(.object(merged)) }
+        return decision
     }
 
+    private func isLater(_ place: String) -> Bool { contest.members?.isMineLater(place) ?? contest.localIsLater }
+
     /// Whether the local side has spelled a value anew, and is the last who did.
-    private func isRespelled(_ mine: JSON?, since known: JSON?, _ theirs: JSON?) -> Bool {
+    private func isRespelled(_ mine: JSON?, since known: JSON?, _ theirs: JSON?, at place: String) -> Bool {
         guard let mine, let theirs, !mine.isSpelled(as: theirs) else { return false }
-        guard let known else { return contest.localIsLater }
-        return !mine.isSpelled(as: known) && (contest.localIsLater || theirs.isSpelled(as: known))
+        guard let known else { return isLater(place) }
+        return !mine.isSpelled(as: known) && (isLater(place) || theirs.isSpelled(as: known))
     }
 
     /// - Returns: `nil` when a person must decide about one of the members.
     private func merge(
         _ base: JSONObject, _ local: JSONObject, _ remote: JSONObject, at path: String, depth: Int,
-        _ lost: inout [FieldContest.Loss]
+        _ outcome: inout FieldContest.Decision
     ) -> JSONObject? {
         var result = remote
         let gone = base.names.filter { local[$0] == nil && remote[$0] != nil }
         for name in local.names + gone {
             let (known, mine, theirs) = (base[name], local[name], remote[name])
-            if mine == theirs {
-                if isRespelled(mine, since: known, theirs) { result[name] = mine }
+            let place = "\(path).\(name)"
+            // Of two counts that are the same, each was counted.
+            if mine == theirs, mine == known || theirs == known || contest.rules.strategy(of: place) != .counter {
+                if isRespelled(mine, since: known, theirs, at: place) { result[name] = mine }
+                // The same once more counts as a write.
+                if mine != known { outcome.written.append(place) }
                 continue
             }
             if mine == known { continue }
             if theirs == known {
                 result[name] = mine
+                outcome.written.append(place)
                 continue
             }
-            let place = "\(path).\(name)"
             if let mine = mine?.object, let theirs = theirs?.object, depth < ThreeWay.depthMax,
                 contest.rules.fields[place] ?? .merge == .merge
             {
-                guard let inner = merge(known?.object ?? [:], mine, theirs, at: place, depth: depth + 1, &lost) else { return nil }
+                guard let inner = merge(known?.object ?? [:], mine, theirs, at: place, depth: depth + 1, &outcome) else { return nil }
                 result[name] = .object(inner)
                 continue
             }
             var leaf = contest
             leaf.field = place
+            leaf.localIsLater = isLater(place)
+            leaf.members = nil
             leaf.known = .value(known)
             // An object that is not merged any deeper is a value like any other.
             if leaf.rules.strategy(of: place) == .merge { leaf.rules.fields[place] = .lww }
             let decision = leaf.decide(local: mine, remote: theirs)
-            lost += decision.lost
+            outcome.lost += decision.lost
             switch decision.outcome {
             case .local: result[name] = mine
-            case .remote: break
+            case .remote: continue
             case .both(let value): result[name] = value
             case .undecided: return nil
             }
+            outcome.written.append(place)
         }
         return result
     }

@@ -17,11 +17,15 @@ package struct VersionedRecord: Hashable, Sendable {
         /// The value took the place of what others wrote, up to this commit, and the writer had not seen that. It is the writer's
         /// alone all the same, but a deletion by the writer has not seen everything either. 0 when there was no such thing.
         package var replaced: Int64
+        /// Of an object under `merge`; `nil`: all its members were written with the field.
+        package var members: MemberTimes?
 
         package init(
-            version: Int64, hlc: HybridTime, writer: DeviceID, author: String? = nil, foreign: Int64 = 0, replaced: Int64 = 0
+            version: Int64, hlc: HybridTime, writer: DeviceID, author: String? = nil, foreign: Int64 = 0, replaced: Int64 = 0,
+            members: MemberTimes? = nil
         ) {
             self.replaced = replaced
+            self.members = members
             self.version = version
             self.hlc = hlc
             self.writer = writer
@@ -40,6 +44,8 @@ package struct VersionedRecord: Hashable, Sendable {
         func isUnseen(by device: DeviceID, since base: Int64) -> Bool {
             isNews(to: device, since: base) || (version > base && replaced > max(0, base))
         }
+
+        var memberTimes: MemberTimes { members ?? MemberTimes(rest: hlc) }
 
         /// The commit up to which a value that `device` merges with this one holds what others wrote.
         func others(than device: DeviceID) -> Int64 { writer == device ? foreign : version }

@@ -48,6 +48,7 @@ package enum Coalescing {
         merged.operations.removeAll { assigned.contains($0.top) }
         merged.unset.removeAll { assigned.contains($0) }
         for name in assigned { merged.stamps[JSONString(name)] = newer.stamps[JSONString(name)] }
+        if let stamp { keepMembers(of: older, newer, assigned, stamp, in: &merged.stamps) }
         for field in newer.unset { merged.data[field] = nil }
         for member in newer.data.members { merged.data[member.name.text] = member.value }
         // A name that is set and removed by one mutation ends up removed: folding removes last.
@@ -59,12 +60,82 @@ package enum Coalescing {
         return merged
     }
 
+    /// Of an object that both write and that is merged, the members that only the older one has changed keep its time.
+    private static func keepMembers(
+        of older: MutationContent, _ newer: MutationContent, _ assigned: Set<String>, _ stamp: HybridTime,
+        in stamps: inout [JSONString: HybridTime]
+    ) {
+        var named = memberStamps(of: older)
+        for (field, times) in named where assigned.contains(field) {
+            for name in times.keys { stamps[name] = newer.stamps[name] }
+        }
+        // Only a field under `merge` says what it was made of (``WireForm/bases(_:seen:rules:)``).
+        for member in newer.base.members {
+            let field = member.name.text
+            guard let first = older.data[field]?.object, let last = newer.data[field]?.object else { continue }
+            let times = MemberTimes(rest: older.stamps[member.name] ?? stamp, named: named.removeValue(forKey: field) ?? [:])
+            for place in unchanged(from: first, to: last, since: older.base[field]?.object ?? [:], at: field, depth: 1) {
+                stamps[JSONString(place)] = times.time(of: place)
+            }
+        }
+    }
+
+    /// The stamps that are of no field but of a member, by their field.
+    private static func memberStamps(of content: MutationContent) -> [String: [JSONString: HybridTime]] {
+        var named: [String: [JSONString: HybridTime]] = [:]
+        for (name, time) in content.stamps where content.data[name.text] == nil && !content.unset.contains(name.text) {
+            var field = Substring(name.text)
+            while let dot = field.lastIndex(of: ".") {
+                field = field[..<dot]
+                if content.data[String(field)]?.object != nil { named[String(field), default: [:]][name] = time }
+            }
+        }
+        return named
+    }
+
+    /// - Returns: The dotted names of the members that are the same in both, and were something else before.
+    private static func unchanged(
+        from first: JSONObject, to last: JSONObject, since base: JSONObject, at path: String, depth: Int
+    ) -> [String] {
+        var places: [String] = []
+        let names = first.names + base.names.filter { first[$0] == nil }
+        for name in names where first[name] != base[name] {
+            let place = "\(path).\(name)"
+            if first[name] == last[name] {
+                places.append(place)
+            } else if let inner = first[name]?.object, let other = last[name]?.object, depth < ThreeWay.depthMax {
+                places += unchanged(from: inner, to: other, since: base[name]?.object ?? [:], at: place, depth: depth + 1)
+            }
+        }
+        return places
+    }
+
     private static func base(_ older: MutationContent, _ newer: MutationContent) -> JSONObject {
         var base = older.base
         for field in newer.unset where older.action == .update { base[field] = nil }
         let touched = Set(older.fields)
-        for member in newer.base.members where older.action == .update && !touched.contains(member.name.text) {
-            base[member.name.text] = member.value
+        for member in newer.base.members where older.action == .update {
+            let field = member.name.text
+            if !touched.contains(field) {
+                base[field] = member.value
+            } else if let first = older.base[field]?.object, let written = older.data[field]?.object, let seen = member.value.object {
+                base[field] = .object(self.base(first, written, seen, depth: 1))
+            }
+        }
+        return base
+    }
+
+    /// Of an object that both change: what the older one has not changed others may have, before the newer one was made.
+    private static func base(_ first: JSONObject, _ written: JSONObject, _ seen: JSONObject, depth: Int) -> JSONObject {
+        var base = first
+        for name in seen.names + first.names.filter({ seen[$0] == nil }) {
+            if written[name] == first[name] {
+                base[name] = seen[name]
+            } else if let first = first[name]?.object, let written = written[name]?.object, let seen = seen[name]?.object,
+                depth < ThreeWay.depthMax
+            {
+                base[name] = .object(self.base(first, written, seen, depth: depth + 1))
+            }
         }
         return base
     }
