@@ -93,10 +93,12 @@ extension Store {
 
     // MARK: - Delays
 
-    /// Lets go on what is due: what was tied to one that was accepted (``letGoMet()``), delayed mutations, and those that were parked because they failed alone. At most a slice of
-    /// them at once, the longest due first; `retryAt` is in the past then, and the next claim takes up the rest.
+    /// Lets go on what is due: what was tied to one that was accepted (``letGoMet()``), delayed mutations, and those that were parked
+    /// because they failed alone. At most a slice of them at once, the longest due first; `retryAt` is in the past then, and the next
+    /// claim takes up the rest. What falls with one that was refused goes on as well (``takeAlongFalling()``).
     func wakeDue() throws(StoreError) {
         try letGoMet()
+        try takeAlongFalling()
         let due = try database.all(
             """
             SELECT * FROM mutation WHERE next_age IS NOT NULL AND next_age <= ? ORDER BY next_age LIMIT ?

@@ -100,6 +100,24 @@ struct CostTests {
         #expect(second[2] * 10 < second[0] * 12, "\(second)")
     }
 
+    @Test("However many fall with one change, the transaction with its verdict undoes a slice of them, and so does each one after it")
+    func boundedFall() throws {
+        var first: [Int] = [], second: [Int] = []
+        for count in [2_500, 5_000, 10_000] {
+            let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+            let key = try agent.enqueue(Self.site("s")).key
+            for number in 0..<count { try agent.enqueue(Self.visit("v\(number)")) }
+            #expect(try agent.claim(1).map(\.key) == [key])
+            let before = agent.database.stepsTaken
+            try agent.answer(.rejected(key))
+            first.append(agent.database.stepsTaken - before)
+            try agent.store.goOnFalling(at: agent.now)
+            second.append(agent.database.stepsTaken - before - first[first.count - 1])
+        }
+        #expect(first[2] * 10 < first[0] * 12, "\(first)")
+        #expect(second[2] * 10 < second[0] * 12, "\(second)")
+    }
+
     // MARK: - What there may be many of
 
     /// Changes of one record that wait each for itself.
