@@ -68,6 +68,9 @@ extension Agent {
             endRecovery()
             note(opening)
             start()
+        case .wentOn:
+            events.poke()
+            serveMutationWaiters()
         case .fatal(let error):
             observed.storeIsReadOnly = true
             observed.storeFault = error

@@ -74,7 +74,7 @@ enum PostgresText {
 
     /// - Returns: `nil` for anything but a whole number of 64 bits.
     static func int(_ bytes: UnsafeRawBufferPointer) -> Int64? {
-        Int64(String(decoding: bytes, as: UTF8.self))
+        Int64(String(decoding: bytes, as: UTF8.self)).map { DatabaseNumber(read: $0).value }
     }
 
     static func text(_ bytes: UnsafeRawBufferPointer) -> String {

@@ -53,15 +53,24 @@ package struct HubInspector {
             let keys = try database.number("SELECT count(*) FROM mutation_key")
             let blobs = try database.number("SELECT count(*) FROM blob")
             let blobBytes = try database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
+            let damaged = try store.damagedRecords(nil, nil, limit: HubInspector.damagedNames)
             return HubStats(
                 lineage: try store.lineage(), epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
-                blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities)
+                blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities, damaged: damaged)
         }
     }
 
     /// The newest values that lost a contest, the newest last.
     package func lostValues(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(HubError) -> [LostRow] {
         try reading { (_) throws(DatabaseError) in try store.lostValues(entity, id, limit: limit).reversed() }
+    }
+
+    /// More names would say nothing new.
+    private static let damagedNames = 1_000
+
+    /// Records that the hub cannot read itself. Reads all that there are, of one entity or of all.
+    package func damagedRecords(_ entity: EntityName?, _ id: RecordID?) throws(HubError) -> DamagedRecords {
+        try reading { (_) throws(DatabaseError) in try store.damagedRecords(entity, id, limit: HubInspector.damagedNames) }
     }
 
     /// Hands over the live records of an entity by id, each as one line of JSON without its end:
@@ -117,11 +126,13 @@ package struct HubStats: Hashable, Sendable {
     package var blobBytes: Int64
     package var devices: [Device]
     package var entities: [Entity]
+    /// Records that cannot be read: changes of them wait, and no device is shown them.
+    package var damaged: DamagedRecords
 
     package var json: JSON {
         [
             "epoch": .string(epoch), "head": .int(head), "history": history, "mutations": counters.json, "keys": .int(keys), "blobs": .int(blobs),
-            "blob_bytes": .int(blobBytes),
+            "blob_bytes": .int(blobBytes), "damaged": damaged.json,
             "devices": .array(
                 devices.map { device in
                     [

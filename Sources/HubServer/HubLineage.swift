@@ -151,7 +151,13 @@ extension HubStore {
             """)
         let forgotten = try database.number("SELECT coalesce(max(version), 0) FROM horizon")
         let opened = try database.number("SELECT coalesce(max(head), 0) FROM lineage")
-        return max(records, forgotten, opened)
+        let newest = max(records, forgotten, opened)
+        // As of the hub's own row: to begin above this would leave no number for the next commit.
+        guard newest <= 1 << 53 else {
+            throw DatabaseError(
+                .corrupt, doing: "look for the newest commit number", detail: "a record, a forgotten deletion or an opening has \(newest); expected up to 2^53")
+        }
+        return newest
     }
 
     /// Counts a return of an old database of a device that was not let in.

@@ -1,4 +1,5 @@
 import CSQLite
+import SyncCore
 
 /// A value that goes into a statement.
 enum SQLValue {
@@ -110,7 +111,7 @@ final class Statement {
     func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
-    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column).asStored }
     func optionalInt(_ column: Int32) -> Int64? { isNull(column) ? nil : int(column) }
     func bool(_ column: Int32) -> Bool { int(column) != 0 }
 

@@ -76,7 +76,7 @@ extension Store {
         }
         payload.hlc = time.description
         payload.clock = .retro
-        payload.createdMS = made.milliseconds
+        payload.createdMS = made.milliseconds.asStored
         try rewrite(payload)
         // What is stamped next is later than this.
         if let wall = trustedWall { clock.observe(time, now: wall) }

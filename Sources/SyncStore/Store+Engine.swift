@@ -121,12 +121,14 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try MetaTable(database).set("engine", memory.stored)
             try keep(memory.standing)
+            try keep(memory.leftOut)
         }
     }
 
     package func memory() throws(StoreError) -> EngineMemory {
         var memory = EngineMemory(stored: try MetaTable(database).text("engine"))
         memory.standing = HubStanding(stored: try MetaTable(database).text("standing"))
+        memory.leftOut = LeftOutRecords(try MetaTable(database).text("left_out").flatMap { StoredJSON.read($0)?.object } ?? [:])
         return memory
     }
 
@@ -135,6 +137,13 @@ extension Store {
         let meta = MetaTable(database)
         let text = standing?.stored ?? ""
         if try meta.text("standing") ?? "" != text { try meta.set("standing", text) }
+    }
+
+    /// Written with the pages that said so, for the same reason.
+    func keep(_ leftOut: LeftOutRecords) throws(StoreError) {
+        let meta = MetaTable(database)
+        let text = leftOut.isEmpty ? "" : JSON.object(leftOut.json).json
+        if try meta.text("left_out") ?? "" != text { try meta.set("left_out", text) }
     }
 }
 

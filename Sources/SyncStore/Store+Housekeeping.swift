@@ -39,7 +39,8 @@ extension Store {
             try prepareForChange()
             try keepTime()
             try wakeDue()
-            var more = try expireOverdue() == Self.sliceRows
+            var more = isFalling
+            if try expireOverdue() == Self.sliceRows { more = true }
             if try pruneSettled(limit: Self.sliceRows, dueOnly: !isSpaceShort()) == Self.sliceRows { more = true }
             if try trimJournal() == Self.sliceRows { more = true }
             if try forget() == Self.sliceRows { more = true }

@@ -64,16 +64,20 @@ extension Store {
     /// What was handed to the network after a mutation that did not get through goes back behind it: it must not overtake.
     /// Key and payload stay frozen, so a copy that did arrive is recognised.
     func returnLater(of rid: Int64, after seq: Int64) throws(StoreError) {
-        let later = try database.all(
-            """
-            SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 1 ORDER BY seq
-            """, .int(rid), .int(seq)
-        ) { row throws(StoreError) in OutboxRow(row) }
+        // In flight is a batch, as a rule, and what waits behind it may be much. After the database went back in time all of it is.
+        let isBatch = ledger.count(.inFlight) <= Int64(Self.sliceRows)
+        let later = try isBatch
+            ? database.all(
+                "SELECT * FROM mutation INDEXED BY mutation_flight WHERE state = 1 AND rid = ? AND seq > ?", .int(rid), .int(seq)
+            ) { row throws(StoreError) in OutboxRow(row) }.sorted { $0.seq < $1.seq }
+            : database.all(
+                "SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 1 ORDER BY seq", .int(rid), .int(seq)
+            ) { row throws(StoreError) in OutboxRow(row) }
         for row in later {
             try move(row, to: .pending)
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         }
-        try levelPriorities(of: rid)
+        try levelPriorities(of: rid, upTo: later.last?.seq ?? seq)
     }
 
     /// The stored content of a mutation; `nil` when its row is damaged or gone.

@@ -45,6 +45,7 @@ extension Store {
                 try apply(try localised(page), head: rest == nil ? response.head : ledger[.restVersion], &summary)
             }
             if let standing = response.standing { try keep(standing) }
+            if let leftOut = response.leftOut { try keep(leftOut) }
         }
         return summary
     }

@@ -93,10 +93,12 @@ extension Store {
 
     // MARK: - Delays
 
-    /// Lets go on what is due: what was tied to one that was accepted (``letGoMet()``), delayed mutations, and those that were parked because they failed alone. At most a slice of
-    /// them at once, the longest due first; `retryAt` is in the past then, and the next claim takes up the rest.
+    /// Lets go on what is due: what was tied to one that was accepted (``letGoMet()``), delayed mutations, and those that were parked
+    /// because they failed alone. At most a slice of them at once, the longest due first; `retryAt` is in the past then, and the next
+    /// claim takes up the rest. What falls with one that was refused goes on as well (``takeAlongFalling()``).
     func wakeDue() throws(StoreError) {
         try letGoMet()
+        try takeAlongFalling()
         let due = try database.all(
             """
             SELECT * FROM mutation WHERE next_age IS NOT NULL AND next_age <= ? ORDER BY next_age LIMIT ?
@@ -141,12 +143,20 @@ extension Store {
 
     /// The same for a record of which something came back from the network: younger ones may have become more urgent
     /// meanwhile.
-    func levelPriorities(of rid: Int64) throws(StoreError) {
-        let waiting = try database.all(
-            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state IN (0, 1) ORDER BY seq DESC", .int(rid)
-        ) { row throws(StoreError) in OutboxRow(row) }
+    ///
+    /// - Parameter last: What came back is no younger. Of what waits behind it the first is the most urgent, so the rest need not be
+    ///   looked at; `nil`: it may be anything.
+    func levelPriorities(of rid: Int64, upTo last: Int64? = nil) throws(StoreError) {
+        var waiting: [OutboxRow] = []
+        var isPast = false
+        try database.each(
+            "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state IN (0, 1) ORDER BY seq", .int(rid), while: { !isPast }
+        ) { row throws(StoreError) in
+            waiting.append(OutboxRow(row))
+            if let last, row.int(0) > last { isPast = true }
+        }
         var urgent = Priority.bulk
-        for row in waiting {
+        for row in waiting.reversed() {
             if row.priority > urgent { try raiseAll(to: urgent, [.older(rid: rid, before: row.seq + 1)]) }
             urgent = min(urgent, row.priority)
         }

@@ -17,6 +17,7 @@ extension Store {
             summary = PullSummary()
             try prepareForChange()
             if let standing = page.standing { try keep(standing) }
+            if let leftOut = page.leftOut { try keep(leftOut) }
             if page.isSeed { return try applySeed(page, &summary) }
             let eid = try names.entity(page.entity, in: database)
             // A page that comes late, of a listing that is over.

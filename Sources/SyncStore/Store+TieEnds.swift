@@ -1,4 +1,4 @@
-import SyncCore
+package import SyncCore
 
 // When something has come to an end that others were tied to. It is noted with the change of state, and done when the
 // operation has written all else: what it lets go, or takes along, may be any record.
@@ -47,25 +47,28 @@ extension Store {
     func settleTies() throws(StoreError) {
         while transaction?.tieEnds.isEmpty == false {
             var records = TouchedRecords()
-            while let end = transaction?.tieEnds.popLast() { try settle(end, &records) }
+            var unfinished: [TieEnd] = []
+            while let end = transaction?.tieEnds.popLast() {
+                if try !settle(end, &records) { unfinished.append(end) }
+            }
             // To fold a record may set aside what is damaged, which ends other ties.
             try finish(records)
+            try noteFalling(unfinished)
         }
     }
 
-    private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) {
+    /// - Returns: `false` when a later transaction has to take along the rest of what was tied to it.
+    private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
         switch end.kind {
         case .met: if try !letGo(end.seq) { try noteMet(end.seq) }
-        case .failed:
-            let waiting = try tied(to: end.seq)
-            try untie(end.seq)
-            try rejectTied(waiting, to: end, &records)
+        case .failed: return try takeAlong(end, &records)
         case .returned:
             for seq in try tied(to: end.seq) { try returnTied(seq) }
         }
+        return true
     }
 
-    // MARK: - More than one transaction may let go
+    // MARK: - More than one transaction may let go, or take along
 
     /// Lets go what was tied to one that was accepted, in order, as far as this transaction may: a record that tens of thousands of
     /// others wait for must not hold the writer of all apps.
@@ -118,6 +121,78 @@ extension Store {
         if left != met { try keepMet(left) }
     }
 
+    /// Takes along what was tied to one that will never be accepted, in order, as far as this transaction may: to undo tens of
+    /// thousands of changes at once would hold the writer of all apps. What is left stays tied, so it is not sent.
+    ///
+    /// - Returns: Whether nothing is tied to it any more.
+    private func takeAlong(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
+        guard ledger[.ties] > 0 else {
+            try forgetUnmet(of: end.seq)
+            return true
+        }
+        ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE seq = ?", .int(end.seq)))
+        try forgetUnmet(of: end.seq)
+        let room = max(0, Self.sliceRows - (transaction?.freed ?? 0))
+        let waiting = try database.all(
+            "SELECT seq FROM tie WHERE on_seq = ? ORDER BY seq LIMIT ?", .int(end.seq), .int(Int64(room + 1))
+        ) { row throws(StoreError) in row.int(0) }
+        let falling = waiting.prefix(room)
+        if let last = falling.last {
+            ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE on_seq = ? AND seq <= ?", .int(end.seq), .int(last)))
+            transaction?.freed += falling.count
+            try rejectTied(Array(falling), to: end, &records)
+        }
+        return falling.count == waiting.count
+    }
+
+    private static let fallingKey = "ties_falling"
+
+    /// Refused or given up, and there is something left that falls with it; with its state, because its row may be pruned meanwhile.
+    /// The last one comes first: what has fallen already takes its own along before more falls, so the list stays short.
+    func fallingTies() throws(StoreError) -> [TieEnd] {
+        (try MetaTable(database).text(Self.fallingKey) ?? "").split(separator: ",").compactMap { entry in
+            let parts = entry.split(separator: ":")
+            guard parts.count == 2, let seq = Int64(parts[0]), let state = Int(parts[1]).flatMap({ MutationState(rawValue: $0) })
+            else { return nil }
+            return TieEnd(seq: seq, state: state, kind: .failed)
+        }
+    }
+
+    /// - Parameter ends: In the order in which they came up.
+    private func noteFalling(_ ends: [TieEnd]) throws(StoreError) {
+        guard !ends.isEmpty else { return }
+        // What became of it last counts: a refused change may be given up while others still fall with it.
+        let noted = Set(ends.map(\.seq))
+        try keepFalling(try fallingTies().filter { !noted.contains($0.seq) } + ends)
+    }
+
+    private func keepFalling(_ ends: [TieEnd]) throws(StoreError) {
+        let text = ends.map { "\($0.seq):\($0.state.rawValue)" }.joined(separator: ",")
+        try MetaTable(database).set(Self.fallingKey, text)
+        isFalling = !ends.isEmpty
+    }
+
+    /// The next slice of what earlier transactions left. The thread of the store goes on with it by itself as long as there is any.
+    ///
+    /// - Returns: Whether there is more.
+    @discardableResult
+    func takeAlongFalling() throws(StoreError) -> Bool {
+        guard isFalling else { return false }
+        let ends = try fallingTies()
+        try keepFalling([])
+        transaction?.tieEnds += ends
+        try settleTies()
+        return isFalling
+    }
+
+    /// The same in a transaction of its own, or as a part of the open one.
+    package func goOnFalling(at now: Moment) throws(StoreError) {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            try takeAlongFalling()
+        }
+    }
+
     /// Neither waits for anything any more, nor does anybody wait for it.
     private func untie(_ seq: Int64) throws(StoreError) {
         guard ledger[.ties] > 0 else { return try forgetUnmet(of: seq) }
@@ -168,13 +243,23 @@ extension Store {
     ///
     /// - Returns: Its state then; `nil` when there is nothing of the kind.
     func rejectIfDoomed(_ seq: Int64, _ intent: EnqueueIntent) throws(StoreError) -> MutationState? {
-        var isDoomed = false
+        var ends: [TieEnd] = []
         for earlier in intent.ties.on.sorted() where try outboxRow(earlier)?.state == .rejected {
-            transaction?.tieEnds.append(TieEnd(seq: earlier, state: .rejected, kind: .failed))
-            isDoomed = true
+            ends.append(TieEnd(seq: earlier, state: .rejected, kind: .failed))
         }
+        guard !ends.isEmpty else { return nil }
         // An atomic list falls when all of it is there.
-        guard isDoomed, intent.group == nil else { return nil }
+        guard intent.group == nil else {
+            transaction?.tieEnds += ends
+            return nil
+        }
+        // This one, even where thousands that came before it are still to fall.
+        var records = TouchedRecords()
+        for end in ends {
+            ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE seq = ? AND on_seq = ?", .int(seq), .int(end.seq)))
+            try rejectTied([seq], to: end, &records)
+        }
+        try finish(records)
         try settleTies()
         return try outboxRow(seq)?.state
     }

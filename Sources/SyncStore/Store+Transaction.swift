@@ -12,7 +12,7 @@ struct Transaction {
     var spoiled: StoreError?
     /// Mutations whose change of state others may have waited for, to be told at the end (`Store+TieEnds.swift`).
     var tieEnds: [TieEnd] = []
-    /// Ties that were met and are gone since the transaction began (``Store/letGo(_:)``).
+    /// Ties that ended with what was waited for since the transaction began: more than a slice of them is for the next ones.
     var freed = 0
 
     /// A class, so that looking at a transaction does not count a reference to everything in here.
@@ -26,6 +26,7 @@ struct Transaction {
         let journal: JournalStage
         let opening: StoreOpening
         let sweep: HousekeepingSweep
+        let isFalling: Bool
 
         init(_ store: Store) {
             ledger = store.ledger
@@ -37,6 +38,7 @@ struct Transaction {
             journal = store.journal
             opening = store.opening
             sweep = store.sweep
+            isFalling = store.isFalling
         }
     }
 }
@@ -170,5 +172,6 @@ extension Store {
         journal = saved.journal
         opening = saved.opening
         sweep = saved.sweep
+        isFalling = saved.isFalling
     }
 }

@@ -115,6 +115,7 @@ extension Store {
         var found: [String] = []
         let open = Dictionary(uniqueKeysWithValues: rows.map { ($0.seq, $0) })
         let met = Set(try metTies())
+        let falling = Set(try fallingTies().map(\.seq))
         let count = ties.values.reduce(0) { $0 + $1.count }
         if count != ledger[.ties] { found.append("\(count) ties, \(ledger[.ties]) are counted") }
         for (seq, earlier) in ties.sorted(by: { $0.key < $1.key }) {
@@ -125,8 +126,13 @@ extension Store {
             for other in earlier {
                 guard let waited = open[other] else {
                     // A new event has no narrow row yet.
-                    if other <= ledger[.absorbedSeq], !met.contains(other) { found.append("mutation \(seq) waits for \(other), which is settled") }
+                    if other <= ledger[.absorbedSeq], !met.contains(other), !falling.contains(other) {
+                        found.append("mutation \(seq) waits for \(other), which is settled")
+                    }
                     continue
+                }
+                if waited.state == .rejected, !falling.contains(other) {
+                    found.append("mutation \(seq) waits for \(other), which was refused")
                 }
                 if row.isUnsettled, waited.isUnsettled, waited.priority > row.priority {
                     found.append("mutation \(other) is less urgent than \(seq), which is tied to it")

@@ -70,7 +70,8 @@ extension Store {
         payload.gid = intent.group.map { $0.id ?? payload.key }
         stamp(&payload)
         payload.bootMS = now.instant.nanoseconds / 1_000_000
-        payload.createdMS = now.wall.milliseconds
+        // As it will be read again: the row's checksum is over what it says.
+        payload.createdMS = now.wall.milliseconds.asStored
         if payload.supersedes != nil {
             payload.ttlAge = intent.deadline
         } else if intent.priority != .critical, let ttl = mutation.ttl ?? intent.rules.ttl {

@@ -51,6 +51,8 @@ package final class Store {
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
     var chains = ChainLengths()
+    /// Something is left that falls with a mutation that was refused or given up (``goOnFalling(at:)``).
+    package internal(set) var isFalling = false
     /// By ``rules``.
     var ranks: EntityRanks
 
@@ -77,6 +79,7 @@ package final class Store {
         clockTrust = options.clockTrust
         doubtWhatWaits()
         try loadAnchor(at: now)
+        isFalling = try !fallingTies().isEmpty
         try takeUp(at: now)
     }
 

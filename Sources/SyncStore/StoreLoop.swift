@@ -37,6 +37,8 @@ final class StoreLoop {
     private var deadline: Int64?
     /// When memory is given back, if nothing comes before.
     private var quietAt: Int64?
+    /// When the store goes on with what an earlier transaction left to be done, if nobody else wants anything.
+    private var goesOnAt: Int64?
     /// The highest `seq` that the shell was told of.
     private var notedSeq: Int64 = 0
 
@@ -81,7 +83,8 @@ final class StoreLoop {
 
     func run(_ thread: StoreThread<[Job]>) {
         while true {
-            let taken = thread.wait(until: store == nil ? retryAt : deadline ?? quietAt) { (box: inout [Job]) -> [Job]? in
+            planRest()
+            let taken = thread.wait(until: store == nil ? retryAt : deadline ?? goesOnAt ?? quietAt) { (box: inout [Job]) -> [Job]? in
                 if box.isEmpty { return nil }
                 defer { box.removeAll(keepingCapacity: true) }
                 return box
@@ -101,9 +104,35 @@ final class StoreLoop {
 
     private func wakeUp() {
         guard let store else { return tryAgain() }
-        if isOpen { return commit() }
+        if isOpen {
+            commit()
+            return
+        }
+        if goesOnAt != nil { return goOn(store) }
         quietAt = nil
         store.database.release()
+    }
+
+    /// A refused change may take tens of thousands along, a slice of them in one transaction. The thread goes on with the next slice
+    /// whenever nobody has work for it, also right after a start.
+    private func planRest() {
+        if store?.isFalling != true { goesOnAt = nil } else if goesOnAt == nil { goesOnAt = 0 }
+    }
+
+    private func goOn(_ store: Store) {
+        // Where it fails, or there is no room for it, it waits like everything else that does.
+        goesOnAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+        guard begin(store) else { return }
+        var failure: StoreError?
+        isDoing(true) {
+            do throws(StoreError) { try store.goOnFalling(at: time.now()) } catch { failure = error }
+        }
+        let done = Done(needsFlash: true) { [incident] error in if error == nil { incident(.wentOn) } }
+        if let failure, failure.code == .corrupt || failure.code == .notADatabase { return giveUp(done, failure) }
+        if let failure, failure.isFailedRead { return readAgain(done, failure) }
+        if failure == nil { waiting.append(done) }
+        quietAt = StoreThread<[Job]>.monotonicNow() + quietAfter.nanoseconds
+        if commit(), failure == nil { goesOnAt = nil }
     }
 
     /// Does all that has gathered, in groups that one commit may hold.
@@ -132,8 +161,7 @@ final class StoreLoop {
             if rows >= Limits.groupRows || bytes >= Limits.groupBytes { commit() }
         }
         guard store != nil else { return }
-        if waiting.contains(where: \.needsFlash) { return commit() }
-        answerEarly()
+        if waiting.contains(where: \.needsFlash) { commit() } else { answerEarly() }
     }
 
     /// - Returns: `nil` when there is no transaction to do it in.
@@ -148,7 +176,10 @@ final class StoreLoop {
     /// nothing to keep open.
     private func answerEarly() {
         guard isOpen else { return }
-        guard rows > 0 else { return commit() }
+        guard rows > 0 else {
+            commit()
+            return
+        }
         relaxed += waiting.reduce(0) { $0 + $1.relaxed }
         tell(waiting, nil)
         waiting.removeAll(keepingCapacity: true)
@@ -174,8 +205,10 @@ final class StoreLoop {
         deliver([{ job.refuse(error) }])
     }
 
-    private func commit() {
-        guard isOpen, let lastSeq = store?.lastSeq else { return }
+    /// - Returns: Whether all of it is on the medium.
+    @discardableResult
+    private func commit() -> Bool {
+        guard isOpen, let lastSeq = store?.lastSeq else { return false }
         isOpen = false
         deadline = nil
         let finished = waiting
@@ -185,7 +218,8 @@ final class StoreLoop {
         // would hear of a doubt that need not be. What was answered as relaxed is better kept there than undone.
         if early == 0, let fault = place?.fault(), fault == .folder || fault == .replaced {
             store?.rollback()
-            return leave(after: fault, finished, expecting: lastSeq, isUndone: true)
+            leave(after: fault, finished, expecting: lastSeq, isUndone: true)
+            return false
         }
         do throws(StoreError) {
             let began = time.now().instant
@@ -200,7 +234,10 @@ final class StoreLoop {
             try outcome?.get()
             measured(began.duration(to: time.now().instant))
             failures = 0
-            if let fault = place?.fault() { return leave(after: fault, finished, expecting: lastSeq) }
+            if let fault = place?.fault() {
+                leave(after: fault, finished, expecting: lastSeq)
+                return false
+            }
             // Before anybody hears of it, as the order of the promise is.
             if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
                 note(lastSeq)
@@ -211,16 +248,18 @@ final class StoreLoop {
             tell(finished, error)
             // Without room nothing was written, and the store is as it was before; so it is after a refusal by a test.
             if error.code == .unknownOutcome {
-                return reopen(after: error, expecting: lastSeq, relaxed: early)
+                reopen(after: error, expecting: lastSeq, relaxed: early)
+                return false
             }
             if early > 0 {
                 lose(early)
                 incident(.commitFailed(error, survived: false, relaxedLost: early))
             }
             if error.code == .diskFull, let store { makeRoom(store) }
-            return
+            return false
         }
         if let store { keepSmall(store) }
+        return true
     }
 
     /// The log is moved into the database after a commit, by the one connection that writes; never during one.

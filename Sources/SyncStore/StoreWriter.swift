@@ -25,6 +25,8 @@ package final class StoreWriter: @unchecked Sendable {
         case usableAgain(StoreOpening)
         /// Its files were removed while they were in use. What they held was written anew: nothing is lost, and all goes on.
         case restored(StoreError)
+        /// More of what falls with a refused change has fallen, without anybody having asked for it now.
+        case wentOn
         /// Only another database helps, and that is made at a start: exit and restart.
         case fatal(StoreError)
     }

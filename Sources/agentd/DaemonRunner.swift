@@ -100,7 +100,7 @@ final class DaemonRunner {
                 vault.noteDamage(error)
                 restart.make()
                 end.fire()
-            case .commitFailed, .readFailed, .unusable: break
+            case .commitFailed, .readFailed, .unusable, .wentOn: break
             }
             loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
         }

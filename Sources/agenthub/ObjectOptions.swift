@@ -67,7 +67,7 @@ struct ObjectOptions: ParsableArguments {
             })
         let blobs = ObjectBlobs(store)
         do throws(BlobError) {
-            try blobs.tryOut(within: .seconds(5))
+            try blobs.tryOut(within: ObjectBlobs.trialTime)
             log.info("files are kept in an object store", metadata: ["place": "\(place)"])
         } catch {
             guard error.code == .away else { throw Failure(77, error.description) }

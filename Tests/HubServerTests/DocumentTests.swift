@@ -104,6 +104,15 @@ struct DocumentTests {
         #expect(told.errors.map(\.isDamage) == [true] && told.errors.first?.doing == "read the record audits/a-1", "\(told.errors)")
         #expect(String(decoding: bench.send("GET", "/metrics").body, as: UTF8.self).contains("\nagenthub_damaged_records 1\n"))
 
+        // An operator sees it without asking the hub that serves, also before anybody has asked for it: in sum, and by its name.
+        let inspector = try rows.inspector()
+        let damaged = try inspector.stats().damaged
+        #expect(damaged.count == 1 && damaged.first.map(\.record.description) == ["audits/a-1"] && damaged.first.first?.version == 2)
+        #expect(damaged.first.first?.detail.contains(column) == true, "\(damaged)")
+        #expect(try inspector.damagedRecords("audits", nil) == damaged && inspector.damagedRecords("audits", "a-1") == damaged)
+        #expect(try inspector.damagedRecords("audits", "a-2").count == 0 && inspector.damagedRecords("other", nil).count == 0)
+        #expect(try inspector.stats().json.object?["damaged"]?.object?["records"] == 1)
+
         // Who knows what that means gets everything else, in both forms, and is told what is missing.
         let beside = try bench.pull([("audits", nil)], namesUnreadable: true)
         #expect(beside.pages.map { $0.records.map(\.id.text) } == [["a-0", "a-2"]] && beside.errors.isEmpty)
@@ -117,6 +126,7 @@ struct DocumentTests {
         #expect(remainder.records.map(\.id.text) == ["a-2"] && remainder.unreadable.isEmpty && !remainder.hasMore)
 
         try bench.hub.publish(RecordName("audits", "a-1"), ["precious": 1], at: bench.now)
+        #expect(try rows.inspector().stats().damaged == DamagedRecords())
         #expect(try bench.pull([("audits", beside.pages.first?.cursor)], namesUnreadable: true).pages.map { $0.records.map(\.id.text) } == [["a-1"]])
         #expect(try bench.verdict(Sent("k-5", seq: 5, .update, data: ["later": 1], base: 2)).word == "accepted")
         #expect(try bench.data("audits", "a-1") == ["precious": 1, "later": 1])

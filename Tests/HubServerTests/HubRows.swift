@@ -31,6 +31,13 @@ final class HubRows {
         for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file + end) }
     }
 
+    /// What an operator's command reads, past the hub that serves.
+    func inspector() throws -> HubInspector {
+        if let file { return try HubInspector(file: file) }
+        guard case .shared(let shared as PostgresPlace) = place else { throw Failure(what: "no place") }
+        return try HubInspector(shared)
+    }
+
     /// Runs one statement that takes no values.
     func run(_ sql: String) throws {
         guard let file else {

@@ -68,6 +68,12 @@ struct CostTests {
                 _ = try agent.store.reads.waiting(limit: 100_000, at: agent.now)
             } }
         },
+        // So it is, and known: each refusal makes what apps see of the record anew, from all that still waits. One answer with many
+        // of them does so once.
+        Case("changes of one record are refused, in an answer each") { agent, count in
+            try waiting(agent, count)
+            return { try settleOneByOne(agent) { mutation, _ in .rejected(mutation.key) } }
+        },
         Case("each verdict shows news, in an answer of its own") { agent, count in
             try waiting(agent, count)
             let batch = try agent.claim(count / 2)
@@ -100,6 +106,24 @@ struct CostTests {
         #expect(second[2] * 10 < second[0] * 12, "\(second)")
     }
 
+    @Test("However many fall with one change, the transaction with its verdict undoes a slice of them, and so does each one after it")
+    func boundedFall() throws {
+        var first: [Int] = [], second: [Int] = []
+        for count in [2_500, 5_000, 10_000] {
+            let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+            let key = try agent.enqueue(Self.site("s")).key
+            for number in 0..<count { try agent.enqueue(Self.visit("v\(number)")) }
+            #expect(try agent.claim(1).map(\.key) == [key])
+            let before = agent.database.stepsTaken
+            try agent.answer(.rejected(key))
+            first.append(agent.database.stepsTaken - before)
+            try agent.store.goOnFalling(at: agent.now)
+            second.append(agent.database.stepsTaken - before - first[first.count - 1])
+        }
+        #expect(first[2] * 10 < first[0] * 12, "\(first)")
+        #expect(second[2] * 10 < second[0] * 12, "\(second)")
+    }
+
     // MARK: - What there may be many of
 
     /// Changes of one record that wait each for itself.
@@ -122,6 +146,15 @@ struct CostTests {
             batch = try agent.store.applyResults(results, next: TestAgent.anyBatch, at: agent.now).next?.mutations ?? []
         }
         #expect(try agent.claim().isEmpty)
+    }
+
+    /// The same, one in a batch.
+    private static func settleOneByOne(_ agent: TestAgent, _ verdict: (OutgoingMutation, Int64) throws -> PushResult) throws {
+        var version: Int64 = 100
+        while let mutation = try agent.claim(1).first {
+            version += 1
+            try agent.answer(verdict(mutation, version))
+        }
     }
 
     private static func site(_ id: String, after keys: [MutationKey] = []) -> NewMutation {
@@ -166,6 +199,32 @@ struct CostTests {
                         mutation.key, version, record: HubRecord(version: version, data: ["v": .int(index), "other": 1]))
                 }
                 _ = try agent.store.applyResults(results, next: nil, at: agent.now)
+            }
+        },
+        Case("drain changes of one record, one verdict an answer, without it") { agent, count in
+            try waiting(agent, count)
+            return { try settleOneByOne(agent) { .accepted($0.key, $1) } }
+        },
+        Case("drain changes of one record, one verdict an answer, with what was computed here") { agent, count in
+            try waiting(agent, count)
+            return {
+                try settleOneByOne(agent) { mutation, version in
+                    var data = try #require(try mutation.data.flatMap { try JSONReader.read($0).object })
+                    data["other"] = 0
+                    return .accepted(mutation.key, version, record: HubRecord(version: version, data: data))
+                }
+            }
+        },
+        Case("changes of one record are sent back once each") { agent, count in
+            try waiting(agent, count)
+            return {
+                for number in 0..<count {
+                    let first = try #require(try agent.claim(1).first)
+                    try agent.answer(.retry(first.key, "busy"))
+                    agent.wait(.seconds(120))
+                    let again = try #require(try agent.claim(1).first)
+                    try agent.answer(.accepted(again.key, Int64(100 + number)))
+                }
             }
         },
         Case("a pull onto changes of one record") { agent, count in

@@ -203,8 +203,30 @@ struct HistoryTests {
         var memory = EngineMemory(epoch: "old")
         memory.healing = EngineMemory.Healing(epoch: "new", askedSeq: 412, requeued: 3)
         memory.pulledAt = agent.now.wall
+        memory.leftOut = LeftOutRecords(["works": ["w-1"]])
         try agent.store.remember(memory, at: agent.now)
         try agent.crash()
         #expect(try agent.store.memory() == memory)
+    }
+
+    @Test("What the hub has left out is kept in the commit of the page that said so")
+    func keepsLeftOut() throws {
+        let agent = try TestAgent()
+        var page = TestAgent.page([("a", 3, ["n": 1])])
+        page.leftOut = LeftOutRecords(["audit": ["b"]])
+        agent.store.gate = { stage throws(StoreError) in
+            if stage == .before { throw StoreError(.ioError, doing: "commit") }
+        }
+        #expect(throws: StoreError.self) { try agent.store.applyPull(page, at: agent.now) }
+        try agent.crash()
+        #expect(try agent.store.memory().leftOut.isEmpty && agent.record("a") == nil)
+        _ = try agent.store.applyPull(page, at: agent.now)
+        try agent.crash()
+        #expect(try agent.store.memory().leftOut.sentence == "1 of audit (b)" && agent.record("a") != nil)
+        var listing = SnapshotPage(entity: Self.audit, startCursor: "s", startVersion: 5, records: [], after: nil, hasMore: false)
+        listing.leftOut = LeftOutRecords()
+        _ = try agent.store.applySnapshot(listing, at: agent.now)
+        try agent.crash()
+        #expect(try agent.store.memory().leftOut.isEmpty)
     }
 }

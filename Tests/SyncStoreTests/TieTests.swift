@@ -1,6 +1,7 @@
 import SyncCore
-import SyncStore
 import Testing
+
+@testable import SyncStore
 
 /// PROTOCOL C6, C5: what waits for what, and what becomes of it.
 @Suite("Ties")
@@ -73,6 +74,87 @@ struct TieTests {
             retryAt = try agent.store.applyResults(results, next: nil, at: agent.now).summary.retryAt
         }
         #expect(claimed == children && retryAt == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
+    /// How many of these are in each state.
+    private func tally(_ agent: TestAgent, _ keys: [MutationKey]) throws -> [String: Int] {
+        try Dictionary(agent.states(keys).map { ($0, 1) }, uniquingKeysWith: +)
+    }
+
+    @Test("What thousands fall with takes them along in slices; what is left is never sent, and a restart goes on with it", arguments: ["refused", "cancelled"])
+    func fallingSlices(_ how: String) throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+        let parent = try site(agent)
+        let children = try (0..<2_500).map { try visit(agent, "v\($0)") }
+        let grandchild = try agent.enqueue(TestAgent.mutation(.create, "a", ["visit": "v2400"], entity: "answer")).key
+        if how == "refused" {
+            #expect(try agent.claim(1).map(\.key) == [parent])
+            try agent.answer(.rejected(parent))
+        } else {
+            _ = try agent.store.cancel(parent, at: agent.now)
+        }
+        // The transaction of the verdict, or of the cancelling, does a slice.
+        #expect(try tally(agent, children) == ["rejected": 1_000, "pending": 1_500] && agent.store.isFalling)
+        #expect(try agent.store.verify() == [])
+        // Whoever comes next is not sent what is still to fall, and a new child falls at once where its parent waits for a person.
+        let stranger = try site(agent, "x", .critical)
+        if how == "refused" {
+            #expect(try agent.enqueue(TestAgent.mutation(.create, "late", ["site": "s"], entity: "visit")).state == .rejected)
+        }
+        try agent.reopen()
+        #expect(try agent.store.isFalling && agent.store.verify() == [])
+        #expect(try agent.claim(10).map(\.key) == [stranger])
+        #expect(try tally(agent, children) == ["rejected": 2_000, "pending": 500])
+        while try agent.store.housekeep(at: agent.now) {}
+        #expect(try tally(agent, children + [grandchild]) == ["rejected": 2_501] && !agent.store.isFalling)
+        #expect(try agent.store.reads.mutation(children[2_499], at: agent.now)?.problem?.members["parent"]?.text == parent.text)
+        #expect(try agent.claim(10).isEmpty && agent.record("v2499", "visit")?.view == nil)
+        #expect(try agent.store.verify() == [])
+        try agent.reopen()
+        #expect(!agent.store.isFalling)
+    }
+
+    @Test("Who retries what still takes others along has them wait for the new one, those that fell and those that did not yet")
+    func retryWhileFalling() throws {
+        let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+        let parent = try site(agent)
+        let children = try (0..<1_500).map { try visit(agent, "v\($0)") }
+        _ = try agent.claim(1)
+        try agent.answer(.rejected(parent))
+        #expect(try tally(agent, children) == ["rejected": 1_000, "pending": 500])
+        let again = try agent.store.retry(parent, cascades: true, by: agent.app, at: agent.now)
+        #expect(try tally(agent, children) == ["resolved": 1_000, "pending": 500])
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.claim(1).map(\.key) == [again.key])
+        try agent.answer(.accepted(again.key, 1))
+        #expect(!agent.store.isFalling)
+        try agent.drain()
+        #expect(try tally(agent, children) == ["resolved": 1_000, "done": 500])
+        #expect(try agent.record("v0", "visit")?.status == .synced && agent.store.verify() == [])
+    }
+
+    @Test("Trees that fall keep a short list of what is left, however wide they are")
+    func fallingTree() throws {
+        let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
+        let parent = try site(agent)
+        var all: [MutationKey] = []
+        for number in 0..<1_500 {
+            all.append(try visit(agent, "v\(number)"))
+            all.append(try agent.enqueue(TestAgent.mutation(.create, "a\(number)", ["visit": .string("v\(number)")], entity: "answer")).key)
+        }
+        _ = try agent.claim(1)
+        try agent.answer(.rejected(parent))
+        var slices = 1
+        while agent.store.isFalling {
+            #expect(try agent.store.fallingTies().count <= 1_001 && agent.store.verify() == [])
+            let before = try tally(agent, all)["rejected"] ?? 0
+            try agent.store.goOnFalling(at: agent.now)
+            #expect(try (tally(agent, all)["rejected"] ?? 0) - before <= 1_000)
+            slices += 1
+        }
+        #expect(try tally(agent, all) == ["rejected": 3_000] && slices == 3)
         #expect(try agent.store.verify() == [])
     }
 

@@ -13,6 +13,8 @@ final class HeardIncidents: Sendable {
     let usable = DispatchSemaphore(value: 0)
     /// It was given up.
     let fatal = DispatchSemaphore(value: 0)
+    /// A slice of what an earlier transaction left is done.
+    let wentOn = DispatchSemaphore(value: 0)
 
     func add(_ incident: StoreWriter.Incident) {
         let (word, lost) =
@@ -22,6 +24,7 @@ final class HeardIncidents: Sendable {
             case .unusable: ("unusable", 0)
             case .usableAgain: ("usable", 0)
             case .restored: ("restored", 0)
+            case .wentOn: ("went on", 0)
             case .fatal: ("fatal", 0)
             }
         state.withLock { state in
@@ -30,6 +33,7 @@ final class HeardIncidents: Sendable {
         }
         if case .usableAgain = incident { usable.signal() }
         if case .fatal = incident { fatal.signal() }
+        if case .wentOn = incident { wentOn.signal() }
     }
 
     var incidents: [String] { state.withLock { $0.words } }

@@ -74,6 +74,46 @@ struct WriterTests {
         try writer.close()
     }
 
+    @Test(
+        "What is left to fall with a refused change is done by the thread itself: right after its start, and after a commit that failed",
+        arguments: [nil, StoreError(.unknownOutcome, doing: "commit"), StoreError(.diskFull, doing: "commit")])
+    func goesOn(_ failure: StoreError?) throws {
+        let folder = try TemporaryFolder()
+        let keys = try leaveFalling(in: folder)
+        let (heard, fault) = (HeardIncidents(), Fault())
+        if let failure {
+            fault.error.withLock { $0 = failure }
+            fault.stage.withLock { $0 = .before }
+        }
+        // The one that fails is the first slice: to open does not ask.
+        let writer = try writer(folder, heard, fault)
+        for _ in 0..<2 { heard.wentOn.wait() }
+        let left = try settled { writer.run({ store, now throws(StoreError) in
+            var states: [String] = []
+            for key in keys { states.append(try store.reads.mutation(key, at: now)?.state.name ?? "gone") }
+            return states.filter { $0 != "rejected" } + (try store.verify())
+        }, completion: $0) }.get()
+        #expect(left == [])
+        // No mutation is new in it, so none of those that were acknowledged is gone.
+        let failures = failure?.code == .unknownOutcome ? ["survived"] : []
+        #expect(heard.incidents == failures + ["went on", "went on"])
+        try writer.close()
+    }
+
+    /// A parent was taken back and two and a half thousand others fall with it, a thousand of which have.
+    private func leaveFalling(in folder: TemporaryFolder) throws -> [MutationKey] {
+        let agent = try TestAgent(in: folder)
+        let parent = try agent.create("parent").key
+        let children = try (0..<2_500).map { number in
+            var child = TestAgent.mutation(.create, "c\(number)")
+            child.dependsOn = [parent]
+            return try agent.enqueue(child).key
+        }
+        _ = try agent.store.cancel(parent, at: agent.now)
+        try agent.store.close(at: agent.now)
+        return children
+    }
+
     @Test("A read that contradicts itself ends the use of the database, and whoever waited hears that nothing was stored")
     func contradicts() throws {
         let folder = try TemporaryFolder()

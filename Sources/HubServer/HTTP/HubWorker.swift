@@ -176,11 +176,15 @@ final class HubWorker: @unchecked Sendable {
         }
     }
 
+    /// Fresh answers to what anybody may ask (`/metrics`), which cost the thread of the database something.
+    static let viewsAtOnce = 20
+    static let viewsPerSecond = 10.0
+
     private struct Views {
         var waiting: [Endpoint: [@Sendable (HubResponse) -> Void]] = [:]
         var isAwaited = false
         var last: [Endpoint: HubResponse] = [:]
-        var budget = RateBudget(size: 20, perSecond: 10, at: .now())
+        var budget = RateBudget(size: HubWorker.viewsAtOnce, perSecond: HubWorker.viewsPerSecond, at: .now())
     }
 
     private struct LookUps {

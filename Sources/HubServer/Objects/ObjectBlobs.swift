@@ -21,6 +21,8 @@ package final class ObjectBlobs: BlobStorage {
     static let heldMax = 24 << 20
     /// Less is not worth a request.
     static let pieceMin = 256 << 10
+    /// For all of ``tryOut(within:)``: records are served without the store, so nobody waits for it longer.
+    package static let trialTime: Duration = .seconds(5)
 
     package init(_ store: ObjectStore) {
         self.store = store

@@ -90,13 +90,15 @@ extension ObjectStore {
             ].compactMap { $0 }.joined(separator: "&")
             let call = Call(method: .get, key: "", query: query, maxAnswer: 8 << 20, doing: "list \(prefix)")
             let root = try document(call)
-            let entries = root.all("Contents")
-            for entry in entries {
-                guard let key = own(entry["Key"]), let size = entry["Size"].flatMap({ Int64($0) }) else { continue }
+            var isEmpty = true
+            for entry in root.all("Contents") {
+                // Whoever lists removes what it finds: what was not asked for is none of it, whatever the store says.
+                guard let key = own(entry["Key"]), key.hasPrefix(prefix), let size = entry["Size"].flatMap({ Int64($0) }) else { continue }
                 found.append(Object(key: key, size: size, changedAt: moment(entry["LastModified"])))
+                isEmpty = false
             }
             token = root["IsTruncated"] == "true" ? root["NextContinuationToken"] : nil
-            if let token, let fault = pages.fault(after: token, isEmpty: entries.isEmpty) { throw listFailed(call, fault) }
+            if let token, let fault = pages.fault(after: token, isEmpty: isEmpty) { throw listFailed(call, fault) }
         } while token != nil && found.count < limit ?? .max && !pages.isFull
         listEnded()
         return found

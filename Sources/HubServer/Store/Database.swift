@@ -1,3 +1,5 @@
+import SyncCore
+
 /// One connection to where a hub keeps its rows, with its prepared statements. Not for two threads at once.
 ///
 /// The hub speaks one language to it: SQL that SQLite and PostgreSQL both take, so that there is one copy of every statement
@@ -150,6 +152,15 @@ package protocol DatabaseRow {
 extension DatabaseRow {
     func optionalInt(_ column: Int32) -> Int64? { isNull(column) ? nil : int(column) }
     func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
+}
+
+/// A whole number as any engine has read it from a row.
+package struct DatabaseNumber {
+    package let value: Int64
+
+    package init(read value: Int64) {
+        self.value = value.asStored
+    }
 }
 
 /// What the database said.

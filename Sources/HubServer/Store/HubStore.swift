@@ -217,6 +217,31 @@ final class HubStore {
         }
     }
 
+    /// Reads every record, of one entity or all, or the one, and counts those whose row is damaged.
+    ///
+    /// - Parameter limit: So many are named.
+    func damagedRecords(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(DatabaseError) -> DamagedRecords {
+        var found = DamagedRecords()
+        try database.stream(
+            """
+            SELECT \(HubStore.recordColumns), entity FROM record
+            WHERE (CAST(?1 AS TEXT) IS NULL OR entity = ?1) AND (CAST(?2 AS TEXT) IS NULL OR id = ?2) ORDER BY entity, id
+            """, [DatabaseValue(entity?.text), DatabaseValue(id?.text)]
+        ) { row in
+            do throws(RecordDamage) {
+                _ = try readRecord(row, hasKept: true)
+            } catch {
+                found.count += 1
+                if found.first.count < limit {
+                    let name = RecordName(EntityName(trusted: row.text(11)), RecordID(trusted: row.text(0)))
+                    found.first.append(DamagedRecords.Row(record: name, version: row.int(1), detail: error.detail))
+                }
+            }
+            return true
+        }
+        return found
+    }
+
     // MARK: Lost values
 
     /// Newest first, of one record, of a whole entity, or of all.
@@ -467,6 +492,30 @@ package struct LostRow: Hashable, Sendable {
         if isUnreadable { object["unreadable"] = true }
         return .object(object)
     }
+}
+
+/// Records that the hub has and cannot read itself.
+package struct DamagedRecords: Hashable, Sendable {
+    package struct Row: Hashable, Sendable {
+        package var record: RecordName
+        package var version: Int64
+        /// What is wrong with it.
+        package var detail: String
+
+        package var json: JSON {
+            [
+                "entity": .string(record.entity.text), "id": .string(record.id.text), "version": .int(version), "damaged": .string(detail),
+            ]
+        }
+    }
+
+    package var count: Int64 = 0
+    /// The first of them by name, as many as were asked for.
+    package var first: [Row] = []
+
+    package init() {}
+
+    package var json: JSON { ["records": .int(count), "first": .array(first.map(\.json))] }
 }
 
 /// Verdicts, counted. `applied` are the accepted ones.

@@ -1,4 +1,5 @@
 import CSQLite
+import SyncCore
 
 /// One connection to an SQLite database: a file of this process alone, or memory.
 final class SQLiteDatabase: Database {
@@ -237,7 +238,7 @@ private struct SQLiteRow: DatabaseRow {
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
 
-    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
+    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column).asStored }
 
     func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
 

@@ -72,6 +72,10 @@ extension Duration {
 }
 
 extension Int64 {
+    /// As a row of a database may bring it: sums and differences of two such numbers cannot overflow. Nothing that is counted or
+    /// measured comes near the ends that are cut off; what lies beyond them somebody wrote by hand, or it is damage.
+    package var asStored: Int64 { Swift.min(Swift.max(self, -(1 << 62) + 1), (1 << 62) - 1) }
+
     package func saturatingAdd(_ other: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? (other > 0 ? .max : .min) : sum

@@ -256,6 +256,8 @@ package struct EngineMemory: Hashable, Sendable {
     package var server: String?
     /// What the hub may not fall behind in the present history; `nil` before its first answer to a push.
     package var standing: HubStanding?
+    /// Records that the hub has and could not show.
+    package var leftOut = LeftOutRecords()
     /// The hub's new history that this database is being moved to, and how far that has come.
     package var healing: Healing?
 

@@ -69,6 +69,7 @@ extension SyncEngine {
             loadStreams(&effects)
         case (.loadingStreams, .streams(let streams)):
             cycle?.asked = []
+            if memory.leftOut.keep(only: Set(streams.map(\.entity))) { tellLeftOut(&effects) }
             let isSecondLook = cycle?.hasPulledForConflicts == true
             let wanted = streams.filter { stream in
                 (!isSecondLook || cycle?.conflicted.contains(stream.entity) == true) && mayPull(stream.entity, at: moment)

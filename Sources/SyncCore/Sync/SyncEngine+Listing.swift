@@ -61,7 +61,10 @@ extension SyncEngine {
     ) throws(ReplyError) {
         var page = try readPage(body, of: asked.entity, after: asked.listing?.after, only: asked.listing?.buckets)
         noteListed(page, &effects)
-        if readings.leftOut.note(page, after: asked.listing?.after, only: asked.listing?.buckets) { tellLeftOut(&effects) }
+        if memory.leftOut.note(page, after: asked.listing?.after, only: asked.listing?.buckets) {
+            page.leftOut = memory.leftOut
+            tellLeftOut(&effects)
+        }
         endTrial(&effects)
         // Everything up to here is known only when the feed has been read on from the listing's beginning.
         knownHead = nil

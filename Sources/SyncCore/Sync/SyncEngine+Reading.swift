@@ -16,8 +16,6 @@ extension SyncEngine {
         var circles: [EntityName: CircleDetector] = [:]
         /// Feeds that were started again because their cursor had expired, and brought no page since.
         var restarted: Set<EntityName> = []
-        /// What the hub has left out since the start of this agent, because it cannot read it itself.
-        var leftOut = LeftOutRecords()
         /// So many streams go into one request; `nil`: as many as the protocol allows. Less while the one is searched that
         /// spoils the answer for all.
         var width: Int?
@@ -33,7 +31,7 @@ extension SyncEngine {
     package var heldStreams: StreamQuarantine { readings.held }
 
     /// Records that the hub has and could not show.
-    package var leftOutRecords: LeftOutRecords { readings.leftOut }
+    package var leftOutRecords: LeftOutRecords { memory.leftOut }
 
     /// Whether a stream may be asked for in this cycle. Whoever asks for a cycle gets an attempt, but not two.
     func isHeld(_ entity: EntityName, at moment: Moment) -> Bool {
@@ -87,7 +85,7 @@ extension SyncEngine {
 
     /// Records that the hub has and cannot read stay here as they are, and a person should know.
     func tellLeftOut(_ effects: inout [SyncEffect]) {
-        effects.append(.report(.recordsLeftOut(readings.leftOut)))
+        effects.append(.report(.recordsLeftOut(memory.leftOut)))
     }
 
     // MARK: Pages
@@ -134,7 +132,10 @@ extension SyncEngine {
                 if !page.hasMore { readings.circles[page.entity] = nil }
                 readings.restarted.remove(page.entity)
                 cycle?.received += count
-                if readings.leftOut.note(page) { tellLeftOut(&effects) }
+                if memory.leftOut.note(page) {
+                    usable.leftOut = memory.leftOut
+                    tellLeftOut(&effects)
+                }
                 usable.pages.append(page)
                 release(page.entity, by: page.hasMore ? .page : .end, &effects)
             }

@@ -226,7 +226,9 @@ package struct SyncEngine: Sendable {
     package mutating func handle(_ event: SyncEvent, at moment: Moment) -> [SyncEffect] {
         var effects: [SyncEffect] = []
         switch event {
-        case .started(let start): begin(with: start, at: moment)
+        case .started(let start):
+            begin(with: start, at: moment)
+            if !memory.leftOut.isEmpty { tellLeftOut(&effects) }
         case .enqueued(let priority, let expiry):
             house.expires(at: expiry)
             if !(ablations.contains(.wakeLost) && cycle != nil) {

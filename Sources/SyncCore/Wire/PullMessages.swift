@@ -115,6 +115,8 @@ package struct PullResponse: Hashable, Sendable {
     package var errors: [StreamError]
     /// What came beside the answer: kept with its pages. Not in the body.
     package var standing: HubStanding?
+    /// All that is left out now, where these pages have changed it: kept with them, because the hub does not say it twice.
+    package var leftOut: LeftOutRecords?
 
     package init(epoch: String?, head: Int64, pages: [StreamPage], errors: [StreamError] = []) {
         self.epoch = epoch

@@ -125,6 +125,8 @@ package struct SnapshotPage: Hashable, Sendable {
     package var isSeed = false
     /// What came beside the answer: kept with its records. Not in the body.
     package var standing: HubStanding?
+    /// All that is left out now, where these pages have changed it: kept with them, because the hub does not say it twice.
+    package var leftOut: LeftOutRecords?
 
     package init(
         entity: EntityName, startCursor: String, startVersion: Int64, records: [StreamPage.Record], after: RecordID?,

@@ -42,6 +42,30 @@ package struct LeftOutRecords: Hashable, Sendable {
 
     package var isEmpty: Bool { count == 0 }
 
+    /// As it is kept, `{"works":["w-1","w-7"]}`. What does not read there is none: the weekly comparison tells of it again.
+    package var json: JSONObject {
+        var object = JSONObject()
+        for (entity, ids) in ids.sorted(by: { $0.key < $1.key }) { object[entity.text] = .array(ids.sorted().map { .string($0.text) }) }
+        return object
+    }
+
+    package init(_ json: JSONObject) {
+        for member in json.members {
+            guard let entity = EntityName(member.name.text) else { continue }
+            let known = (member.value.array ?? []).compactMap { $0.text.flatMap { RecordID($0) } }
+            _ = replace(entity, Set(known))
+        }
+    }
+
+    /// Forgets what is of entities that are not read any more.
+    ///
+    /// - Returns: Whether something is known otherwise than before.
+    package mutating func keep(only entities: Set<EntityName>) -> Bool {
+        let gone = ids.keys.filter { !entities.contains($0) }
+        for entity in gone { _ = replace(entity, []) }
+        return !gone.isEmpty
+    }
+
     /// For people: `2 of works (w-1, w-7), 1 of sites (s-2)`.
     package var sentence: String {
         ids.sorted { $0.key < $1.key }.map { entity, ids in

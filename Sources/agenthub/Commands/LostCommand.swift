@@ -12,6 +12,10 @@ struct LostCommand: ParsableCommand {
         discussion: """
             BY is who wrote the value, device and author; STAMP is when. A member of an object is details.size, an element of a set \
             tags[t-1]. What was decided on a device before it was sent is there: agentctl audit.
+
+            Records that the hub has and cannot read itself come last, with what is wrong with them: changes of them wait, and no device \
+            is shown them, until they are published anew (agenthub publish) or restored from a backup. To find them, every record of \
+            the entity, or of all, is read.
             """)
 
     @Argument(help: "Of one entity.") var entity: EntityName?
@@ -30,18 +34,34 @@ struct LostCommand: ParsableCommand {
     func run() throws {
         let inspector = try folder.inspector()
         let rows: [LostRow]
+        let damaged: DamagedRecords
         do throws(HubError) {
             rows = try inspector.lostValues(entity, id, limit: limit)
+            damaged = try inspector.damagedRecords(entity, id)
         } catch {
             throw Failure(error)
         }
-        if json { return try Say.result(JSON.array(rows.map(\.json)).json) }
+        if json { return try Say.result(JSON.array(rows.map(\.json) + damaged.first.map(\.json)).json) }
         guard let width = Self.terminalWidth else {
             // For a script or a log: whole lines, and none where there is nothing.
-            return try rows.forEach { row in try Say.result(PlainText.safe(Self.cells(row, at: row.at.description).joined(separator: "  "))) }
+            try rows.forEach { row in try Say.result(PlainText.safe(Self.cells(row, at: row.at.description).joined(separator: "  "))) }
+            return try Self.tell(damaged)
         }
-        if rows.isEmpty { return try Say.result("nothing has lost") }
-        try Say.result(Self.table(rows, now: SystemClocks().now().wall).lines(width: width).joined(separator: "\n"))
+        if rows.isEmpty {
+            try Say.result("nothing has lost")
+        } else {
+            try Say.result(Self.table(rows, now: SystemClocks().now().wall).lines(width: width).joined(separator: "\n"))
+        }
+        try Self.tell(damaged)
+    }
+
+    /// One line a record, as many as are named.
+    private static func tell(_ damaged: DamagedRecords) throws {
+        for row in damaged.first {
+            try Say.result(PlainText.safe("damaged: \(row.record), version \(row.version), cannot be read: \(row.detail)"))
+        }
+        let rest = damaged.count - Int64(damaged.first.count)
+        if rest > 0 { try Say.result("damaged: \(rest) more") }
     }
 
     private static func table(_ rows: [LostRow], now: Timestamp) -> TextTable {

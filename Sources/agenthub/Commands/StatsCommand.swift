@@ -1,5 +1,6 @@
 import ArgumentParser
 import HubServer
+import LocalAPI
 import SyncCore
 
 /// `agenthub stats`: what the hub holds; also beside a server that is running.
@@ -42,7 +43,15 @@ struct StatsCommand: ParsableCommand {
             lines.append("  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes")
         }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
+        if stats.damaged.count > 0 { lines.append(damaged(stats.damaged)) }
         return lines.joined(separator: "\n")
+    }
+
+    private static func damaged(_ damaged: DamagedRecords) -> String {
+        let shown = damaged.first.prefix(8).map { PlainText.safe("\($0.record) (\($0.detail))") }
+        let rest = damaged.count > Int64(shown.count) ? ", …" : ""
+        return "damaged    \(damaged.count) records that cannot be read: \(shown.joined(separator: ", "))\(rest). Changes of them wait, and no "
+            + "device is shown them, until they are published anew or restored from a backup; all of them: agenthub lost"
     }
 
     private static func history(_ lineage: HubLineage) -> String {

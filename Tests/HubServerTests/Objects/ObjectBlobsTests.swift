@@ -279,6 +279,19 @@ struct ObjectBlobsTests {
         #expect(pages.requests.withLock(\.count) == 101)
     }
 
+    @Test("A store that lists more than it was asked for has nothing removed but what was meant")
+    func listsMore() throws {
+        let kept = String(repeating: "ab", count: 32)
+        let pages = Pages { _, request in
+            request.url.contains("uploads=")
+                ? "<ListMultipartUploadsResult/>"
+                : Self.page(token: nil, entries: ["partial/u/1", "blobs/\(kept.prefix(2))/\(kept)", "partial/u-2/1", "partial/u/2"])
+        }
+        try pages.blobs().discard(incoming: "u")
+        let removed = pages.requests.withLock { $0 }.filter { $0.method == .delete }.map { String($0.url.split(separator: "/files/hub/").last ?? "") }
+        #expect(removed.sorted() == ["partial/u/1", "partial/u/2"])
+    }
+
     @Test("The trial at the start has its time for all calls together; what it leaves undone the first check does")
     func hurriedTrial() throws {
         let pages = Pages { _, request in request.url.contains("uploads=") ? "<ListMultipartUploadsResult/>" : Self.page(token: nil) }

@@ -124,11 +124,7 @@ struct EngineReadingTests {
         world.run(.seconds(3_600))
         world.run(.seconds(120), isBusy: false)
         #expect(world.enqueued >= 300)
-        #expect(world.accepted.count == Int(world.enqueued), "\(world.waiting) mutations wait")
-        for entity in EngineWorld.entities where entity != EngineWorld.poisoned {
-            #expect(world.isCaughtUp(entity), "\(entity)")
-            if !world.compared.isEmpty { #expect(world.compared[entity] == 1) }
-        }
+        #expect(Self.stopped(in: world) == [])
         if let told = poison.told {
             #expect(!world.isCaughtUp(EngineWorld.poisoned))
             #expect(world.alarms[EngineWorld.poisoned]?.contains(told) == true, "\(String(describing: world.alarms))")
@@ -142,6 +138,29 @@ struct EngineReadingTests {
         world.run(.seconds(4_500), isBusy: false)
         #expect(world.isCaughtUp(EngineWorld.poisoned) && world.alarms.isEmpty, "\(world.alarms)")
         #expect(world.rig.engine.heldStreams.isEmpty && world.rig.engine.memory.lastError == nil)
+    }
+
+    /// What has nothing to do with the poison and did not go on.
+    private static func stopped(in world: EngineWorld) -> [String] {
+        var found: [String] = []
+        if world.accepted.count != Int(world.enqueued) { found.append("\(world.waiting) mutations wait") }
+        for entity in EngineWorld.entities where entity != EngineWorld.poisoned {
+            if !world.isCaughtUp(entity) { found.append("\(entity) is not read") }
+            if !world.compared.isEmpty, world.compared[entity] != 1 { found.append("\(entity) is not compared") }
+        }
+        return found
+    }
+
+    @Test("The check sees what one bad thing stops: the pushes, and other entities", arguments: [
+        (HubCall.Kind.push, "mutations wait"), (.pull, "is not read"),
+    ])
+    func planted(_ kind: HubCall.Kind, _ finding: String) {
+        var world = EngineWorld()
+        // As an agent would do that stops at the first thing that it cannot use: nothing of that kind gets through any more.
+        world.spoil = { call, _ in call.kind == kind || (kind == .push && call.kind == .settle) ? .nothing(.timedOut) : nil }
+        world.run(.seconds(3_600))
+        world.run(.seconds(120), isBusy: false)
+        #expect(Self.stopped(in: world).contains { $0.contains(finding) }, "\(Self.stopped(in: world))")
     }
 
     @Test("Without poison all goes on, and the hub is not asked more than it was", arguments: [1, 2, 3])

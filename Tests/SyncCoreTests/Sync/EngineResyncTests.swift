@@ -7,9 +7,12 @@ private typealias Rig = EngineRig
 @Suite("Engine: listings and histories")
 struct EngineResyncTests {
     /// At its streams, after the greeting.
-    private func atStreams(_ streams: [StreamPosition], hello: HTTPResponse = Rig.hello(), settings: SyncEngine.Settings = .init()) -> EngineRig {
+    private func atStreams(
+        _ streams: [StreamPosition], hello: HTTPResponse = Rig.hello(), settings: SyncEngine.Settings = .init(),
+        memory: EngineMemory = EngineMemory(epoch: Rig.hub)
+    ) -> EngineRig {
         var rig = Rig(settings: settings)
-        rig.start()
+        rig.start(memory: memory)
         rig.wake()
         rig.answer(hello)
         rig.stored(.batch(nil, retryAt: nil))
@@ -65,11 +68,38 @@ struct EngineResyncTests {
             return
         }
         #expect(page.unreadable.map(\.text) == ["w-6", "w-8"] && page.records.map(\.id.text) == ["w-7"])
+        #expect(page.leftOut?.json.json == #"{"works":["w-6","w-8"]}"#, "it is kept with the page")
         #expect(rig.engine.leftOutRecords.sentence == "2 of works (w-6, w-8)")
         rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
         #expect(try JSONReader.read(try #require(rig.call).body).object?["unreadable"] == "named")
         rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "n2", records: [Rig.record("w-6", version: 20)])]))
         #expect(rig.engine.leftOutRecords.sentence == "1 of works (w-8)")
+        guard case .applyPull(let pulled)? = rig.command else {
+            Issue.record("the page was to be stored")
+            return
+        }
+        #expect(pulled.leftOut?.sentence == "1 of works (w-8)")
+    }
+
+    @Test("What was left out before a restart is told after it, as long as its entity is read; a page that says nothing of it writes nothing")
+    func unreadableBefore() {
+        var memory = EngineMemory(epoch: Rig.hub)
+        memory.leftOut = LeftOutRecords(["works": ["w-1", "w-7"], "gone": ["g-1"], "no name": [1], "sites": "s"])
+        #expect(memory.leftOut.sentence == "1 of gone (g-1), 2 of works (w-1, w-7)")
+        func told(_ rig: EngineRig) -> [String] {
+            rig.reports.compactMap { if case .recordsLeftOut(let records) = $0 { records.sentence } else { nil } }
+        }
+        var rig = EngineRig()
+        rig.start(memory: memory)
+        #expect(told(rig) == ["1 of gone (g-1), 2 of works (w-1, w-7)"])
+        rig = atStreams([Rig.position(Rig.works, "w1"), Rig.position(Rig.sites, "s1")], memory: memory)
+        #expect(told(rig).last == "2 of works (w-1, w-7)")
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "w2", records: [Rig.record("w-9", version: 20)])]))
+        guard case .applyPull(let pulled)? = rig.command else {
+            Issue.record("the page was to be stored")
+            return
+        }
+        #expect(pulled.leftOut == nil && rig.engine.leftOutRecords.sentence == "2 of works (w-1, w-7)")
     }
 
     @Test("What does not belong to the page is not named by it", arguments: [["w-5"], ["w-8", "w-6"], ["w-7"], ["w-6", "w-6"]])

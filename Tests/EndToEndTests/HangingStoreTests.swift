@@ -1,0 +1,37 @@
+import LocalAPI
+import SyncCore
+import SyncLinux
+import Testing
+
+extension EndToEnd {
+    /// Records need no object store. So a store that never comes to an end may keep the hub from nothing but files.
+    @Suite("An object store that hangs")
+    struct HangingStoreTests {
+        @Test("The hub listens within seconds and serves records; files wait, and what is wrong is told", arguments: HangingStore.Manner.allCases)
+        func listens(_ manner: HangingStore.Manner) async throws {
+            let store = try HangingStore(manner)
+            try await Stand.with(entities: "      audits: { kind: record }", hub: false, agent: false) { stand in
+                await stand.setEnvironment(agent: [:], hub: ["AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"])
+                await stand.setHubArguments(["--blobs", "s3://files/hub", "--s3-endpoint", "http://127.0.0.1:\(store.port)"])
+                let clock = SystemClocks()
+                let began = clock.now().instant
+                // Returns with the line in which the hub says where it listens.
+                try await stand.startHub()
+                let took = began.duration(to: clock.now().instant)
+                // Five seconds are for the store; the rest is for a machine that is busy with something else. Without a time for the
+                // store the limits of a single request would end it after fifteen.
+                #expect(took < .seconds(12), "\(took)")
+                #expect(store.requests.first?.hasPrefix("GET /files") == true, "the store was asked: \(store.requests)")
+                try await stand.startAgent()
+                #expect(try await stand.agentctl("enqueue", "audits", "a-1", "--data", #"{"n":1}"#).status == 0)
+                #expect(try await stand.sync() == "ok")
+                #expect(try await stand.hubRecords("audits").map(\.id) == ["a-1"])
+                #expect(try await stand.hub(.get, "/readyz").status == 200)
+                let metrics = String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self)
+                // A store that answers with pages is there, whatever is in them.
+                if manner == .silent || manner == .begun { #expect(metrics.contains("agenthub_object_store_up 0\n"), "\(metrics.prefix(300))") }
+                #expect(store.requests.count < 2_500, "\(store.requests.count) requests")
+            }
+        }
+    }
+}
