@@ -340,9 +340,11 @@ package final class HubClient: Sendable {
         case .hello, .push, .settle: headers[HubHeader.waiting] = state.withLock(\.waiting).map { String($0) }
         case .pull, .snapshot, .known, .verify: break
         }
+        var deadlines = HTTPRequest.Deadlines()
+        deadlines.total = call.timeLimit
         return HTTPRequest(
             call.method, settings.baseURL + call.target, headers: headers,
-            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls,
+            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls, deadlines: deadlines,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
     }
 }
