@@ -164,7 +164,17 @@ package final class HubClient: Sendable {
                 return .failure(TransportError(.credentials, doing: "enrol at the hub", detail: "\(error)"))
             }
         }
-        let result = await carry(call, replica: replica, over: uplink)
+        var result = await carry(call, replica: replica, over: uplink)
+        if case .success(let refusal) = result, mayReturn(after: refusal) {
+            traffic.add(refusal.traffic)
+            let next = await refreshToken(replica: replica, over: uplink)
+            if case .success(let response) = next, response.status == 200 {
+                traffic.add(next.traffic)
+                result = await carry(call, replica: replica, over: uplink)
+            } else {
+                result = next
+            }
+        }
         noteVerdict(result)
         switch result {
         case .success(var response):
@@ -174,6 +184,13 @@ package final class HubClient: Sendable {
             error.traffic.add(traffic)
             return .failure(error)
         }
+    }
+
+    /// The token has ended while this device was silent, and the hub says that it is still good for asking for the next one.
+    private func mayReturn(after response: HTTPResponse) -> Bool {
+        guard response.status == 401 else { return false }
+        let facts = HubHeaders(reading: response.headers, now: time.now().wall)
+        return facts.version != nil && facts.tokenRefreshAt != nil
     }
 
     /// A request as all are made, without a body of its own yet.
@@ -340,9 +357,11 @@ package final class HubClient: Sendable {
         case .hello, .push, .settle: headers[HubHeader.waiting] = state.withLock(\.waiting).map { String($0) }
         case .pull, .snapshot, .known, .verify: break
         }
+        var deadlines = HTTPRequest.Deadlines()
+        deadlines.total = call.timeLimit
         return HTTPRequest(
             call.method, settings.baseURL + call.target, headers: headers,
-            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls,
+            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls, deadlines: deadlines,
             maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
     }
 }

@@ -1,10 +1,12 @@
 #include "SocketShims.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 // enum in the kernel's net/tcp_states.h, which user space does not get; the numbers are those of /proc/net/tcp.
@@ -41,6 +43,16 @@ bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts) {
     counts->segments_in = info.tcpi_segs_in;
     counts->header_bytes = (is_ipv6(socket, domain) ? 40 : 20) + 20 + (info.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0);
     counts->is_established = info.tcpi_state == csl_tcp_established;
+    return true;
+}
+
+bool csl_tcp_progress(int socket, struct csl_tcp_progress *progress) {
+    struct csl_tcp_counts counts;
+    if (!csl_tcp_counts(socket, &counts)) return false;
+    int waiting = 0;
+    if (ioctl(socket, SIOCOUTQ, &waiting) != 0) return false;
+    progress->acknowledged = counts.acknowledged;
+    progress->waiting = waiting;
     return true;
 }
 

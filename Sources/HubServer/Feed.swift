@@ -157,7 +157,7 @@ struct Feed {
         var size = 0
         let fitting = found.rows.prefix { row in
             size += row.size + Feed.overhead
-            return size - row.size - Feed.overhead < Limits.pullBytes
+            return size - row.size - Feed.overhead < request.maxBytes
         }
         let rows = Array(fitting.prefix(request.limit))
         let unreadable = rows.filter { !$0.isWhole }.map(\.id)

@@ -8,7 +8,7 @@ extension Hub {
     /// A one-time token against a device's own. It may be asked again until that one is shown for the first time.
     func enroll(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let token = try Hub.enrolmentToken(request)
-        let entry = try HubGate(tokens: settings.tokens, now: now).enrolling(token)
+        let entry = try HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now).enrolling(token)
         return try issue(for: entry, status: 201, at: now)
     }
 
@@ -30,7 +30,7 @@ extension Hub {
         do throws(Problem) { return try DeviceMessages.readEnrolment(request.body) } catch { throw HubRefusal(error) }
     }
 
-    /// The next token for a device that shows a good one.
+    /// The next token for a device that shows a good one, or its last one that has ended not too long ago.
     func refreshToken(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         guard let header = request.headers["Authorization"], let token = header.split(separator: " ").last.map(String.init),
             let entry = settings.tokens?.find(token)

@@ -30,6 +30,8 @@ package final class Hub {
         package var tokensRead: (@Sendable (TokenBook) -> Void)?
         /// Of tokens that are given for an enrolment or a refresh; `nil`: they do not end.
         package var tokenLife: Duration? = .seconds(90 * 86_400)
+        /// For so long after its end a device's last token is taken for asking for the next one.
+        package var tokenGrace: Duration = .seconds(90 * 86_400)
         /// Opens request bodies; without one, gzip is refused with 415.
         package var compressor: (any Compressor)?
         /// Told to agents: how long to spread out after the hub was away. About fleet size / capacity.
@@ -307,8 +309,8 @@ package final class Hub {
         }
         if endpoint == .enroll { return try enroll(request, at: now) }
         guard endpoint.isForDevices else { return open(endpoint, request, at: now) }
-        let gate = HubGate(tokens: settings.tokens, now: now)
-        let proved = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
+        let gate = HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now)
+        let proved = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
         caller = proved
         if let token = proved.token, token.replaces != nil {
             if settings.keepsTokens { shown.append(token) } else { try confirm(token, at: now) }
@@ -382,9 +384,10 @@ package final class Hub {
     static func finish(_ response: HubResponse, _ headers: HubHeaders = HubHeaders(), at now: Timestamp) -> HubResponse {
         var (response, headers) = (response, headers)
         headers.time = now
-        let retryAfter = response.headers[HubHeader.retryAfter]
+        // What the answer itself says stays.
+        let own = [HubHeader.retryAfter, HubHeader.tokenEnds, HubHeader.tokenRefresh].map { ($0, response.headers[$0]) }
         headers.write(to: &response.headers)
-        response.headers[HubHeader.retryAfter] = retryAfter
+        for case (let name, let value?) in own { response.headers[name] = value }
         return response
     }
 }

@@ -12,10 +12,13 @@ package struct HubGate: Sendable {
 
     /// `nil` asks for no credential.
     package var tokens: TokenBook?
+    /// For so long after its end a token is taken for a refresh.
+    private let grace: Duration
     private let now: Timestamp
 
-    package init(tokens: TokenBook?, now: Timestamp) {
+    package init(tokens: TokenBook?, grace: Duration, now: Timestamp) {
         self.tokens = tokens
+        self.grace = grace
         self.now = now
     }
 
@@ -41,12 +44,12 @@ package struct HubGate: Sendable {
 
     /// - Parameters:
     ///   - certificate: The device that a verified client certificate names.
-    ///   - isTus: Another protocol, which has its own version.
+    ///   - endpoint: What is asked. Of a token that has ended only the next one may be asked for.
     /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
-    func caller(_ headers: HTTPHeaders, certificate: DeviceID?, isTus: Bool = false) throws(HubRefusal) -> Caller {
+    func caller(_ headers: HTTPHeaders, certificate: DeviceID?, at endpoint: Endpoint) throws(HubRefusal) -> Caller {
         let said = HubRequestHeaders(reading: headers)
-        try HubGate.checkVersion(headers, isTus: isTus)
-        let token = try self.token(headers, certificate)
+        try HubGate.checkVersion(headers, isTus: endpoint.isTus)
+        let token = try self.token(headers, certificate, at: endpoint)
         guard let device = token?.device ?? certificate ?? said.device else {
             throw HubGate.unauthenticated("Sync-Device is missing")
         }
@@ -69,7 +72,9 @@ package struct HubGate: Sendable {
     }
 
     /// - Returns: `nil` when no token is asked for, or a certificate stands in for it.
-    private func token(_ headers: HTTPHeaders, _ certificate: DeviceID?) throws(HubRefusal) -> TokenBook.Entry? {
+    private func token(
+        _ headers: HTTPHeaders, _ certificate: DeviceID?, at endpoint: Endpoint
+    ) throws(HubRefusal) -> TokenBook.Entry? {
         guard let tokens else { return nil }
         if let certificate, tokens.isBlocked(certificate) { throw HubGate.blocked }
         guard let header = headers["Authorization"] else {
@@ -78,11 +83,15 @@ package struct HubGate: Sendable {
         }
         let parts = header.split(separator: " ")
         guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])),
-            entry.use == .device, !entry.isOver(at: now) || entry.revokedAt != nil
+            entry.use == .device
         else {
             throw HubGate.unauthenticated("the token is not known here")
         }
         if entry.revokedAt != nil { throw HubGate.blocked }
+        if let end = entry.endsAt, end <= now {
+            let mayReturn = tokens.mayReturn(entry, within: grace, at: now)
+            guard mayReturn, endpoint == .token else { throw HubGate.ended(entry, end, mayReturn: mayReturn) }
+        }
         if let certificate, certificate != entry.device {
             throw HubGate.unauthenticated("certificate and token belong to different devices")
         }
@@ -93,9 +102,21 @@ package struct HubGate: Sendable {
         HubRefusal(Problem("device-blocked", status: 403, detail: "this device was shut out by an operator"))
     }
 
-    static func unauthenticated(_ detail: String) -> HubRefusal {
+    /// Only who has the token's secret gets to see this. With the time of the refresh the device knows that it may ask for the next one.
+    private static func ended(_ entry: TokenBook.Entry, _ end: Timestamp, mayReturn: Bool) -> HubRefusal {
+        let next = mayReturn
+            ? "it is still good for asking for the next one" : "an operator can let the device in: agenthub token readmit \(entry.device)"
+        return unauthenticated("the token of this device ended at \(end); \(next)") { headers in
+            guard mayReturn else { return }
+            headers[HubHeader.tokenEnds] = String(end.milliseconds)
+            headers[HubHeader.tokenRefresh] = String((entry.refreshAt ?? end).milliseconds)
+        }
+    }
+
+    static func unauthenticated(_ detail: String, adding: (inout HTTPHeaders) -> Void = { _ in }) -> HubRefusal {
         var response = HubResponse(Problem("auth", status: 401, detail: detail))
         response.headers["WWW-Authenticate"] = "Bearer"
+        adding(&response.headers)
         return HubRefusal(response)
     }
 }

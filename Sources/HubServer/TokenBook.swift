@@ -20,6 +20,8 @@ package struct TokenBook: Sendable, Hashable {
         /// Hash of the token that it was given for, as long as nobody has shown this one: until then the other one stays good,
         /// so that an answer that is lost locks nobody out.
         package var replaces: [UInt8]?
+        /// An operator lets its device come back with it until then, although it has ended.
+        package var readmittedUntil: Timestamp?
 
         package enum Use: String, Sendable, Hashable {
             /// To speak for the device.
@@ -69,9 +71,15 @@ package struct TokenBook: Sendable, Hashable {
         for old: Entry, life: Duration?, at now: Timestamp, using random: inout some RandomNumberGenerator
     ) -> String {
         entries.removeAll { $0.replaces == old.hash }
-        // What ended long ago says nothing any more; what was revoked must be remembered.
+        // What ended long ago says nothing any more; what was revoked must be remembered, and for much longer the last token of a
+        // device that is silent.
         let forgotten = now.advanced(by: .zero - Self.memory)
-        entries.removeAll { $0.revokedAt == nil && $0.isOver(at: forgotten) }
+        let forgottenLast = now.advanced(by: .zero - Self.memoryOfLast)
+        let newest = newestOfDevices
+        entries.removeAll { entry in
+            guard entry.revokedAt == nil, entry.hash != old.hash else { return false }
+            return entry.isOver(at: newest[entry.device] == entry.createdAt ? forgottenLast : forgotten)
+        }
         index()
         return add(old.device, life: life, replacing: old.hash, at: now, using: &random)
     }
@@ -82,12 +90,37 @@ package struct TokenBook: Sendable, Hashable {
         guard let old = entry.replaces, let place = entries.firstIndex(where: { $0.hash == entry.hash }) else { return }
         entries[place].replaces = nil
         guard let before = entries.firstIndex(where: { $0.hash == old }) else { return }
+        for index in entries.indices where entries[index].device == entry.device { entries[index].readmittedUntil = nil }
         let end = entries[before].use == .device ? now.advanced(by: Self.grace) : now
         entries[before].endsAt = min(entries[before].endsAt ?? end, end)
     }
 
     package static let grace: Duration = .seconds(86_400)
     private static let memory: Duration = .seconds(30 * 86_400)
+    private static let memoryOfLast: Duration = .seconds(1_095 * 86_400)
+
+    /// Lets a device come back whose tokens have ended.
+    ///
+    /// - Returns: How many of its tokens are taken for a refresh from now on.
+    package mutating func readmit(_ device: DeviceID, until end: Timestamp, at now: Timestamp) -> Int {
+        var count = 0
+        for index in entries.indices {
+            let entry = entries[index]
+            guard entry.device == device, entry.use == .device, entry.revokedAt == nil, entry.isOver(at: now) else { continue }
+            entries[index].readmittedUntil = end
+            count += 1
+        }
+        return count
+    }
+
+    /// Of each device, when the newest token that it has shown was made.
+    private var newestOfDevices: [DeviceID: Timestamp] {
+        var newest: [DeviceID: Timestamp] = [:]
+        for entry in entries where entry.use == .device && entry.replaces == nil {
+            newest[entry.device] = max(newest[entry.device] ?? entry.createdAt, entry.createdAt)
+        }
+        return newest
+    }
 
     /// - Returns: How many tokens of the device were valid until now.
     package mutating func revoke(_ device: DeviceID, at now: Timestamp) -> Int {
@@ -116,6 +149,19 @@ package struct TokenBook: Sendable, Hashable {
         let hash = SHA256.hash(Array(token.utf8))
         let candidates = places[TokenBook.place(hash)] ?? []
         return candidates.first { constantTimeEqual(entries[$0].hash, hash) }.map { entries[$0] }
+    }
+
+    /// Whether a token that has ended is still good for one thing: to ask for the next one. So a device that was silent for longer than
+    /// its token's life comes back alone. It must be the last that the device has shown: an older one may be a copy.
+    ///
+    /// - Parameter grace: For so long after its end.
+    package func mayReturn(_ entry: Entry, within grace: Duration, at now: Timestamp) -> Bool {
+        guard entry.use == .device, entry.revokedAt == nil, let end = entry.endsAt, end <= now else { return false }
+        if let until = entry.readmittedUntil, until > now { return true }
+        guard end.advanced(by: grace) > now else { return false }
+        return !entries.contains { other in
+            other.device == entry.device && other.use == .device && other.replaces == nil && other.createdAt > entry.createdAt
+        }
     }
 
     /// A device all of whose tokens were revoked is shut out, also when it shows a certificate.
@@ -184,7 +230,8 @@ extension TokenBook.Entry {
         guard let use, ends != nil || object["ends_at"] == nil else { return nil }
         self.init(
             device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
-            replaces: object["replaces"]?.text.flatMap { Self.bytes($0) })
+            replaces: object["replaces"]?.text.flatMap { Self.bytes($0) },
+            readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) })
     }
 
     var line: String {
@@ -195,6 +242,7 @@ extension TokenBook.Entry {
         if let endsAt { object["ends_at"] = .string(endsAt.description) }
         if use != .device { object["use"] = .string(use.rawValue) }
         if let replaces { object["replaces"] = .string(hex(replaces)) }
+        if let readmittedUntil { object["readmitted_until"] = .string(readmittedUntil.description) }
         return object.json
     }
 

@@ -1,3 +1,4 @@
+import CSyncLinux
 import NIOCore
 
 /// When something must have happened on a connection.
@@ -12,8 +13,10 @@ struct Deadlines {
     var write: NIODeadline?
     /// Bytes given to the channel in all.
     var bytesWritten = 0
-    /// How many of them the kernel had taken at the last look.
+    /// How many of them the client had taken at the last look (``HTTPConnection/bytesTaken``).
     var bytesTaken: Int?
+    /// What the client had taken when its idle time began to run.
+    fileprivate var bytesTakenAtRest: Int?
 
     fileprivate var timer: NIOScheduledCallback?
     fileprivate var timerTime: NIODeadline?
@@ -35,6 +38,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
                 // The client is waited for on the other side: it does not take its answers.
                 deadlines.read = nil
             } else if number > 0 {
+                deadlines.bytesTakenAtRest = nil
                 let idleTime = isKnown ? server.limits.idleTime : server.limits.strangerIdleTime ?? server.limits.idleTime
                 setReadDeadline(after: idleTime)
             }
@@ -107,7 +111,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
     private func readDeadlinePassed() {
         switch input {
         case .head where framing.overhead == 0:
-            close()
+            isReceiving ? setReadDeadline(after: server.limits.writeStallTime) : close()
         case .head:
             failInput(
                 HTTPProblem(.timeout, status: 408, "The request's head did not arrive in time."),
@@ -125,14 +129,40 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
     }
 
     private func lookAtWriting() {
-        let waiting = channelBacklog
-        guard waiting > 0 else { return }
-        let taken = deadlines.bytesWritten - waiting
+        guard channelBacklog > 0 else { return }
+        let taken = bytesTaken
         if let before = deadlines.bytesTaken, taken <= before {
             close()
             return
         }
         deadlines.write = .now() + TimeAmount(server.limits.writeStallTime)
         deadlines.bytesTaken = taken
+    }
+
+    /// Bytes that have gone towards the client, from any beginning: only a difference says something.
+    ///
+    /// What our own kernel takes says little on a slow line: it takes a whole page into its send buffer at once, and then
+    /// nothing for as long as that takes to drain, although the client reads all the time. Of TCP the kernel tells what the
+    /// client's has acknowledged. A Unix socket has no such buffer on its way.
+    private var bytesTaken: Int {
+        progress.map { Int(clamping: $0.acknowledged) } ?? deadlines.bytesWritten - channelBacklog
+    }
+
+    /// The end of an answer is still on its way to a client that takes it: it is not idle yet.
+    private var isReceiving: Bool {
+        guard let progress, progress.waiting > 0 else { return false }
+        let taken = Int(clamping: progress.acknowledged)
+        defer { deadlines.bytesTakenAtRest = taken }
+        return deadlines.bytesTakenAtRest.map { $0 < taken } ?? true
+    }
+
+    private var progress: csl_tcp_progress? {
+        guard case .remote = peer else { return nil }
+        // `try?`: a channel without a socket, as in tests, or a closed one has nothing to tell.
+        let told = try? context?.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { socket in
+            var progress = csl_tcp_progress()
+            return csl_tcp_progress(socket, &progress) ? progress : nil
+        }
+        return told.flatMap { $0 }.flatMap { $0 }
     }
 }

@@ -56,8 +56,8 @@ package struct HTTPServerLimits: Sendable {
     /// How far a body may fall behind ``bodyRate``. A body of n bytes is whole within this and n / ``bodyRate`` seconds of
     /// waiting for its sender, or it is refused.
     package var bodyGrace: Duration = .seconds(60)
-    /// A client that takes nothing of what waits for it during this time is cut off. Looked at once per period, so that
-    /// the cut comes after one to two periods.
+    /// A client that takes nothing of what waits for it during this time is cut off: whose TCP acknowledges no byte, or who reads
+    /// none from a Unix socket. Looked at once per period, so that the cut comes after one to two periods.
     package var writeStallTime: Duration = .seconds(10)
     /// How long the rest of a refused request is read and thrown away so that its sender gets to see the answer:
     /// closing with unread bytes makes the kernel reset the connection and destroy the answer on its way.

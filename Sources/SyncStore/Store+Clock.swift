@@ -15,6 +15,8 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             let boot = try currentBoot()
             try database.run("UPDATE boot SET anchor_ms = ? WHERE bid = ?", .int(anchor.difference), .int(boot))
+            ages.learn(anchor.wall(at: now.instant), at: now)
+            try MetaTable(database).set("age", ages.text)
             return ()
         }
         self.anchor = anchor

@@ -119,6 +119,24 @@ struct TokenTests {
         #expect(await pull(client()) == 200)
     }
 
+    @Test("A device that was silent for longer than its token's life comes back alone, also when an answer is lost on the way")
+    func returns() async throws {
+        #expect(await pull(client()) == 200)
+        let before = disk.token
+        network.clock.advance(.seconds(120 * 86_400))
+        network.lose("/v1/devices/token", before: false)
+        #expect(await pull(client()) == nil)
+        #expect(await pull(client()) == 200)
+        #expect(disk.token != before)
+        #expect(await pull(client()) == 200)
+        // Much longer: only when an operator lets it in.
+        network.clock.advance(.seconds(400 * 86_400))
+        #expect(await pull(client()) == 401)
+        let now = network.clock.now().wall
+        #expect(network.book?.readmit(DeviceID(trusted: "gw-1"), until: now.advanced(by: .seconds(86_400)), at: now) ?? 0 > 0)
+        #expect(await pull(client()) == 200)
+    }
+
     enum Cut: CaseIterable, Sendable {
         case requestLost, answerLost, diskFull, diedAfterKeeping, shownAndAnswerLost, diskWentBack
     }

@@ -82,7 +82,7 @@ struct EnrolmentTests {
         #expect(pull(second).status == 200)
     }
 
-    @Test("Every answer says when the token ends and when to refresh it; after its end it is unknown")
+    @Test("Every answer says when the token ends and when to refresh it; after its end it is good for the next one only")
     func ends() throws {
         let token = try granted(enrol(oneTime))
         let start = bench.now
@@ -90,8 +90,58 @@ struct EnrolmentTests {
         #expect(facts.tokenEndsAt == start.advanced(by: .seconds(90 * 86_400)))
         #expect(facts.tokenRefreshAt == start.advanced(by: .seconds(72 * 86_400)))
         bench.now = start.advanced(by: .seconds(90 * 86_400))
-        #expect(pull(token).status == 401)
+        let refused = pull(token)
+        #expect(refused.status == 401)
+        #expect(HubHeaders(reading: refused.headers, now: bench.now).tokenRefreshAt != nil)
+        let next = try granted(refresh(token))
+        #expect(pull(next).status == 200)
+        // The device has shown that it has the next one: the one that ended is no way in any more.
         #expect(refresh(token).status == 401)
+        #expect(HubHeaders(reading: pull(token).headers, now: bench.now).tokenRefreshAt == nil)
+    }
+
+    @Test("A token that ended longer ago than the grace lets nobody in, until an operator readmits the device")
+    func readmitted() throws {
+        let first = try granted(enrol(oneTime))
+        let token = try granted(refresh(first))
+        #expect(pull(token).status == 200)
+        bench.now = bench.now.advanced(by: .seconds(181 * 86_400))
+        #expect(refresh(token).status == 401)
+        #expect(try problem(pull(token)).contains("agenthub token readmit gw-1"))
+        // Others refresh theirs meanwhile, and what ended long ago is forgotten: not the last one of a silent device.
+        var random = SeededRandom(seed: 9)
+        let other = DeviceID(trusted: "gw-2")
+        try change { book in
+            let shown = book.add(other, life: .seconds(86_400), at: bench.now, using: &random)
+            if let entry = book.find(shown) { _ = book.issue(for: entry, life: nil, at: bench.now, using: &random) }
+        }
+        var count = 0
+        try change { count = $0.readmit(.one, until: bench.now.advanced(by: .seconds(86_400)), at: bench.now) }
+        #expect(count >= 1)
+        let next = try granted(refresh(token))
+        // An answer that is lost locks nobody out.
+        let again = try granted(refresh(token))
+        #expect(pull(next).status == 401)
+        #expect(pull(again).status == 200)
+        #expect(refresh(token).status == 401, "it is the way back once")
+        // A revoked device does not come back that way.
+        try change { _ = $0.revoke(.one, at: bench.now) }
+        try change { count = $0.readmit(.one, until: bench.now.advanced(by: .seconds(86_400)), at: bench.now) }
+        #expect(count == 0)
+        #expect(refresh(token).status == 403)
+    }
+
+    private func problem(_ response: HubResponse) throws -> String {
+        try JSONReader.read(String(decoding: response.body, as: UTF8.self)).object?["detail"]?.text ?? ""
+    }
+
+    private func change(_ change: (inout TokenBook) -> Void) throws {
+        if bench.hub.settings.keepsTokens {
+            try bench.hub.changeTokens(change)
+        } else if var book = bench.hub.settings.tokens {
+            change(&book)
+            bench.hub.settings.tokens = book
+        }
     }
 
     @Test("The book keeps all of it through its file, and revoking shuts out what was refreshed too")

@@ -39,6 +39,10 @@ struct ResyncTests {
         let bench = try PullTests.filled(80)
         let buckets = Set((0..<3).map { EntityDigest.bucket(of: RecordID(trusted: "a-\($0)")) }).sorted()
         let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 1, buckets: buckets))
+        // A page ends by bytes as well, with one record at least, and goes on after it.
+        let small = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 100, buckets: buckets, maxBytes: 1))
+        #expect(small.flatMap(\.records).map(\.id) == pages.flatMap(\.records).map(\.id))
+        #expect(small.allSatisfy { $0.records.count <= 1 })
         #expect(pages.allSatisfy { $0.records.count <= 1 })
         let found = pages.flatMap(\.records).map(\.id.text)
         let expected = (0..<80).map { "a-\($0)" }.filter { buckets.contains(EntityDigest.bucket(of: RecordID(trusted: $0))) }.sorted()

@@ -22,6 +22,62 @@ struct ExpiryTests {
         try agent.store.reads.mutation(key, at: agent.now)?.problem
     }
 
+    /// Another boot: boot time begins anew, and the wall clock shows whatever it shows.
+    private func boot(_ agent: TestAgent, _ id: String, wall: Timestamp) throws {
+        agent.options.bootID = id
+        agent.now = Moment(instant: Instant(nanoseconds: 9_000_000_000), wall: wall)
+        agent.store = try Store(agent.database, agent.options, at: agent.now)
+    }
+
+    private func learn(_ agent: TestAgent, _ time: Timestamp) throws {
+        let difference = time.milliseconds - agent.now.instant.nanoseconds / 1_000_000
+        try agent.store.learn(ClockAnchor(difference: difference, error: .milliseconds(20)), at: agent.now)
+    }
+
+    private static let fortnight = 14 * 86_400
+
+    @Test("After a boot with a clock that is weeks ahead, work that is minutes old keeps its time", arguments: [20, 200, -7_000])
+    func wrongClock(_ days: Int) throws {
+        let agent = try agent()
+        try learn(agent, agent.now.wall)
+        let key = try agent.enqueue(lasting(site(.create, "s"), Self.fortnight)).key
+        agent.wait(.seconds(120))
+        let truth = agent.now.wall
+        try boot(agent, "boot-2", wall: truth.advanced(by: .seconds(days * 86_400)))
+        _ = try agent.store.housekeep(at: agent.now)
+        #expect(try agent.states([key]) == ["pending"])
+        // The same again, without anybody who knows the time.
+        agent.wait(.seconds(60))
+        try boot(agent, "boot-3", wall: truth.advanced(by: .seconds(days * 86_400 + 86_400)))
+        _ = try agent.store.housekeep(at: agent.now)
+        #expect(try agent.states([key]) == ["pending"])
+        // The hub says what the time is: it was off for a day.
+        try learn(agent, truth.advanced(by: .seconds(86_400)))
+        _ = try agent.store.housekeep(at: agent.now)
+        #expect(try agent.states([key]) == ["pending"])
+        // A step of the clock within the boot is no time that has passed.
+        try learn(agent, truth.advanced(by: .seconds(40 * 86_400)))
+        _ = try agent.store.housekeep(at: agent.now)
+        #expect(try agent.states([key]) == ["pending"])
+    }
+
+    @Test("A device that was off for longer than a change may wait expires it when the time is known, before it is sent", arguments: [15, 60, 700])
+    func longGap(_ days: Int) throws {
+        let agent = try agent()
+        try learn(agent, agent.now.wall)
+        let key = try agent.enqueue(lasting(site(.create, "s"), Self.fortnight)).key
+        let lasts = try agent.enqueue(site(.create, "t")).key
+        let truth = agent.now.wall.advanced(by: .seconds(days * 86_400))
+        // A gateway without a clock chip begins in 1970; a restart of the process in the same boot changes nothing.
+        try boot(agent, "boot-2", wall: Timestamp(milliseconds: 5_000))
+        try agent.crash()
+        #expect(try agent.states([key]) == ["pending"])
+        try learn(agent, truth)
+        #expect(try agent.claim().map(\.key) == [lasts])
+        #expect(try agent.states([key]) == ["expired"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("What rests on an expired change and has more time is told as parent-expired, with the change that it fell with")
     func told() throws {
         let agent = try agent()

@@ -29,7 +29,9 @@ extension Agent {
     // MARK: Events in, effects out
 
     private var blobTerms: BlobUploader.Terms {
-        BlobUploader.Terms(situation: engine.situation, isBusy: engine.cycle != nil)
+        let batch = engine.pace.up.bytes
+        return BlobUploader.Terms(
+            situation: engine.situation, isBusy: engine.cycle != nil, slowBatch: batch < TransferSizer.first ? batch : nil)
     }
 
     /// Called after everything that may have changed what files may do.

@@ -22,6 +22,15 @@ struct csl_tcp_counts {
 /// False when the socket is not TCP or the kernel (before 4.19) does not count.
 bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts);
 
+/// How far the peer is with what was written to a TCP socket.
+struct csl_tcp_progress {
+    uint64_t acknowledged;          ///< bytes since the connection was opened
+    int32_t waiting;                ///< bytes that the kernel has and the peer has not acknowledged
+};
+
+/// False as csl_tcp_counts.
+bool csl_tcp_progress(int socket, struct csl_tcp_progress *progress);
+
 /// Whether this TCP socket connects these two ends; addresses as inet_ntop(3) writes them.
 bool csl_is_tcp_between(int socket, const char *local, int local_port, const char *remote, int remote_port);
 

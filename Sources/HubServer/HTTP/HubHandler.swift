@@ -60,11 +60,11 @@ final class HubHandler: HTTPHandler {
 
     private func admit(_ request: HubRequest, at endpoint: Endpoint, mayLag: Bool = true) -> HTTPAdmission {
         let now = environment.time.now().wall
-        let gate = HubGate(tokens: environment.tokens(), now: now)
+        let gate = HubGate(tokens: environment.tokens(), grace: worker.tokenGrace, now: now)
         do throws(HubRefusal) {
             try HubGate.checkVersion(request.headers, isTus: endpoint.isTus)
             if mayLag, worker.keepsTokens, gate.lacksToken(request.headers) { return lookingUp(request, at: endpoint) }
-            let caller = try gate.caller(request.headers, certificate: request.certificateDevice, isTus: endpoint.isTus)
+            let caller = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
             guard endpoint.methods.contains(request.method) else { return answering(Hub.wrongMethod(at: endpoint), to: request) }
             return .known(admit(request, at: endpoint, of: caller.device))
         } catch {
@@ -121,7 +121,7 @@ final class HubHandler: HTTPHandler {
     /// Only a token that is good gets to the hub's thread. Others cost one hash.
     private func enrol(_ request: HubRequest, _ exchange: HTTPExchange, mayLag: Bool) {
         let now = environment.time.now().wall
-        let gate = HubGate(tokens: environment.tokens(), now: now)
+        let gate = HubGate(tokens: environment.tokens(), grace: worker.tokenGrace, now: now)
         do throws(HubRefusal) {
             let token = try Hub.enrolmentToken(request)
             if mayLag, gate.tokens?.find(token) == nil { return enrolLater(request, exchange) }

@@ -62,6 +62,8 @@ package final class HubService: Sendable {
         limits.firstHeadTime = .seconds(20)
         limits.idleTime = .seconds(75)
         limits.strangerIdleTime = .seconds(15)
+        // As long as the other way: a gap in the coverage is not the end of a device.
+        limits.writeStallTime = limits.bodyIdleTime
         limits.bodyRate = 256
         limits.bodyGrace = .seconds(60)
         return limits

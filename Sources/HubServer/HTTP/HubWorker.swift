@@ -17,6 +17,7 @@ final class HubWorker: @unchecked Sendable {
     let uploads: HubUploads?
     /// The database keeps the tokens; what the environment knows of them is what was read last.
     let keepsTokens: Bool
+    let tokenGrace: Duration
     private let environment: HubService.Environment
     let traffic: HubTraffic
     let figures = ServiceFigures()
@@ -66,6 +67,7 @@ final class HubWorker: @unchecked Sendable {
     ) {
         uploads = hub.settings.uploads
         keepsTokens = hub.settings.keepsTokens
+        tokenGrace = hub.settings.tokenGrace
         self.files = files
         traffic = hub.traffic
         self.hub = hub

@@ -29,10 +29,13 @@ package struct BlobUploader: Sendable {
         package var situation: Situation
         /// A cycle is under way.
         package var isBusy: Bool
+        /// Bytes of a batch on this link, where it was found to be slow (``TransferSizer``).
+        package var slowBatch: Int?
 
-        package init(situation: Situation, isBusy: Bool) {
+        package init(situation: Situation, isBusy: Bool, slowBatch: Int? = nil) {
             self.situation = situation
             self.isBusy = isBusy
+            self.slowBatch = slowBatch
         }
     }
 
@@ -146,7 +149,7 @@ package struct BlobUploader: Sendable {
     package init(settings: Settings, random: SeededRandom) {
         self.settings = settings
         self.random = random
-        sizer = ChunkSizer(isMetered: false)
+        sizer = ChunkSizer()
     }
 
     // MARK: Events
@@ -233,7 +236,7 @@ package struct BlobUploader: Sendable {
             if uplink != nil { cancelAll(&effects) }
             uplink = name
             isMetered = situation.uplink?.isMetered ?? false
-            sizer = ChunkSizer(isMetered: isMetered)
+            sizer = ChunkSizer(ceiling: sizer.ceiling)
             failures = 0
             heldUntil = nil
             for id in order {
@@ -241,6 +244,7 @@ package struct BlobUploader: Sendable {
                 files[id]?.isForced = false
             }
         }
+        if let slowBatch = terms.slowBatch { sizer.limitFirst(to: slowBatch) }
         let isOnline = situation.reachability == .online
         if isOnline, !hasContact {
             spreadUntil = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
@@ -276,6 +280,7 @@ package struct BlobUploader: Sendable {
             guard let file = files[id] else { continue }
             files[id]?.machine = UploadMachine(size: file.job.size, digest: file.job.digest, progress: UploadProgress())
         }
+        sizer = ChunkSizer()
     }
 
     // MARK: Files
@@ -321,7 +326,11 @@ package struct BlobUploader: Sendable {
                 outcome = file.machine.refusePlace()
             }
             if case .send(_, let count) = request, case .next = outcome, !file.machine.wantsSmallerPiece { sizer.sent(count, in: took) }
-            if file.machine.wantsSmallerPiece { sizer.broke() }
+            if let count = file.machine.tooLarge {
+                sizer.wasTooLarge(count)
+            } else if file.machine.wantsSmallerPiece {
+                sizer.broke()
+            }
         case .failure(let error):
             outcome = file.machine.failed(request, error)
             if case .send = request { sizer.broke() }

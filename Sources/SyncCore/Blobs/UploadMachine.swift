@@ -11,6 +11,8 @@
 /// - An offset beyond what was ever sent, or a length that is not ours, is not our upload: it is destroyed, all begins again.
 /// - No server's word that all bytes are there is believed: the digest at the end decides. A wrong one destroys the upload
 ///   and begins again, twice at most.
+/// - Only a small file goes with the request that makes its upload: what of a larger one arrives before the link breaks would be
+///   lost with the answer, which names the place to go on at.
 /// - A success without `Tus-Resumable` was said by somebody in between, and changes nothing. Neither does any answer in the
 ///   hub's place without `Sync-Version`, whatever its status.
 ///
@@ -91,6 +93,8 @@ package struct UploadMachine: Hashable, Sendable {
     private var sentTo: Int64
     /// The last piece was found too large.
     package private(set) var wantsSmallerPiece = false
+    /// Bytes of a piece for which the answer was that a request of this size does not pass (413).
+    package private(set) var tooLarge: Int?
     /// The highest offset that the server has ever told.
     package private(set) var best: Int64
     /// The piece that was sent last, while it is not known what became of it.
@@ -130,6 +134,8 @@ package struct UploadMachine: Hashable, Sendable {
     }
 
     package static let restartsMax = 2
+    /// The largest file that goes with the request that makes its upload.
+    package static let inlineBytes = 64 << 10
     /// So many pieces in a row may bring nothing by answers that count nothing.
     package static let idlePiecesMax = 10
     /// A piece of which the server has this many bytes was of use, however large it was.
@@ -156,7 +162,7 @@ package struct UploadMachine: Hashable, Sendable {
     package func request(_ server: Server, chunk: Int) -> Request {
         switch knowledge {
         case .nothing where server.blobs != nil: .lookUp
-        case .nothing, .absent: .create(with: size <= Int64(chunk) ? Int(size) : nil)
+        case .nothing, .absent: .create(with: size <= Int64(min(chunk, Self.inlineBytes)) ? Int(size) : nil)
         case .unsure: .ask
         case .sure: .send(at: progress.offset, count: Int(min(Int64(chunk), size - progress.offset)))
         // The hub forgets an upload that is complete, and knows the blob.
@@ -172,7 +178,7 @@ package struct UploadMachine: Hashable, Sendable {
 
     package mutating func answered(_ request: Request, _ response: HTTPResponse, _ server: Server, at now: Timestamp) -> Outcome {
         let said = Reply(response, server, now: now)
-        wantsSmallerPiece = false
+        (wantsSmallerPiece, tooLarge) = (false, nil)
         if case .send(let offset, let count) = request { sending(offset, Int64(count)) }
         // Whatever answers in the hub's place decides nothing, with whatever status.
         if server.blobs != nil, !said.isHub { return answeredByOther(request, said) }
@@ -202,7 +208,7 @@ package struct UploadMachine: Hashable, Sendable {
             piece?.hasCounted = true
         }
         unsure()
-        wantsSmallerPiece = false
+        (wantsSmallerPiece, tooLarge) = (false, nil)
         progress.error = error.description
         switch error.code {
         // Nothing reached the server, so nothing was tried with the file.
@@ -273,8 +279,19 @@ package struct UploadMachine: Hashable, Sendable {
         if case .send(let offset, let count) = request {
             sentTo = max(sentTo, offset + Int64(count))
             wantsSmallerPiece = true
+            if said.status == 413 { return tooLarge(request, count, said) }
         }
+        if case .create(let count?) = request, said.status == 413 { return tooLarge(request, count, said) }
         return end(request, said.foreign)
+    }
+
+    /// A proxy before the server lets no request of this size through. It says so before it reads the piece: a smaller one may
+    /// follow at once.
+    private mutating func tooLarge(_ request: Request, _ count: Int, _ said: Reply) -> Outcome {
+        tooLarge = count
+        guard count > ChunkSizer.smallest else { return end(request, said.foreign) }
+        piece = nil
+        return end(request, .next)
     }
 
     // MARK: By request
@@ -325,6 +342,7 @@ package struct UploadMachine: Hashable, Sendable {
             // A proxy before it may have a limit for requests; only the server itself knows one for files.
             guard said.isOwn else {
                 wantsSmallerPiece = true
+                tooLarge = Int(clamping: count)
                 return .wait(counts: true, asked: said.asked, why: "the server's proxy takes no request of this size\(said.hint)")
             }
             return .failed(code: "too-large", why: "the server takes no file of \(size) bytes\(said.hint)")
@@ -371,6 +389,7 @@ package struct UploadMachine: Hashable, Sendable {
         case 413:
             unsure()
             wantsSmallerPiece = true
+            tooLarge = Int(clamping: count)
             return .wait(counts: true, asked: said.asked, why: "the server takes no piece of \(count) bytes")
         case 422 where said.isMismatch: return mismatch("the digest was wrong when all had arrived")
         case 460:

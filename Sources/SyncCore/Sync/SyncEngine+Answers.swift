@@ -16,6 +16,7 @@ extension SyncEngine {
         switch result {
         case .failure(let error):
             count(error.traffic)
+            if !settings.isRest { pace.broke(error.code, isReading: step.isReading, error.traffic) }
             let refusal = HubReply.Refusal(.transport(error.code), error.description)
             if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
         case .success(let response):
@@ -35,6 +36,7 @@ extension SyncEngine {
                 if facts.epoch != nil, facts.epoch == memory.epoch, memory.healing?.epoch != memory.epoch { memory.healing = nil }
                 cycle?.wasAnswered = true
                 cycle?.facts = facts
+                measure(step, read: body.count, in: sent.duration(to: moment.instant))
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
                     breaker.answered()
@@ -100,6 +102,15 @@ extension SyncEngine {
         case .verifying(let position, _): try compared(body, position, at: moment, &effects)
         case .asking(let keys, let seq, _): try told(body, about: keys, upTo: seq, at: moment, &effects)
         default: return
+        }
+    }
+
+    /// What an answer says about the link.
+    private mutating func measure(_ step: Step, read: Int, in time: Duration) {
+        switch step {
+        case .pulling, .listing, .seeding: pace.down.moved(read, in: time)
+        case .settling, .pushing: pace.up.moved(lastBody, in: time)
+        default: break
         }
     }
 

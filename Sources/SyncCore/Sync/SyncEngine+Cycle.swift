@@ -8,7 +8,8 @@ extension SyncEngine {
         cycle = Cycle(
             session: session, began: moment.instant, scope: request?.scope ?? .all, step: .loadingInFlight,
             outcome: CycleOutcome(session: session))
-        cycle?.isRequested = request != nil
+        cycle?.isRequested = request != nil || owesRequest
+        owesRequest = false
         cycle?.isForced = request?.isForced ?? false
         cycle?.isTrial = breaker.state == .halfOpen
         let allowed = allowed(at: moment)
@@ -215,6 +216,8 @@ extension SyncEngine {
     /// for the news: who asks for a sync wants to see what others wrote just now.
     func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
+        // After a failure only an answer says that the hub is there, and what it has by now.
+        if memory.failures > 0 { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
         // A stream that was left out is asked for again.
         if let next = readings.held.nextAt, next <= moment.instant { return true }
@@ -240,7 +243,7 @@ extension SyncEngine {
         cycle?.unasked = Array((sound + doubtful).dropFirst(asked.count))
         cycle?.asked.formUnion(asked.map(\.entity))
         let request = PullRequest(
-            streams: asked, limit: pullRecords, maxBytes: Limits.pullBytes, maxSentSeq: maxSentSeq, namesUnreadable: hubNamesUnreadable)
+            streams: asked, limit: pullRecords, maxBytes: pace.down.bytes, maxSentSeq: maxSentSeq, namesUnreadable: hubNamesUnreadable)
         let question = settings.isRest ? RestQuestion.pull(asked) : nil
         send(.pull, question == nil ? PullMessages.request(request) : [], asking: question, at: moment, &effects) {
             .pulling(asked, call: $0)
@@ -391,6 +394,11 @@ extension SyncEngine {
         lastCallID += 1
         var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
         call.rest = question
+        lastBody = body.count
+        // A page may be twice as large as asked, where a commit is, and hold one record of any size.
+        let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
+        call.timeLimit = LinkPace.timeLimit(for: body.count + answer)
+        lastTimeLimit = call.timeLimit
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         if kind == .push || kind == .settle || kind == .hello { call.receipt = receipt }
         advance(to: step(call.id))

@@ -30,6 +30,7 @@ extension SyncEngine {
         noteFailure(refusal, at: moment, &effects)
         if let batch = batchUnderWay, blames(refusal) {
             let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
+            if refusal.status == 408, !settings.isRest { pace.up.broke() }
             // An answer beyond the limit may be a portal's as well, whatever was asked: certain is it of a hub that has answered in
             // this cycle. Otherwise the next one greets first, to know.
             let isCertain =
@@ -92,6 +93,7 @@ extension SyncEngine {
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
+        owesRequest = cycle?.isRequested ?? false
         failureCause = cause
         memory.lastError = Printable.text(detail)
         memory.lastErrorAt = moment.wall

@@ -47,14 +47,22 @@ extension SyncEngine {
                 continue
             }
             let request = SnapshotRequest(
-                entity: next.entity, after: listing.after, limit: Limits.listedRecords(announced: pullRecords), buckets: listing.buckets,
-                namesUnreadable: hubNamesUnreadable)
+                entity: next.entity, after: listing.after, limit: listedRecords, buckets: listing.buckets,
+                namesUnreadable: hubNamesUnreadable, maxBytes: pace.down.bytes)
             return send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .listing(next, call: $0) }
         }
         let feeds = cycle?.reading.feeds ?? []
         cycle?.reading.feeds = []
         feeds.isEmpty ? compare(at: moment, &effects) : pull(feeds, at: moment, &effects)
     }
+
+    /// Records of one page. An older hub does not know of bytes: on a slow link it is asked for few.
+    var listedRecords: Int {
+        min(Limits.listedRecords(announced: pullRecords), max(1, pace.down.bytes / Self.smallRecord))
+    }
+
+    /// Bytes of a record that is smaller than most, in an answer.
+    private static let smallRecord = 64
 
     mutating func listed(
         _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]

@@ -63,6 +63,7 @@ extension SyncEngine {
         guard let least = allowed.push else { return nil }
         var limits = sizer.limits(leastPriority: least)
         limits.bytes = min(limits.bytes, allowed.batchBytes)
+        if !settings.isRest { limits.bytes = min(limits.bytes, pace.up.bytes) }
         limits.sizes = allowed.sizes
         if settings.isRest { limits.mutations = Limits.restParallel }
         if cycle?.isTrial == true { limits.mutations = min(limits.mutations, breaker.settings.trialMutations) }
@@ -103,6 +104,8 @@ extension SyncEngine {
     /// Silence and portals of the old link say little about this one; what the hub itself said still holds.
     private mutating func linkIsNew(at moment: Moment, _ effects: inout [SyncEffect]) {
         hub = .connecting
+        // One that comes back is as fast as it was.
+        if paceLink != conditions.uplink?.name { (pace, paceLink) = (LinkPace(), conditions.uplink?.name) }
         if failureCause == .between {
             memory.failures = min(memory.failures, 1)
             timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
@@ -150,7 +153,7 @@ extension SyncEngine {
 
     /// When somebody must look again, as things are.
     func wakeWanted(at moment: Moment) -> Instant? {
-        if let jobBegan { return jobBegan.advanced(by: Watchdog.patience) }
+        if let jobBegan { return jobBegan.advanced(by: jobPatience) }
         return [syncWanted(at: moment), house.dueAt].compactMap { $0 }.min()
     }
 
@@ -180,14 +183,21 @@ extension SyncEngine {
 
     // MARK: Stalls
 
+    /// How long a job may take before its answer counts as lost: a call longer than the transport gives it.
+    private var jobPatience: Duration {
+        guard cycle?.step.isCall == true, !settings.isRest else { return Watchdog.patience }
+        return max(Watchdog.patience, lastTimeLimit + .seconds(60))
+    }
+
     mutating func noticeStall(at moment: Moment, _ effects: inout [SyncEffect]) {
         if let began = jobBegan {
             watchdog.look(allowed: nil, at: moment.instant)
-            guard began.duration(to: moment.instant) >= Watchdog.patience else { return }
+            let patience = jobPatience
+            guard began.duration(to: moment.instant) >= patience else { return }
             jobBegan = moment.instant
             watchdog.hung()
             let step = cycle.map { "\($0.step.word)" } ?? (house.isUnderWay ? "the store" : "remember")
-            effects.append(.report(.stalled("no answer for \(Watchdog.patience.milliseconds / 1_000) s: \(step)")))
+            effects.append(.report(.stalled("no answer for \(patience.milliseconds / 1_000) s: \(step)")))
             // A call that nobody answers any more has an unknown outcome, as any that timed out. A store command cannot be
             // given up: it may still be under way.
             guard cycle?.step.isCall == true else { return }
@@ -202,6 +212,14 @@ extension SyncEngine {
 }
 
 extension SyncEngine.Step {
+    /// A call whose content comes with its answer.
+    var isReading: Bool {
+        switch self {
+        case .pulling, .listing, .seeding: true
+        default: false
+        }
+    }
+
     var isCall: Bool {
         switch self {
         case .greeting, .settling, .pulling, .pushing, .listing, .seeding, .verifying, .asking: true

@@ -15,8 +15,8 @@ extension SyncEngine {
             return true
         }
         let request = SnapshotRequest(
-            entity: next.entity, after: next.seed?.after, limit: Limits.listedRecords(announced: pullRecords), isSeed: true,
-            namesUnreadable: hubNamesUnreadable)
+            entity: next.entity, after: next.seed?.after, limit: listedRecords, isSeed: true,
+            namesUnreadable: hubNamesUnreadable, maxBytes: pace.down.bytes)
         send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .seeding(next, call: $0) }
         return true
     }

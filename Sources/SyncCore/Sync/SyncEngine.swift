@@ -54,6 +54,8 @@ package struct SyncEngine: Sendable {
     /// The hub has few requests left for us: no further batch before this, and with none left no request at all.
     var quietUntil: Instant?
     var hasNoRequestsLeft = false
+    /// Somebody asked for the cycle that failed last: the next one is theirs.
+    var owesRequest = false
     /// The last cycle had to end between its pull and its push.
     var pushesFirst = false
     /// When the job under way was begun; `nil` while there is none.
@@ -73,6 +75,13 @@ package struct SyncEngine: Sendable {
     var lastCallID: UInt64 = 0
     var hasStarted = false
     var sizer = BatchSizer()
+    /// How large pages and batches are on the present link.
+    package internal(set) var pace = LinkPace()
+    /// The link that it was measured on.
+    var paceLink: String?
+    /// Bytes of the body of the latest call, and how long it may take.
+    var lastBody = 0
+    var lastTimeLimit: Duration = .zero
     /// Records and deletions that we ask for in one page.
     var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
@@ -125,7 +134,7 @@ package struct SyncEngine: Sendable {
         package var step: Step
         package var outcome: CycleOutcome
         /// An operator or an app wanted it.
-        var isRequested = false
+        package internal(set) var isRequested = false
         /// An operator said that cost, battery and windows do not matter.
         package internal(set) var isForced = false
         /// Whether the periodic pull was due. A link that costs something is pulled over then only.

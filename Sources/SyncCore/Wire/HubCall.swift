@@ -1,6 +1,15 @@
 /// One request to the hub as the engine decides it. The shell adds address, credentials and compression, and carries it.
 package struct HubCall: Hashable, Sendable {
-    package enum Kind: String, Hashable, Sendable { case hello, settle, pull, push, snapshot, known, verify }
+    package enum Kind: String, Hashable, Sendable { case hello, settle, pull, push, snapshot, known, verify
+
+        /// Its content comes with the answer.
+        package var isReading: Bool {
+            switch self {
+            case .pull, .snapshot: true
+            case .hello, .settle, .push, .known, .verify: false
+            }
+        }
+    }
 
     /// Names the call within this run of the agent; its answer comes back with it.
     package var id: UInt64
@@ -16,6 +25,8 @@ package struct HubCall: Hashable, Sendable {
     package var receipt: String?
     /// What is asked of an existing backend instead; there is no body then.
     package var rest: RestQuestion?
+    /// The longest time that it may take in all (``LinkPace/timeLimit(for:)``).
+    package var timeLimit: Duration = .seconds(120)
 
     package init(id: UInt64, kind: Kind, session: String, body: [UInt8], query: String? = nil, epoch: String? = nil) {
         self.query = query

@@ -40,7 +40,7 @@ extension PullMessages {
     package static func readQuery(_ query: HubQuery) throws(Problem) -> PullRequest {
         PullRequest(
             streams: [StreamPosition(entity: try query.entity(), cursor: query["cursor"].flatMap { $0.isEmpty ? nil : $0 })],
-            limit: try query.limit(), maxBytes: Limits.pullBytes, maxSentSeq: 0)
+            limit: try query.limit(), maxBytes: try query.maxBytes(), maxSentSeq: 0)
     }
 }
 
@@ -71,6 +71,13 @@ package struct HubQuery: Hashable, Sendable {
         guard let text = self["limit"], !text.isEmpty else { return Limits.pullRecords }
         guard let limit = HubHeaders.number(text), limit > 0 else { throw HubQuery.malformed("limit", "a number from 1") }
         return Int(min(limit, Int64(Limits.pullRecordsMax)))
+    }
+
+    /// More than ``Limits/pullBytes`` is lowered to that.
+    package func maxBytes() throws(Problem) -> Int {
+        guard let text = self["max_bytes"], !text.isEmpty else { return Limits.pullBytes }
+        guard let bytes = HubHeaders.number(text), bytes > 0 else { throw HubQuery.malformed("max_bytes", "a number from 1") }
+        return Int(min(bytes, Int64(Limits.pullBytes)))
     }
 
     static func malformed(_ name: String, _ expected: String) -> Problem {

@@ -10,7 +10,7 @@ package enum SnapshotMessages {
         guard filter.isEmpty || filter == seed else { throw HubQuery.malformed("filter", "\(seed), or no filter") }
         return SnapshotRequest(
             entity: try query.entity(), after: after, limit: try query.limit(), buckets: try readBuckets(query["bucket"]),
-            isSeed: filter == seed, namesUnreadable: query["unreadable"] == UnreadableRecords.named)
+            isSeed: filter == seed, namesUnreadable: query["unreadable"] == UnreadableRecords.named, maxBytes: try query.maxBytes())
     }
 
     private static let seed = "seed"
@@ -31,6 +31,7 @@ package enum SnapshotMessages {
         if let buckets = request.buckets { text += "&bucket=" + buckets.map { String($0) }.joined(separator: ",") }
         if request.isSeed { text += "&filter=\(seed)" }
         if request.namesUnreadable { text += "&unreadable=\(UnreadableRecords.named)" }
+        if request.maxBytes < Limits.pullBytes { text += "&max_bytes=\(request.maxBytes)" }
         return text
     }
 
@@ -94,10 +95,14 @@ package struct SnapshotRequest: Hashable, Sendable {
     package var isSeed: Bool
     /// Who asks knows what to make of ``SnapshotPage/unreadable``.
     package var namesUnreadable: Bool
+    /// Bytes of records after which the page ends; at least one is on it. Hubs before this one do not know it.
+    package var maxBytes: Int
 
     package init(
-        entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil, isSeed: Bool = false, namesUnreadable: Bool = false
+        entity: EntityName, after: RecordID?, limit: Int, buckets: [UInt8]? = nil, isSeed: Bool = false, namesUnreadable: Bool = false,
+        maxBytes: Int = Limits.pullBytes
     ) {
+        self.maxBytes = maxBytes
         self.namesUnreadable = namesUnreadable
         self.isSeed = isSeed
         self.entity = entity

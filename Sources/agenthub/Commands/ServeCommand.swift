@@ -35,6 +35,12 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Tokens that devices get by enrolment and refresh end after so many days; 0: never.", valueName: "days"))
     var tokenDays = 90
 
+    @Option(
+        help: ArgumentHelp(
+            "For so many days after its end the last token of a device is still taken for asking for the next one; 0: not at all.",
+            valueName: "days"))
+    var tokenGrace = 90
+
     @Option(help: ArgumentHelp("Deletions are remembered for so many days; devices that were away for longer list everything anew.", valueName: "days"))
     var keepDeletions = 90
 
@@ -63,6 +69,7 @@ struct ServeCommand: ParsableCommand {
 
     func validate() throws {
         guard (0...3_650).contains(tokenDays) else { throw ValidationError("--token-days: expected 0 to 3650") }
+        guard (0...3_650).contains(tokenGrace) else { throw ValidationError("--token-grace: expected 0 to 3650") }
         // An agent lists everything anew once a week: with less than a few weeks most of them would have to each time.
         guard (21...3_650).contains(keepDeletions) else { throw ValidationError("--keep-deletions: expected 21 to 3650") }
         guard (1...3_650).contains(keepReports) else { throw ValidationError("--keep-reports: expected 1 to 3650") }
@@ -161,6 +168,7 @@ struct ServeCommand: ParsableCommand {
         // Agents work by the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
+        settings.tokenGrace = .seconds(86_400) * tokenGrace
         settings.retention.deletions = .seconds(86_400) * keepDeletions
         settings.retention.reports = .seconds(86_400) * keepReports
         settings.version = ProductVersion.text

@@ -3,11 +3,11 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// `agenthub token add|list|revoke`: also beside a server that is running.
+/// `agenthub token add|enrol|list|readmit|revoke`: also beside a server that is running.
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "Give devices a token, and take it back.",
-        subcommands: [AddToken.self, EnrolToken.self, ListTokens.self, RevokeToken.self])
+        subcommands: [AddToken.self, EnrolToken.self, ListTokens.self, ReadmitDevice.self, RevokeToken.self])
 }
 
 struct AddToken: ParsableCommand {
@@ -95,6 +95,30 @@ struct RevokeToken: ParsableCommand {
         try folder.updateTokens { book in count = book.revoke(device, at: SystemClocks().now().wall) }
         guard count > 0 else { throw Failure(66, "\(device) has no valid token") }
         Say.error("revoked \(count) token\(count == 1 ? "" : "s") of \(device)")
+    }
+}
+
+struct ReadmitDevice: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "readmit", abstract: "Let a device come back whose token has ended.",
+        discussion:
+            "With its next contact the device shows the token that has ended and gets the next one; nobody needs to go there. "
+            + "agenthub serve --token-grace does the same for all devices for a time.")
+
+    @Argument(help: "The id of the device.") var device: DeviceID
+    @Option(help: ArgumentHelp("It may come back within so many days.", valueName: "days")) var days = 30
+    @OptionGroup var folder: DataFolder
+
+    func validate() throws {
+        guard (1...3_650).contains(days) else { throw ValidationError("--days: expected 1 to 3650") }
+    }
+
+    func run() throws {
+        var count = 0
+        let now = SystemClocks().now().wall
+        try folder.updateTokens { book in count = book.readmit(device, until: now.advanced(by: .seconds(86_400) * days), at: now) }
+        guard count > 0 else { throw Failure(66, "\(device) has no token that has ended and was not revoked; see: agenthub token list") }
+        Say.error("\(device) may come back within \(days) day\(days == 1 ? "" : "s")")
     }
 }
 

@@ -194,12 +194,14 @@ actor FieldStand {
     // MARK: Waiting
 
     /// Far above what anything takes; only ends a test that would otherwise ask for ever.
-    private static let patience: Duration = .seconds(90)
+    static let patience: Duration = .seconds(90)
 
     /// Asks `agentctl status` until it is so.
     @discardableResult
-    func until(_ what: String, _ isSo: (StatusDocument) -> Bool) async throws -> StatusDocument {
-        let end = ContinuousClock.now + Self.patience
+    func until(
+        _ what: String, patience: Duration = FieldStand.patience, _ isSo: (StatusDocument) -> Bool
+    ) async throws -> StatusDocument {
+        let end = ContinuousClock.now + patience
         while true {
             let status = try await status()
             if isSo(status) { return status }

@@ -86,12 +86,12 @@ struct TusTests {
         #expect(BlobID(text)?.number == expected)
     }
 
-    @Test("A piece doubles when it was quick and halves when it was slow, within its bounds")
+    @Test("A piece grows when it was quick and shrinks when it was slow, within its bounds")
     func chunks() {
-        var sizer = ChunkSizer(isMetered: false)
-        #expect(sizer.bytes == 1 << 20)
-        for expected in [2 << 20, 4 << 20, 8 << 20, 8 << 20] {
-            sizer.sent(sizer.bytes, in: .seconds(1))
+        var sizer = ChunkSizer()
+        #expect(sizer.bytes == 256 << 10)
+        for (seconds, expected) in [(1, 1 << 20), (4, 2 << 20), (1, 8 << 20), (1, 8 << 20)] {
+            sizer.sent(sizer.bytes, in: .seconds(seconds))
             #expect(sizer.bytes == expected)
         }
         sizer.sent(sizer.bytes, in: .seconds(7))
@@ -104,7 +104,32 @@ struct TusTests {
         #expect(sizer.isSlow)
         sizer.broke()
         #expect(sizer.bytes == ChunkSizer.smallest)
-        #expect(ChunkSizer(isMetered: true).bytes == 256 << 10)
+    }
+
+    @Test("A slow piece sets the size by what went in ten seconds", arguments: [
+        (218, ChunkSizer.smallest), (52, 50_412), (32, 81_920), (11, 131_072),
+    ])
+    func slowChunk(_ seconds: Int, _ expected: Int) {
+        var sizer = ChunkSizer()
+        sizer.sent(256 << 10, in: .seconds(seconds))
+        #expect(sizer.bytes == expected)
+    }
+
+    @Test("A size that does not pass is a ceiling, on this link and on the next")
+    func ceiling() {
+        var sizer = ChunkSizer()
+        for _ in 0..<2 { sizer.sent(sizer.bytes, in: .milliseconds(100)) }
+        #expect(sizer.bytes == 4 << 20)
+        sizer.wasTooLarge(4 << 20)
+        sizer.wasTooLarge(2 << 20)
+        #expect(sizer.bytes == 1 << 20)
+        for _ in 0..<10 { sizer.sent(sizer.bytes, in: .milliseconds(100)) }
+        #expect(sizer.bytes == 1 << 20)
+        var next = ChunkSizer(ceiling: sizer.ceiling)
+        for _ in 0..<10 { next.sent(next.bytes, in: .milliseconds(100)) }
+        #expect(next.bytes == 1 << 20)
+        sizer.wasTooLarge(1)
+        #expect(sizer.bytes == ChunkSizer.smallest)
     }
 
     @Test("A placeholder flips for its own digest only, alone and in a list, and keeps what else it has")

@@ -403,7 +403,7 @@ struct EngineCycleTests {
         rig.stored(.done)
         #expect(rig.asked == "loadStreams")
         rig.stored(.streams([Rig.position(Rig.sites, "s2"), Rig.listing(Rig.works)]))
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&max_bytes=65536")
         rig.answer(Rig.snapshot(Rig.works, ["w-1"], start: "n1"))
         #expect(rig.asked == "applySnapshot")
         rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
@@ -524,7 +524,7 @@ struct EngineCycleTests {
             return
         }
         #expect(limits.mutations == 7)
-        #expect(limits.bytes == 200_000)
+        #expect(limits.bytes == TransferSizer.first)
         rig.stored(.batch(nil, retryAt: nil))
         rig.stored(.streams([Rig.position(Rig.works)]))
         #expect(try JSONReader.read(try #require(rig.call).body).object?["limit"] == 3)

@@ -112,13 +112,13 @@ struct EnginePolicyTests {
     @Test(
         "A claim asks for what may go: priority, bytes of the batch, bytes of one mutation",
         arguments: [
-            Limited(conditions: ethernet, least: .bulk, bytes: Limits.batchBytes),
+            Limited(conditions: ethernet, least: .bulk, bytes: TransferSizer.first),
             Limited(conditions: metered, least: .critical, bytes: Limits.batchBytesMetered),
             Limited(conditions: roaming, least: .critical, bytes: 32 << 10, sizes: [.critical: 32 << 10]),
-            Limited(conditions: battery(.saver), least: .bulk, bytes: Limits.batchBytes),
+            Limited(conditions: battery(.saver), least: .bulk, bytes: TransferSizer.first),
             Limited(conditions: battery(.low), allowsCritical: true, least: .critical, bytes: 32 << 10, sizes: [.critical: 32 << 10]),
             Limited(
-                conditions: closedWindow(until: Timestamp(milliseconds: .max)), least: .normal, bytes: Limits.batchBytes),
+                conditions: closedWindow(until: Timestamp(milliseconds: .max)), least: .normal, bytes: TransferSizer.first),
             Limited(
                 conditions: budget(metered, used: 19_000_000, of: 20_000_000, resetsAt: Timestamp(milliseconds: .max)),
                 least: .critical, bytes: Limits.batchBytesMetered, sizes: [.critical: 1_000_000]),

@@ -29,7 +29,7 @@ struct EngineResyncTests {
     func listing() throws {
         var rig = atStreams([Rig.position(Rig.sites, "s1"), Rig.listing(Rig.works, after: "w-5", buckets: [7, 203])])
         #expect(rig.call?.method == .get)
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-5&bucket=7,203")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-5&bucket=7,203&max_bytes=65536")
         // Ids of the buckets that were asked for, in order.
         let ids = (1_000..<5_000).map { "x-\($0)" }.filter { [7, 203].contains(EntityDigest.bucket(of: RecordID(trusted: $0))) }.prefix(2)
         rig.answer(Rig.snapshot(Rig.works, Array(ids), hasMore: true))
@@ -61,7 +61,7 @@ struct EngineResyncTests {
     @Test("A hub that says so leaves a damaged record out of a listing; it is told until it comes")
     func unreadable() throws {
         var rig = atStreams([Rig.listing(Rig.works, after: "w-5")], hello: Self.naming)
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-5&unreadable=named")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-5&unreadable=named&max_bytes=65536")
         rig.answer(Self.left(["w-6", "w-8"], records: ["w-7"], hasMore: true))
         guard case .applySnapshot(let page)? = rig.command else {
             Issue.record("the page was to be stored")
@@ -112,7 +112,7 @@ struct EngineResyncTests {
     @Test("Of a hub that does not say so, nothing is asked that it may not know")
     func unreadableUnasked() {
         let rig = atStreams([Rig.listing(Rig.works)])
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&max_bytes=65536")
     }
 
     @Test("What is left out is known by its place: a page that was read again speaks for its own stretch and its buckets alone")

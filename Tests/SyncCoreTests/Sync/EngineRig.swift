@@ -149,7 +149,7 @@ struct EngineRig {
     }
 
     mutating func fail(
-        _ code: TransportError.Code = .unreachable, after: Duration = .milliseconds(50),
+        _ code: TransportError.Code = .unreachable, _ traffic: Traffic = Traffic(), after: Duration = .milliseconds(50),
         _ place: SourceLocation = #_sourceLocation
     ) {
         guard case .call(let id)? = underWay else {
@@ -158,7 +158,7 @@ struct EngineRig {
         }
         let sent = instant
         advance(after)
-        let error = TransportError(code, doing: "reach the hub", detail: code.rawValue)
+        let error = TransportError(code, doing: "reach the hub", detail: code.rawValue, traffic: traffic)
         handle(.answered(id, .failure(error), sent: sent), place)
     }
 

@@ -47,7 +47,7 @@ struct EngineSeedTests {
         rig.stored(.pullApplied(PullSummary()))
         #expect(isLoadingStreams(rig))
         rig.stored(.streams([Self.reference("t1"), Rig.position(Rig.sites, nil), Self.seed()]))
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&filter=seed")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&filter=seed&max_bytes=65536")
         rig.answer(Rig.snapshot(Rig.works, ["w-3", "w-9"], hasMore: true))
         guard case .applySnapshot(let page)? = rig.command else {
             Issue.record("the page was to be stored")
@@ -57,7 +57,7 @@ struct EngineSeedTests {
         rig.stored(.snapshotApplied(PullSummary(), Self.seed(after: "w-9")))
         #expect(isLoadingStreams(rig))
         rig.stored(.streams([Self.reference("t1"), Rig.position(Rig.sites, nil), Self.seed(after: "w-9")]))
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-9&filter=seed")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&after=w-9&filter=seed&max_bytes=65536")
         rig.answer(Rig.snapshot(Rig.works, []))
         rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, nil)))
         rig.stored(.streams([Self.reference("t1"), Rig.position(Rig.sites, nil), Rig.position(Rig.works, nil)]))
@@ -96,7 +96,7 @@ struct EngineSeedTests {
         var listed = Self.seed()
         listed.listing = StreamPosition.Listing()
         rig = atStreams([listed])
-        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000")
+        #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&max_bytes=65536")
     }
 
     @Test("A page that goes back or is of something else is nonsense, and nothing of it is stored", arguments: [0, 1])
