@@ -88,6 +88,27 @@ extension ConformanceRun {
             try await require("m", of: id, "3")
             return "the other one's later value stays"
         }
+        await check("push-same-later", "D5", "A value that is written again later, as it is there already, is the last word.") {
+            let other = try other()
+            let id = newRecord()
+            let seen = try await accept(mutation(.create, id, ["l": 1], ahead: .seconds(-120)))
+            try await accept(mutation(.update, id, ["l": 2], base: seen, ahead: .seconds(-60)), from: other)
+            let theirs = try await stored(id)?.record.version ?? seen
+            let mine = try await accept(mutation(.update, id, ["l": 3], base: seen, ahead: .seconds(-50)))
+            try await accept(mutation(.update, id, ["l": 4], base: theirs, ahead: .seconds(-55)), from: other)
+            guard try await stored(id)?.record.data["l"] == 3 else { throw NotTried("the later change does not win here") }
+            try await accept(mutation(.update, id, ["l": 3, "again": 1], base: theirs, ahead: .seconds(-40)), from: other)
+            try await accept(mutation(.update, id, ["l": 5], base: mine, ahead: .seconds(-45)))
+            try await require("l", of: id, "3")
+            return "it counts"
+        }
+        await check("push-respelled", "D6", "A value that is spelled anew and means the same is stored as it was written last.") {
+            let id = newRecord()
+            let seen = try await accept(mutation(.create, id, ["v": try JSONReader.read("1.5")]))
+            try await accept(mutation(.update, id, ["v": try JSONReader.read("1.50")], base: seen))
+            try await require("v", of: id, "1.50")
+            return "1.50"
+        }
         await check("push-member-stamps", "D5", "A member of a merged object is compared by its own stamp, not by that of its field.") {
             let other = try other()
             let id = newRecord()

@@ -99,18 +99,17 @@ package struct TokenBook: Sendable, Hashable {
     private static let memory: Duration = .seconds(30 * 86_400)
     private static let memoryOfLast: Duration = .seconds(1_095 * 86_400)
 
-    /// Lets a device come back whose tokens have ended.
+    /// Lets a device come back whose tokens have ended, with the newest of them: an older one may be a copy.
     ///
     /// - Returns: How many of its tokens are taken for a refresh from now on.
     package mutating func readmit(_ device: DeviceID, until end: Timestamp, at now: Timestamp) -> Int {
-        var count = 0
-        for index in entries.indices {
+        let ended = entries.indices.filter { index in
             let entry = entries[index]
-            guard entry.device == device, entry.use == .device, entry.revokedAt == nil, entry.isOver(at: now) else { continue }
-            entries[index].readmittedUntil = end
-            count += 1
+            return entry.device == device && entry.use == .device && entry.revokedAt == nil && entry.isOver(at: now)
         }
-        return count
+        guard let newest = ended.max(by: { entries[$0].createdAt < entries[$1].createdAt }) else { return 0 }
+        for index in ended { entries[index].readmittedUntil = index == newest ? end : nil }
+        return 1
     }
 
     /// Of each device, when the newest token that it has shown was made.

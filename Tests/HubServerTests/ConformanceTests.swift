@@ -83,7 +83,7 @@ struct ConformanceTests {
 
     @Test("The hub passes over real sockets, files and all, and is left as it was but for what no protocol takes back")
     func real() async throws {
-        let (hub, token, other) = try Self.hub()
+        let (hub, token, other) = try Self.hub(rules: Self.ofMembers)
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("hub-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -125,6 +125,13 @@ struct ConformanceTests {
         #expect(report.json.object?["conformant"]?.bool == true)
     }
 
+    /// An object that is merged, with a count in it.
+    private static let ofMembers: EntityRules = {
+        var rules = EntityRules()
+        rules.fields = ["part": .merge, "part.count": .counter]
+        return rules
+    }()
+
     @Test("The hub passes whatever rules the entity has", arguments: ["counter", "merge"])
     func ruled(_ member: String) async throws {
         var rules = EntityRules()
@@ -132,6 +139,7 @@ struct ConformanceTests {
         let (hub, token, other) = try Self.hub(rules: rules)
         let report = await Self.report(Wire(hub), token: token, other: other)
         #expect(Self.wrong(report) == [])
+        #expect(report.results.first { $0.name == "push-member-stamps" }?.outcome == (member == "counter" ? .passed : .notTried))
         #expect(report.results.first { $0.name == "push-op-member" }?.seen == (member == "counter" ? "the member" : "refused"))
     }
 
@@ -141,6 +149,8 @@ struct ConformanceTests {
     struct Mistake: Sendable, CustomTestStringConvertible {
         var what: String
         var noticedBy: String
+        /// Of the entity; `nil`: it has none.
+        var rules: EntityRules?
         var ablations: Ablations = .none
         var alter: @Sendable (inout HTTPRequest) -> Void = { _ in }
         var spoil: Wire.Spoil = { _, _ in }
@@ -202,7 +212,23 @@ struct ConformanceTests {
             each("mutations", in: &object) { $0["field_hlc"] = nil }
             request.body = .bytes(JSON.object(object).bytes)
         }),
-        Mistake(what: "compares members of an object by the stamp of their field", noticedBy: "push-member-stamps", ablations: Ablations([.membersByField])),
+        Mistake(
+            what: "compares members of an object by the stamp of their field", noticedBy: "push-member-stamps", rules: ofMembers,
+            ablations: Ablations([.membersByField])),
+        Mistake(what: "takes a value that is there already for no change", noticedBy: "push-same-later", alter: { request in
+            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
+            each("mutations", in: &object) { mutation in
+                if var data = mutation["data"]?.object, data["again"] != nil {
+                    data["l"] = nil
+                    mutation["data"] = .object(data)
+                }
+            }
+            request.body = .bytes(JSON.object(object).bytes)
+        }),
+        Mistake(what: "stores numbers in a spelling of its own", noticedBy: "push-respelled", alter: { request in
+            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body else { return }
+            request.body = .bytes(Array(String(decoding: bytes, as: UTF8.self).replacing("1.50", with: "1.5").utf8))
+        }),
         Mistake(what: "removes a field after its operations", noticedBy: "push-max-reset", alter: { request in
             guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
             each("mutations", in: &object) { mutation in
@@ -333,7 +359,7 @@ struct ConformanceTests {
 
     @Test("A mistake of a server is noticed by the check that is about it", arguments: mistakes)
     func noticed(_ mistake: Mistake) async throws {
-        let (hub, token, other) = try Self.hub(ablations: mistake.ablations)
+        let (hub, token, other) = try Self.hub(ablations: mistake.ablations, rules: mistake.rules)
         Self.good.withLock { $0 = token }
         var random = SeededRandom(seed: 7)
         Self.seen.withLock { $0 = "conf-" + String(random.next() >> 16, radix: 36) }

@@ -273,12 +273,11 @@ struct RuleDecision {
         // Of two counts that are the same, each was counted.
         let isCount = isBlind && rule == .counter && value != base
         let areMembers = rule == .merge && (base != nil || isBlind) && value?.object != nil && present?.object != nil
-        if present == value, !isCount {
+        var same = RuleContest(self) { _ in false }
+        let isMore = if areMembers, present == value, case .both = same.decide(field, rule, value, value, .value(base)) { true } else { false }
+        if present == value, !isCount, !isMore {
             writeAgain(field, value)
-            guard areMembers, let mine = value?.object, let theirs = present?.object else { return }
-            var contest = RuleContest(self) { _ in false }
-            _ = contest.decide(field, rule, .object(mine), .object(theirs), .value(base))
-            return note(contest.taken, of: field, over: old)
+            return areMembers ? note(same.taken, of: field, over: old) : ()
         }
         if isBlind, let base, old != nil {
             // What it only brings back says nothing, also where somebody has taken it away; what is as its author had seen it can be

@@ -14,7 +14,9 @@ extension Simulation {
     func addForm(to operation: inout Operation, _ agent: SimAgent) {
         var random = SeededRandom(seed: scenario.seed &* 0x2545_F491_4F6C_DD1D &+ UInt64(operation.number))
         let isLed = scenario.toward.map { Self.rulesOfForms.contains($0) } ?? false
-        guard Entities.counted.contains(operation.record.entity), random.fraction() < (isLed ? 1 : 0.4) else { return }
+        // What is led to the moment when edits are joined is not to be kept apart by operations on members.
+        let share = isLed ? 1 : scenario.toward == .coalescedInDoubt ? 0 : 0.4
+        guard Entities.counted.contains(operation.record.entity), random.fraction() < share else { return }
         let view = seen(operation.record, agent)
         for _ in 0..<Int.random(in: 1...3, using: &random) { addField(to: &operation, view, &random) }
     }

@@ -4,10 +4,10 @@ import Testing
 
 /// Small programs of two devices on the real stores and the real hub: what must come to the same comes to the same.
 ///
-/// `SIMULATION_PROGRAMS` says how many of each kind, 400 if not said; `EDGE_SYNC_LONG` makes it 10,000.
+/// `SIMULATION_PROGRAMS` says how many of each kind, 1,000 if not said; `EDGE_SYNC_LONG` makes it 10,000.
 @Suite("Programs")
 struct ProgramTests {
-    private static var seeds: Range<UInt64> { 1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? 400 : 10_000)) }
+    private static var seeds: Range<UInt64> { 1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? 1_000 : 10_000)) }
 
     @Test("Edits that become one end in the same record as edits that go alone")
     func coalescing() throws {

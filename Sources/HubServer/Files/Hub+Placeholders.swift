@@ -37,7 +37,10 @@ extension Hub {
             for digest in digests { value = Placeholder.flipped(value, digest) ?? value }
             guard value != member.value else { continue }
             data[member.name.text] = value
-            stamps[member.name] = stamp
+            // That the bytes are here makes no member later.
+            var its = stamp
+            its.members = stamps[member.name]?.memberTimes.shortened(of: stamp.hlc)
+            stamps[member.name] = its
             isChanged = true
         }
         guard isChanged else { return }

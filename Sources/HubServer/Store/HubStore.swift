@@ -577,7 +577,8 @@ private enum StatusColumn {
 }
 
 /// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`, then the author and the commits
-/// up to which it holds, and has replaced, what others wrote, where they are there; those of additions as `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
+/// up to which it holds, and has replaced, what others wrote, where they are there, then the time of most members of an object that is
+/// merged and the times of the others by name; those of additions as `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
 private enum StampColumn {
     static func text(_ exceptions: [JSONString: VersionedRecord.Stamp]) -> String? {
         if exceptions.isEmpty { return nil }

@@ -141,8 +141,10 @@ private struct Merge {
         guard rules.mergesObjects, !content.stamps.isEmpty else { return }
         for (name, hlc) in content.stamps {
             guard case .member(let path) = rules.place(of: name.text) else { continue }
-            memberStamps[JSONString(path[0]), default: [:]][name] = hlc
             change.mutation.content.stamps[name] = nil
+            // A name that the change does not write means nothing.
+            if content.data.member(at: path).value == nil, content.base.member(at: path).value == nil { continue }
+            memberStamps[JSONString(path[0]), default: [:]][name] = hlc
         }
     }
 
@@ -179,16 +181,13 @@ private struct Merge {
             stamp = stamp(at: content.stamps[name])
             let hasBase = content.base[field] != nil
             let areMembers = rules.strategy(of: field) == .merge && (hasBase || isBlind) && value?.object != nil && present?.object != nil
-            // Of two counts that are the same, each was counted.
+            let same = areMembers && present == value ? sameMembers(value, in: field) : nil
+            // Of two counts that are the same, each was counted, also inside an object.
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
-            if present == value, !isCount {
+            if present == value, !isCount, same?.isMore != true {
                 if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
                 stamps[name] = writtenAgain(over: old, since: base)
-                if areMembers {
-                    let contest = FieldContest(
-                        rules, field, localIsLater: false, signature: signature, known: .value(content.base[field]))
-                    noteMembers(contest.decide(local: value, remote: present).written, of: name, over: old, &stamps)
-                }
+                if let same { noteMembers(same.written, of: name, over: old, &stamps) }
                 continue
             }
             // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
@@ -283,6 +282,8 @@ private struct Merge {
         // Of the fields as they were before the change.
         var before: [JSONString: PresentField] = [:]
         var tooLong: Set<JSONString> = []
+        // Of objects whose members are operated on.
+        var members: [JSONString: MemberTimes] = [:]
         for operation in content.operations {
             let name = JSONString(operation.top)
             let named = JSONString(operation.field)
@@ -307,7 +308,12 @@ private struct Merge {
             // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
             if field.isMissing { continue }
             stamps[name] = written(over: old, isMerged: isNews)
-            if !operation.path.isEmpty { noteMembers([operation.field], of: name, over: old, &stamps) }
+            if !operation.path.isEmpty {
+                members[name, default: old?.memberTimes ?? MemberTimes(rest: stamp.hlc)].write(operation.field, at: stamp.hlc)
+            }
+        }
+        for (name, its) in members {
+            if let field = stamps[name] { stamps[name]?.members = its.shortened(of: field.hlc) }
         }
         stamp = own
         for member in fold.kept.members { accepted.kept[member.name.text] = member.value }
@@ -401,13 +407,17 @@ private struct Merge {
             switch loss.side {
             case .local: lose(loss.value, of: loss.field, writtenBy: stamp)
             case .remote:
-                guard let old else { continue }
-                lose(loss.value, of: loss.field, writtenBy: loss.value.flatMap { additions[SetElement.key($0)] } ?? old)
+                guard var its = loss.value.flatMap({ additions[SetElement.key($0)] }) ?? old else { continue }
+                // Of a member, when that was written; by whom is known of the field alone.
+                if its.members != nil { its.hlc = its.memberTimes.time(of: loss.field) }
+                lose(loss.value, of: loss.field, writtenBy: its)
             }
         }
     }
 
     private mutating func lose(_ value: JSON?, of field: String, writtenBy stamp: VersionedRecord.Stamp) {
+        var stamp = stamp
+        stamp.members = nil
         let lost = LostValue(field: field, value: value, stamp: stamp)
         told.insert(lost)
         accepted.lost.append(lost)
@@ -594,16 +604,20 @@ private struct Merge {
     private func ownStamps(of document: JSONObject) -> [JSONString: VersionedRecord.Stamp] {
         var stamps = Dictionary(content.unset.map { (JSONString($0), stamp) }, uniquingKeysWith: { first, _ in first })
         guard content.hasParts || !memberStamps.isEmpty else { return stamps }
-        stamps.merge(content.stamps.mapValues { stamp(at: $0) }) { _, its in its }
-        var members = memberStamps.mapValues { MemberTimes(rest: own.hlc, named: $0) }
-        for (name, its) in members { members[name] = MemberTimes(rest: (stamps[name] ?? own).hlc, named: its.named) }
+        // A name that the change does not write means nothing: a stamp of a field that is not there says that it was removed.
+        for (name, hlc) in content.stamps where document[name.text] != nil || stamps[name] != nil { stamps[name] = stamp(at: hlc) }
+        var members: [JSONString: MemberTimes] = [:]
+        for (name, named) in memberStamps where document[name.text] != nil {
+            members[name] = MemberTimes(rest: (stamps[name] ?? own).hlc, named: named)
+        }
         // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
         for operation in content.operations where document[operation.top] != nil {
             let name = JSONString(operation.top), its = stamp(at: operation.hlc)
-            if !operation.path.isEmpty {
-                members[name, default: MemberTimes(rest: (stamps[name] ?? own).hlc)].write(operation.field, at: its.hlc)
-            }
             let isFirst = stamps[name] == nil && content.data[operation.top] == nil
+            if !operation.path.isEmpty {
+                let rest = isFirst ? its.hlc : (stamps[name] ?? own).hlc
+                members[name, default: MemberTimes(rest: rest)].write(operation.field, at: its.hlc)
+            }
             stamps[name] = isFirst || its.hlc > (stamps[name] ?? own).hlc ? its : stamps[name]
         }
         for (name, its) in members {
@@ -717,6 +731,14 @@ private struct Merge {
 
     // MARK: Members
 
+    /// What an object does that is there already: the members that it writes again, and whether the two come to more than each.
+    private func sameMembers(_ value: JSON?, in field: String) -> (written: [String], isMore: Bool) {
+        let contest = FieldContest(rules, field, localIsLater: false, signature: signature, known: .value(content.base[field]))
+        let decision = contest.decide(local: value, remote: value)
+        if case .both = decision.outcome { return (decision.written, true) }
+        return (decision.written, false)
+    }
+
     /// As this change says them, of a field that it writes.
     private func memberTimes(of field: JSONString) -> MemberTimes { MemberTimes(rest: stamp.hlc, named: memberStamps[field] ?? [:]) }
 
@@ -793,7 +815,7 @@ package struct LostValue: Hashable, Sendable {
     package var field: String
     /// `nil` when what lost was a removal.
     package var value: JSON?
-    /// Of a member, that of the whole field: members have none. Of an element that several have put there, that of the last.
+    /// Of a member, who wrote its field last, and when the member was written. Of an element that several have put there, that of the last.
     package var stamp: VersionedRecord.Stamp
 
     package init(field: String, value: JSON?, stamp: VersionedRecord.Stamp) {

@@ -13,19 +13,25 @@ package struct MemberTimes: Hashable, Sendable {
         self.named = named
     }
 
-    /// So many are named of one field. With more, the oldest ones count as written with the newest that are not named.
-    package static let namedMax = 1_024
+    /// The most members that are named of one field. Of more, the oldest count as written with those that are not named.
+    package static let namedMax = 256
 
     /// - Parameter place: The dotted name of a member. What was written of an object around it was written of the member.
     package func time(of place: String) -> HybridTime {
         if named.isEmpty { return rest }
-        var latest = named[JSONString(place)]
-        var name = Substring(place)
-        while let dot = name.lastIndex(of: ".") {
+        return [named[JSONString(place)], timeAround(place)].compactMap { $0 }.max() ?? rest
+    }
+
+    /// Of the objects around a member that are named, the latest.
+    private func timeAround(_ place: String) -> HybridTime? {
+        var latest: HybridTime?
+        var name = place.utf8[...]
+        for _ in 0..<ThreeWay.depthMax {
+            guard let dot = name.lastIndex(of: UInt8(ascii: ".")) else { break }
             name = name[..<dot]
-            if let around = named[JSONString(String(name))] { latest = max(latest ?? around, around) }
+            if let around = named[JSONString(String(Substring(name)))] { latest = max(latest ?? around, around) }
         }
-        return latest ?? rest
+        return latest
     }
 
     /// A time never goes back: what is there was compared with the later one.
@@ -37,7 +43,7 @@ package struct MemberTimes: Hashable, Sendable {
     ///
     /// - Parameter time: Of the field.
     package func shortened(of time: HybridTime) -> MemberTimes? {
-        var result = MemberTimes(rest: rest, named: named.filter { $0.value != rest })
+        var result = MemberTimes(rest: rest, named: named.filter { $0.value != rest || timeAround($0.key.text) != nil })
         if result.named.count > Self.namedMax {
             let oldest = result.named.sorted { ($0.value, $0.key.source) < ($1.value, $1.key.source) }
             for (place, its) in oldest.prefix(result.named.count - Self.namedMax) {

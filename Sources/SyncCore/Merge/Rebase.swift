@@ -255,8 +255,7 @@ private struct Pass {
         // what that was: where the hub has kept more, only the difference counts.
         if local.content.action != .create {
             let known = ground.known ?? [:]
-            result = MutationContent(
-                .create, data: Fold.apply(local.content, to: known) ?? [:], base: known, stamps: Self.stamps(of: local.content))
+            result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known, stamps: stampsOfParts)
         }
         guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
         lose(Optional.none, of: HubMerge.wholeRecord, on: .remote)
@@ -264,8 +263,15 @@ private struct Pass {
     }
 
     /// When each field was changed last, where that is not when the mutation was made.
-    private static func stamps(of content: MutationContent) -> [JSONString: HybridTime] {
-        content.operations.reduce(into: content.stamps) { $0[JSONString($1.top)] = $1.hlc }
+    private var stampsOfParts: [JSONString: HybridTime] {
+        local.content.operations.reduce(into: local.content.stamps) { stamps, operation in
+            // An operation on a member dates that member, and none beside it.
+            if operation.path.isEmpty {
+                stamps[JSONString(operation.top)] = operation.hlc
+            } else {
+                stamps[JSONString(operation.field)] = operation.hlc ?? local.hlc
+            }
+        }
     }
 
     /// That the bytes of a file are at the hub is nobody's change.
@@ -308,7 +314,7 @@ private struct Pass {
         if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
             return drop(field)
         }
-        if value == theirs, !isCount {
+        if value == theirs, !isCount, !isMore(field, value) {
             if !countsAgain(field, value, theirs) { drop(field) }
             return
         }
@@ -352,6 +358,16 @@ private struct Pass {
         }
     }
 
+    /// Whether two equal objects come to more than each, because of two counts that are the same each was counted. A hub finds that
+    /// out by itself.
+    private func isMore(_ field: String, _ value: JSON?) -> Bool {
+        guard ground.isLast, isKnown, rules.strategy(of: field) == .merge, value?.object != nil, value != seen?[field] else { return false }
+        let contest = FieldContest(
+            rules, field, localIsLater: false, signature: local.signature, known: .value(local.content.base[field] ?? seen?[field]))
+        if case .both = contest.decide(local: value, remote: value).outcome { return true }
+        return false
+    }
+
     /// Whether a value that the hub has already still goes there: as the later word on the field, or for its spelling.
     private func countsAgain(_ field: String, _ value: JSON?, _ theirs: JSON?) -> Bool {
         // A hub that stamps nothing would learn nothing by it, and what people were asked about is settled.
@@ -366,6 +382,8 @@ private struct Pass {
         case .merge:
             // An object without what it was made of would go over the members that others change.
             guard local.content.action == .update else { return false }
+            // Its members count by their own times, which the hub knows.
+            if let base = local.content.base[field], base != value { return true }
             return isLater(field) || (isRespelled && !isNews)
         case .client: return isLater(field) || isRespelled
         case .server: return !isNews && (isLater(field) || isRespelled)

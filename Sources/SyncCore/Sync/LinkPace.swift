@@ -78,9 +78,11 @@ package struct LinkPace: Hashable, Sendable {
     /// The longest time that a request may take in all. Silence is noticed much earlier; this ends a peer that gives a byte now
     /// and then, and must not end a line of 9.6 kbit/s over a record of the largest size.
     ///
-    /// - Parameter bytes: Content of the request and of its answer, before compression.
-    package static func timeLimit(for bytes: Int) -> Duration {
-        .seconds(120) + .milliseconds(Int64(bytes) * 1_000 / slowest)
+    /// - Parameters:
+    ///   - bytes: Content of the request and of its answer, before compression.
+    ///   - rate: Bytes a second that were measured that way; an eighth of it is slow.
+    package static func timeLimit(for bytes: Int, rate: Int? = nil) -> Duration {
+        .seconds(120) + .milliseconds(Int64(bytes) * 1_000 / max(slowest, Int64(rate ?? 0) / 8))
     }
 
     /// Bytes a second; half of a line of 9.6 kbit/s.

@@ -9,6 +9,7 @@ extension SyncEngine {
             session: session, began: moment.instant, scope: request?.scope ?? .all, step: .loadingInFlight,
             outcome: CycleOutcome(session: session))
         cycle?.isRequested = request != nil || owesRequest
+        cycle?.isAskedFor = request != nil
         owesRequest = false
         cycle?.isForced = request?.isForced ?? false
         cycle?.isTrial = breaker.state == .halfOpen
@@ -397,7 +398,7 @@ extension SyncEngine {
         lastBody = body.count
         // A page may be twice as large as asked, where a commit is, and hold one record of any size.
         let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
-        call.timeLimit = LinkPace.timeLimit(for: body.count + answer)
+        call.timeLimit = LinkPace.timeLimit(for: body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
         lastTimeLimit = call.timeLimit
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         if kind == .push || kind == .settle || kind == .hello { call.receipt = receipt }

@@ -93,7 +93,8 @@ extension SyncEngine {
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
-        owesRequest = cycle?.isRequested ?? false
+        // One more attempt, and not one after each failure of a long outage.
+        owesRequest = cycle?.isAskedFor ?? false
         failureCause = cause
         memory.lastError = Printable.text(detail)
         memory.lastErrorAt = moment.wall

@@ -133,8 +133,10 @@ package struct SyncEngine: Sendable {
         package var scope: SyncRequest.Scope
         package var step: Step
         package var outcome: CycleOutcome
-        /// An operator or an app wanted it.
+        /// An operator or an app wanted it, or wanted the one before, which failed.
         package internal(set) var isRequested = false
+        /// An operator or an app wanted this one.
+        var isAskedFor = false
         /// An operator said that cost, battery and windows do not matter.
         package internal(set) var isForced = false
         /// Whether the periodic pull was due. A link that costs something is pulled over then only.
