@@ -107,7 +107,8 @@ package struct TokenBook: Sendable, Hashable {
             let entry = entries[index]
             return entry.device == device && entry.use == .device && entry.revokedAt == nil && entry.isOver(at: now)
         }
-        guard let newest = ended.max(by: { entries[$0].createdAt < entries[$1].createdAt }) else { return 0 }
+        // Of two that were made at the same time, the second.
+        guard let newest = ended.max(by: { (entries[$0].createdAt, $0) < (entries[$1].createdAt, $1) }) else { return 0 }
         for index in ended { entries[index].readmittedUntil = index == newest ? end : nil }
         return 1
     }

@@ -227,14 +227,18 @@ struct PushTests {
 
     // MARK: Deletes and creates again (A7, D4)
 
-    @Test("Deletes are tombstones; deleting again, or what never was, is done already")
+    @Test("Deletes are tombstones, also of what was never sent; deleting again is done already")
     func deletes() throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", .create, data: ["n": 1]))
         #expect(try bench.verdict(Sent("k-2", seq: 2, .delete, base: 1)) == .accepted(version: 2, serverID: nil, record: nil, merged: []))
         #expect(try bench.verdict(Sent("k-3", seq: 3, .delete, base: 2)) == .accepted(version: 2, serverID: nil, record: nil, merged: []))
-        #expect(try bench.verdict(Sent("k-4", seq: 4, .delete, id: "never")) == .accepted(version: 0, serverID: nil, record: nil, merged: []))
         #expect(bench.hub.head == 2)
+        #expect(try bench.verdict(Sent("k-4", seq: 4, .delete, id: "never")) == .accepted(version: 3, serverID: nil, record: nil, merged: []))
+        #expect(try bench.hub.record(RecordName(EntityName(trusted: "audits"), RecordID(trusted: "never")))?.isDeleted == true)
+        // One that says it has seen the record had it from another history, which has ended.
+        #expect(try bench.verdict(Sent("k-5", seq: 5, .delete, id: "elsewhere", base: 3)) == .accepted(version: 0, serverID: nil, record: nil, merged: []))
+        #expect(bench.hub.head == 3)
     }
 
     @Test("An update of a deleted record is rejected with the tombstone, and an undelete brings the record back")

@@ -51,8 +51,10 @@ extension Simulation {
         let word = pick(["local", "remote", "value"])
         var scope = ConflictDecision.Scope.all(word == "remote" ? .remote : .local)
         if conflict.kind == .field, word == "value" {
+            // What adds up is never given another value, or nobody could say what it must be.
             let value = JSON.string("decided-\(now.nanoseconds)")
-            scope = .fields(Dictionary(conflict.sides.map { ($0.field, .value(value)) }, uniquingKeysWith: { first, _ in first }))
+            let choices = conflict.sides.map { ($0.field, $0.field == "m" ? ConflictDecision.Choice.value(value) : .local) }
+            scope = .fields(Dictionary(choices, uniquingKeysWith: { first, _ in first }))
         }
         let version = conflict.remoteVersion
         let number = conflict.number

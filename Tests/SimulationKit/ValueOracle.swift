@@ -77,7 +77,11 @@ struct ValueOracle {
         }
         for member in content.data["o"]?.object?.members ?? [] {
             let key = member.name.text
-            if content.base["o"]?.object?[key] == member.value { continue }
+            if content.base["o"]?.object?[key] == member.value {
+                // Where the hub has no such object, it takes the whole one: then this member is as late as that.
+                if record.members[key] == nil { record.contested.insert(key) }
+                continue
+            }
             // A member is named for the one device whose apps mean to write it; whole objects that bring a record back carry all.
             guard own.contains(key) else { continue }
             // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.

@@ -43,6 +43,7 @@ package struct MemberTimes: Hashable, Sendable {
     ///
     /// - Parameter time: Of the field.
     package func shortened(of time: HybridTime) -> MemberTimes? {
+        JSONWork.count(named.count)
         var result = MemberTimes(rest: rest, named: named.filter { $0.value != rest || timeAround($0.key.text) != nil })
         if result.named.count > Self.namedMax {
             let oldest = result.named.sorted { ($0.value, $0.key.source) < ($1.value, $1.key.source) }

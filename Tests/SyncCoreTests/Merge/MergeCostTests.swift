@@ -93,6 +93,10 @@
                 theirs: { MutationContent(.update, data: ["o": .object(fields($0, 1))]) },
                 mine: { MutationContent(.update, data: ["o": .object(fields($0, 2))], base: ["o": .object(fields($0, 0))]) }),
             Shape(
+                testDescription: "members of an object, by two who say what it was", rules: ["o": .merge], before: { ["o": .object(fields($0, 0))] },
+                theirs: { MutationContent(.update, data: ["o": .object(fields($0, 1))], base: ["o": .object(fields($0, 0))]) },
+                mine: { MutationContent(.update, data: ["o": .object(fields($0 / 2, 1))], base: ["o": .object(fields($0, 1))]) }),
+            Shape(
                 testDescription: "objects without a member in common", rules: ["o": .merge], before: { _ in ["o": [:]] },
                 theirs: { MutationContent(.update, data: ["o": .object(fields($0, 1))]) },
                 mine: { count in
@@ -144,7 +148,7 @@
             try check(shape) { size in
                 let (first, second, seen) = (shape.theirs(size), shape.mine(size), shape.before(size))
                 return {
-                    _ = Coalescing.merge(first, second)
+                    _ = Coalescing.merge(first, second, stamp: HybridTime(milliseconds: 5, counter: 0, node: "0000000a"))
                     _ = WireForm.of(second, seen: seen, rules: shape.book, alsoBesideOperations: true)
                     _ = WireForm.bases(second, seen: seen, rules: shape.book)
                 }
