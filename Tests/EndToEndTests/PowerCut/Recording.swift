@@ -55,7 +55,7 @@ struct Recording {
                 if life == 1 {
                     // An end in good order, and what follows it, are part of a life.
                     await stand.stopAgent()
-                    await stand.stopHub()
+                    await stand.stopHub(keepsUploads: true)
                     try await stand.startHub()
                     try await stand.startAgent()
                     try await load.run(rounds: rounds)
