@@ -277,18 +277,21 @@ struct LimitTests {
         }
     }
 
+    /// An answer of so many bytes, and whether it was still open when the connection ended.
+    private static func long(_ bytes: Int, _ closed: Log<Bool>) -> HTTPAdmission {
+        .stream(limit: nil) { exchange in
+            exchange.onClose { closed.append(exchange.isOpen) }
+            exchange.begin(status: 200)
+            exchange.write([UInt8](repeating: 0x78, count: bytes))
+        }
+    }
+
     @Test("A client that never reads its answer is cut off")
     func writeStall() async throws {
         let closed = Log<Bool>()
         try await withServer(
             limits: { $0.writeStallTime = .milliseconds(50) },
-            admit: { _ in
-                .stream(limit: nil) { exchange in
-                    exchange.onClose { closed.append(exchange.isOpen) }
-                    exchange.begin(status: 200)
-                    exchange.write([UInt8](repeating: 0x78, count: 2_000_000))
-                }
-            }
+            admit: { _ in Self.long(2_000_000, closed) }
         ) { surroundings in
             let client = try surroundings.client()
             try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -360,13 +363,7 @@ struct LimitTests {
         let closed = Log<Bool>()
         try await withServer(
             on: .tcp, limits: { $0.writeStallTime = .milliseconds(200) },
-            admit: { _ in
-                .stream(limit: nil) { exchange in
-                    exchange.onClose { closed.append(exchange.isOpen) }
-                    exchange.begin(status: 200)
-                    exchange.write([UInt8](repeating: 0x78, count: 30_000_000))
-                }
-            }
+            admit: { _ in Self.long(30_000_000, closed) }
         ) { surroundings in
             let client = try surroundings.client()
             try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")

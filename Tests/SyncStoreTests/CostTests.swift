@@ -172,6 +172,13 @@ struct CostTests {
         return keys
     }
 
+    /// Accepted, with the record as it was computed here.
+    private static func shown(_ mutation: OutgoingMutation, _ version: Int64) throws -> PushResult {
+        var data = try #require(try mutation.data.flatMap { try JSONReader.read($0).object })
+        data["other"] = 0
+        return .accepted(mutation.key, version, record: HubRecord(version: version, data: data))
+    }
+
     private static let cases: [Case] = [
         // Changes of one record.
         Case("enqueue changes of one record") { agent, count in { try waiting(agent, count) } },
@@ -182,11 +189,7 @@ struct CostTests {
         Case("drain changes of one record, verdicts with it") { agent, count in
             try waiting(agent, count)
             return {
-                try settle(agent) { mutation, version in
-                    var data = try #require(try mutation.data.flatMap { try JSONReader.read($0).object })
-                    data["other"] = 0
-                    return .accepted(mutation.key, version, record: HubRecord(version: version, data: data))
-                }
+                try settle(agent, shown)
             }
         },
         Case("one batch of verdicts with news, changes of one record behind it") { agent, count in
@@ -208,11 +211,7 @@ struct CostTests {
         Case("drain changes of one record, one verdict an answer, with what was computed here") { agent, count in
             try waiting(agent, count)
             return {
-                try settleOneByOne(agent) { mutation, version in
-                    var data = try #require(try mutation.data.flatMap { try JSONReader.read($0).object })
-                    data["other"] = 0
-                    return .accepted(mutation.key, version, record: HubRecord(version: version, data: data))
-                }
+                try settleOneByOne(agent, shown)
             }
         },
         Case("changes of one record are sent back once each") { agent, count in
