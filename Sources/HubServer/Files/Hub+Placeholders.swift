@@ -39,7 +39,7 @@ extension Hub {
             data[member.name.text] = value
             // That the bytes are here makes no member later.
             var its = stamp
-            its.members = stamps[member.name]?.memberTimes.shortened(of: stamp.hlc)
+            if let old = stamps[member.name] { its.memberTimes = old.memberTimes }
             stamps[member.name] = its
             isChanged = true
         }

@@ -615,10 +615,11 @@ private enum StampColumn {
         writer.int(stamp.version)
         writer.string(stamp.hlc.description)
         writer.string(stamp.writer.text)
-        guard stamp.author != nil || stamp.foreign > 0 || stamp.replaced > 0 || stamp.members != nil else { return }
-        if let author = stamp.author { writer.string(author) } else { writer.null() }
-        if stamp.foreign > 0 || stamp.replaced > 0 || stamp.members != nil { writer.int(stamp.foreign) }
-        if stamp.replaced > 0 || stamp.members != nil { writer.int(stamp.replaced) }
+        // Each part needs those before it, and what is behind the last one that says something is left out.
+        let parts = stamp.members != nil || stamp.replaced > 0 ? 3 : stamp.foreign > 0 ? 2 : stamp.author != nil ? 1 : 0
+        if parts > 0 { if let author = stamp.author { writer.string(author) } else { writer.null() } }
+        if parts > 1 { writer.int(stamp.foreign) }
+        if parts > 2 { writer.int(stamp.replaced) }
         guard let members = stamp.members else { return }
         writer.string(members.rest.description)
         writer.object { writer in

@@ -24,6 +24,8 @@ package struct FieldContest: Sendable {
         case both(JSON)
         /// A person must decide.
         case undecided
+
+        var isBoth: Bool { if case .both = self { true } else { false } }
     }
 
     package struct Decision: Hashable, Sendable {

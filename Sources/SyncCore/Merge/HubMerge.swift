@@ -184,7 +184,7 @@ private struct Merge {
             let same = areMembers && present == value ? sameMembers(value, in: field) : nil
             // Of two counts that are the same, each was counted, also inside an object.
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
-            if present == value, !isCount, same?.isMore != true {
+            if present == value, !isCount, same?.outcome.isBoth != true {
                 if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
                 stamps[name] = writtenAgain(over: old, since: base)
                 if let same { noteMembers(same.written, of: name, over: old, &stamps) }
@@ -312,9 +312,7 @@ private struct Merge {
                 members[name, default: old?.memberTimes ?? MemberTimes(rest: stamp.hlc)].write(operation.field, at: stamp.hlc)
             }
         }
-        for (name, its) in members {
-            if let field = stamps[name] { stamps[name]?.members = its.shortened(of: field.hlc) }
-        }
+        for (name, its) in members { stamps[name]?.memberTimes = its }
         stamp = own
         for member in fold.kept.members { accepted.kept[member.name.text] = member.value }
         return conclude(fold.result, stamps, undecided, additions, over: record)
@@ -620,11 +618,7 @@ private struct Merge {
             }
             stamps[name] = isFirst || its.hlc > (stamps[name] ?? own).hlc ? its : stamps[name]
         }
-        for (name, its) in members {
-            let field = stamps[name] ?? own
-            guard let its = its.shortened(of: field.hlc) else { continue }
-            stamps[name, default: own].members = its
-        }
+        for (name, its) in members { stamps[name, default: own].memberTimes = its }
         return stamps
     }
 
@@ -732,11 +726,9 @@ private struct Merge {
     // MARK: Members
 
     /// What an object does that is there already: the members that it writes again, and whether the two come to more than each.
-    private func sameMembers(_ value: JSON?, in field: String) -> (written: [String], isMore: Bool) {
+    private func sameMembers(_ value: JSON?, in field: String) -> FieldContest.Decision {
         let contest = FieldContest(rules, field, localIsLater: false, signature: signature, known: .value(content.base[field]))
-        let decision = contest.decide(local: value, remote: value)
-        if case .both = decision.outcome { return (decision.written, true) }
-        return (decision.written, false)
+        return contest.decide(local: value, remote: value)
     }
 
     /// As this change says them, of a field that it writes.
@@ -748,11 +740,10 @@ private struct Merge {
     private func noteMembers(
         _ written: [String], of field: JSONString, over old: VersionedRecord.Stamp?, _ stamps: inout [JSONString: VersionedRecord.Stamp]
     ) {
-        guard let new = stamps[field] else { return }
         let mine = memberTimes(of: field)
         var times = old?.memberTimes ?? mine
         for place in written { times.write(place, at: mine.time(of: place)) }
-        stamps[field]?.members = times.shortened(of: new.hlc)
+        stamps[field]?.memberTimes = times
     }
 
     private var signature: FieldContest.Signature {

@@ -364,8 +364,7 @@ private struct Pass {
         guard ground.isLast, isKnown, rules.strategy(of: field) == .merge, value?.object != nil, value != seen?[field] else { return false }
         let contest = FieldContest(
             rules, field, localIsLater: false, signature: local.signature, known: .value(local.content.base[field] ?? seen?[field]))
-        if case .both = contest.decide(local: value, remote: value).outcome { return true }
-        return false
+        return contest.decide(local: value, remote: value).outcome.isBoth
     }
 
     /// Whether a value that the hub has already still goes there: as the later word on the field, or for its spelling.

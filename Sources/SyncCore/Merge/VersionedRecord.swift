@@ -45,7 +45,10 @@ package struct VersionedRecord: Hashable, Sendable {
             isNews(to: device, since: base) || (version > base && replaced > max(0, base))
         }
 
-        package var memberTimes: MemberTimes { members ?? MemberTimes(rest: hlc) }
+        package var memberTimes: MemberTimes {
+            get { members ?? MemberTimes(rest: hlc) }
+            set { members = newValue.shortened(of: hlc) }
+        }
 
         /// The commit up to which a value that `device` merges with this one holds what others wrote.
         func others(than device: DeviceID) -> Int64 { writer == device ? foreign : version }

@@ -25,8 +25,8 @@ package struct HubCall: Hashable, Sendable {
     package var receipt: String?
     /// What is asked of an existing backend instead; there is no body then.
     package var rest: RestQuestion?
-    /// The longest time that it may take in all (``LinkPace/timeLimit(for:)``).
-    package var timeLimit: Duration = .seconds(120)
+    /// The longest time that it may take in all (``LinkPace/timeLimit(for:rate:)``).
+    package var timeLimit = LinkPace.timeLimit(for: 0)
 
     package init(id: UInt64, kind: Kind, session: String, body: [UInt8], query: String? = nil, epoch: String? = nil) {
         self.query = query
