@@ -235,10 +235,13 @@ struct ClaimSelection {
         let group = unit.first?.outbox.group
         if let group, try store.groupMembers(group).contains(where: { $0.state.blocksItsRecord || $0.nextAge != nil }) { return false }
         for member in unit {
-            if let rid = member.outbox.rid,
-                let before = try store.lastBlocking(of: rid, before: group?.lowerBound ?? member.outbox.seq), !isInFront(before)
-            {
-                return false
+            if let rid = member.outbox.rid {
+                var before = try store.lastBlocking(of: rid, before: group?.lowerBound ?? member.outbox.seq)
+                while let seq = before {
+                    guard isInFront(seq) else { return false }
+                    // A decision that goes in the place of an older mutation has passed what was enqueued in between.
+                    before = try store.outboxRow(seq)?.hasJoined == true ? store.lastBlocking(of: rid, before: seq) : nil
+                }
             }
             if isTiedAnywhere, try !store.ties(of: member.outbox.seq).allSatisfy(isInFront) { return false }
         }

@@ -93,15 +93,18 @@ struct OutboxRow {
             .optional(into))
     }
 
-    func update(in database: Database) throws(StoreError) {
-        try database.run(
+    /// - Parameter before: The row as it was read.
+    /// - Returns: `false`, and nothing is written, when state or priority are other ones by now.
+    func update(in database: Database, before: OutboxRow) throws(StoreError) -> Bool {
+        let changed = try database.run(
             """
             UPDATE mutation SET state = ?, priority = ?, ready = ?, sent = ?, attempts = ?, retries = ?, alone = ?, claim = ?,
-                next_age = ?, prune_age = ?, first_sent_ms = ?, into_seq = ?, problem = ? WHERE seq = ?
+                next_age = ?, prune_age = ?, first_sent_ms = ?, into_seq = ?, problem = ? WHERE seq = ? AND state = ? AND priority = ?
             """,
             .int(state.rawValue), .int(priority.rawValue), .bool(isReady), .bool(isSent), .int(attempts), .int(retries),
             .bool(isAlone), .optional(claim), .optional(nextAge), .optional(pruneAge), .optional(firstSentMS), .optional(into),
-            .optional(problem), .int(seq))
+            .optional(problem), .int(seq), .int(before.state.rawValue), .int(before.priority.rawValue))
+        return changed == 1
     }
 }
 

@@ -66,10 +66,34 @@ extension Store {
     /// before it, in a life of this database that nobody here remembers. A person who retries it decides anew.
     func isDecidedElsewhere(_ row: OutboxRow) -> Bool {
         let code = Problem.read(stored: row.problem)?.code
-        return code == Self.keyIsOther || code == "already-decided"
+        return code == Self.keyIsOther || code == Self.isDone
+    }
+
+    /// What a retry says where the hub has accepted what it answers for (`already-decided`): the values again, since a person has
+    /// decided for them, and without the operations that the hub has done already.
+    func withoutWhatIsDone(
+        _ content: MutationContent, of payload: Payload, _ problem: Problem?, _ rules: EntityRules
+    ) throws(StoreError) -> MutationContent {
+        guard problem?.code == Self.isDone else { return content }
+        var content = content
+        var payload = payload
+        // The answer names one of them, and each holds what the one before it asked for.
+        while let older = payload.supersedes.flatMap({ UUIDv7.carried(in: $0) }), older < payload.seq, let past = try self.payload(older) {
+            let done = past.content(under: rules) ?? MutationContent(.update)
+            content.operations.removeAll { operation in
+                done.operations.contains { ($0.field, $0.kind, $0.value) == (operation.field, operation.kind, operation.value) }
+            }
+            for field in done.data.names where rules.strategy(of: field).addsUp && content.data[field] == done.data[field] {
+                content.data[field] = nil
+                content.base[field] = nil
+            }
+            payload = past
+        }
+        return content
     }
 
     private static let keyIsOther = "idempotency-mismatch"
+    private static let isDone = "already-decided"
 
     /// Edits that went into a mutation, in their order. Their receipts stay as long as it is open.
     private func parts(of seq: Int64) throws(StoreError) -> [Int64] {

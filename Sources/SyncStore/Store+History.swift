@@ -37,6 +37,7 @@ extension Store {
             try prepareForChange()
             try forgetRequeued()
             var records = TouchedRecords()
+            var groups: Set<ClosedRange<Int64>> = []
             var count = 0
             let asked = Set(keys.map(\.text))
             for seq in keys.compactMap({ UUIDv7.carried(in: $0.text) }).sorted() {
@@ -52,6 +53,7 @@ extension Store {
                 try database.run("INSERT INTO requeued (seq) VALUES (?) ON CONFLICT DO NOTHING", .int(seq))
                 ledger[.ackedSeq] = min(ledger[.ackedSeq], seq - 1)
                 count += 1
+                if let group = row.group { groups.insert(group) }
                 guard let rid = row.rid else { continue }
                 try bringBack(rid, payload, &records)
             }
@@ -65,6 +67,8 @@ extension Store {
                 try holdBack(rid)
                 try putBehindOlder(of: rid)
             }
+            // The rest of a list waits until the hub has answered for what is on its way again.
+            for group in groups { try refreshReadiness(ofGroup: group) }
             return count
         }
     }

@@ -17,12 +17,15 @@ extension Store {
     }
 
     /// Changes the state of one mutation. The caller sets the other columns before.
+    ///
+    /// Invariant: a change of state that somebody else has made since the row was read is not overwritten, or the counters would
+    /// disagree with the rows for good. That is a mistake of the caller, which ``verify()`` tells.
     func move(_ row: OutboxRow, to state: MutationState) throws(StoreError) {
         var changed = row
         changed.state = state
         if state != .pending { changed.isReady = false }
         if state != .pending, state != .failed { changed.nextAge = nil }
-        try changed.update(in: database)
+        guard try changed.update(in: database, before: row) else { return staleMoves += 1 }
         guard state != row.state else { return }
         ledger.move(from: row.ledgerGroup, to: state)
         journal.add(.mutation(state), row.seq)

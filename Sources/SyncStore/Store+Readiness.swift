@@ -19,6 +19,7 @@ extension Store {
 
     /// To be called when something of the record was settled, sent back or became due.
     func refreshReadiness(ofRecord rid: Int64) throws(StoreError) {
+        for group in try listsJoined(on: rid) { try refreshReadiness(ofGroup: group) }
         guard let head = try firstBlocking(of: rid), head.state == .pending else { return }
         if let group = head.group {
             try refreshReadiness(ofGroup: group)
@@ -26,6 +27,16 @@ extension Store {
             let isTied = try isTied(head.seq)
             try setReady(head.seq, head.nextAge == nil && !isTied, was: head.isReady)
         }
+    }
+
+    /// Lists with a decision about this record that waits. It stands where the disputed mutation stood, so what was enqueued since may
+    /// be the oldest of the record and is not before it.
+    private func listsJoined(on rid: Int64) throws(StoreError) -> [ClosedRange<Int64>] {
+        var lists: [ClosedRange<Int64>] = []
+        try database.each(
+            "SELECT * FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND rid = ? AND state = 0", .int(rid)
+        ) { row throws(StoreError) in if let group = OutboxRow(row).group, !lists.contains(group) { lists.append(group) } }
+        return lists
     }
 
     func refreshReadiness(ofGroup seqs: ClosedRange<Int64>) throws(StoreError) {

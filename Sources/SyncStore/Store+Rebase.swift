@@ -220,7 +220,9 @@ extension Store {
     private func rejectRest(of group: ClosedRange<Int64>, _ records: inout TouchedRecords) throws(StoreError) {
         var pass = ResultsPass()
         pass.records = records
-        for var member in try groupMembers(group) where member.state == .pending {
+        for member in try groupMembers(group) where member.state == .pending {
+            // What it is now: one that creates its record may have taken it along already.
+            guard var member = try outboxRow(member.seq), member.state == .pending else { continue }
             member.problem = Self.groupRejected.stored
             try move(member, to: .rejected)
             guard let rid = member.rid else { continue }

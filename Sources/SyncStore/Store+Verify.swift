@@ -10,6 +10,7 @@ extension Store {
         found += try verifyReadiness()
         found += try verifyMirror()
         found += try verifyBlobTotal()
+        if staleMoves > 0 { found.append("\(staleMoves) changes of state were made on rows that had changed meanwhile") }
         return found
     }
 
@@ -100,7 +101,7 @@ extension Store {
                     && !members.contains { $0.state.blocksItsRecord }
             }
             if expected != row.isReady {
-                found.append("mutation \(row.seq) is \(row.isReady ? "" : "not ")marked as ready")
+                found.append("mutation \(row.seq) is \(row.isReady ? "" : "not ")marked as ready: \(circumstances(of: row, before, ties))")
             }
             let urgent = row.rid.flatMap { before[$0] }?.first { $0.seq < row.seq && $0.state == .pending && $0.priority > row.priority }
             if row.state == .pending, let urgent {
@@ -108,6 +109,16 @@ extension Store {
             }
         }
         return found
+    }
+
+    /// What decides whether a mutation is ready, in one line.
+    private func circumstances(of row: OutboxRow, _ before: [Int64: [OutboxRow]], _ ties: [Int64: [Int64]]) -> String {
+        let members = row.group.map { group in before.values.joined().filter { $0.group == group } } ?? [row]
+        return members.sorted { $0.seq < $1.seq }.map { member in
+            let older = (member.rid.flatMap { before[$0] } ?? []).filter { $0.seq < member.seq }.map { "\($0.seq) \($0.state.name)" }
+            let delay = member.nextAge.map { ", delayed until \($0)" } ?? ""
+            return "\(member.seq) \(member.state.name)\(delay), behind \(older), tied to \(ties[member.seq] ?? [])"
+        }.joined(separator: "; ")
     }
 
     /// Ties are between open mutations, or are about to end, and what is waited for is as urgent as what waits.

@@ -51,6 +51,8 @@ package final class Store {
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
     var chains = ChainLengths()
+    /// Changes of state that came too late (``move(_:to:)``), since the start.
+    var staleMoves = 0
     /// Something is left that falls with a mutation that was refused or given up (``goOnFalling(at:)``).
     package internal(set) var isFalling = false
     /// By ``rules``.

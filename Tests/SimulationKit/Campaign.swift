@@ -15,11 +15,14 @@ package enum Campaign {
         package var tail: [String]
     }
 
-    /// - Parameter keeps: Lines of the trace to keep.
-    package static func run(_ scenario: Scenario, keeps: Int = 0) -> Outcome {
+    /// - Parameters:
+    ///   - keeps: Lines of the trace to keep.
+    ///   - verifiesAlways: Finds the first moment when a store does not agree with itself; slow, and changes nothing else.
+    package static func run(_ scenario: Scenario, keeps: Int = 0, verifiesAlways: Bool = false) -> Outcome {
         var outcome = Outcome(scenario: scenario, broken: nil, hash: 0, counts: [:], elapsed: .zero, tail: [])
         do throws(Broken) {
             let simulation = try Simulation(scenario, keeps: keeps)
+            simulation.verifiesAlways = verifiesAlways
             do throws(Broken) { try simulation.run() } catch { outcome.broken = error }
             outcome.hash = simulation.traceHash
             outcome.counts = simulation.counts

@@ -165,7 +165,7 @@ extension Simulation {
     func verify(_ agent: SimAgent) throws(Broken) {
         guard let store = agent.store else { return }
         let found = try Broken.none { try store.verify() }
-        if let first = found.first { throw Broken("the store agrees with itself", "agent \(agent.index): \(first)") }
+        if !found.isEmpty { throw Broken("the store agrees with itself", "agent \(agent.index): \(found.prefix(5).joined(separator: "; "))") }
         try checkBases(of: agent, store)
     }
 

@@ -83,6 +83,8 @@ package final class Simulation {
     var flying = 0
     /// Store commands so far.
     var steps = 0
+    /// All stores are verified after each event, and not only now and then.
+    var verifiesAlways = false
 
     /// - Parameter keeps: Lines of the trace to keep for a report.
     package init(_ scenario: Scenario, keeps: Int = 0) throws(Broken) {
@@ -117,6 +119,7 @@ package final class Simulation {
             guard let next = queue.take() else { throw Broken("time goes on", "nothing is planned any more") }
             now = next.at
             try take(next.event)
+            if verifiesAlways { for agent in agents where !agent.mustReopen { try verify(agent) } }
         }
     }
 

@@ -11,6 +11,7 @@ import Testing
 /// | `SIMULATION_ALL` | do not stop at the third history that breaks |
 /// | `SIMULATION_COUNTS` | print what has happened, and how often |
 /// | `SIMULATION_SEED` | one history with its whole trace; the report of a broken one names what else to set |
+/// | `SIMULATION_VERIFY` | with it, every store is verified after every event of that history: the first moment when one is wrong |
 @Suite("Simulation")
 struct SimulationTests {
     @Test("Every history ends well: all agents and the hub agree, each mutation took effect once, nothing is missing")
@@ -29,7 +30,7 @@ struct SimulationTests {
     @Test("One seed, as asked for", .enabled(if: Environment.scenario != nil))
     func oneSeed() throws {
         let scenario = try #require(Environment.scenario)
-        let outcome = Campaign.run(scenario, keeps: 100_000)
+        let outcome = Campaign.run(scenario, keeps: 100_000, verifiesAlways: Environment.text("SIMULATION_VERIFY") != nil)
         print(outcome.tail.joined(separator: "\n"))
         print("seed \(scenario.seed), trace \(String(outcome.hash, radix: 16)), \(outcome.elapsed.milliseconds / 1_000) s")
         #expect(outcome.broken == nil)

@@ -157,6 +157,25 @@ struct DoubtTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("Where the hub has accepted what a decision answers for, a retry sends its values and does not count anything twice")
+    func decidedOperations() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 10, ["v": 1, "n": 5])])
+        var count = Self.edit(.update, "a", ["v": 2])
+        count.operations = [FieldOperation("n", .increment, 3)]
+        let first = try agent.enqueue(count)
+        _ = try agent.claim()
+        try agent.answer(.rejected(first.key))
+        let second = try agent.store.retry(first.key, fix: ["w": 7], by: agent.app, at: agent.now)
+        #expect(try agent.claim().map(\.operations) == [#"[{"field":"n","op":"inc","value":3}]"#])
+        let problem = Problem("already-decided", status: 409, detail: "the mutation was decided before, and that is done")
+        try agent.answer(PushResult(key: second.key, verdict: .rejected(problem, current: Self.there)))
+        _ = try agent.store.retry(second.key, by: agent.app, at: agent.now)
+        let sent = try agent.claim()
+        #expect(sent.map(\.data) == [#"{"v":2,"w":7}"#] && sent.map(\.operations) == [nil])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A refused atomic list lets go of its parts: all with cascade, or each when the others are given up")
     func lists() throws {
         for discards in [false, true] {
