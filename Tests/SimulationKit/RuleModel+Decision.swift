@@ -348,7 +348,7 @@ struct RuleDecision {
         guard var newest = old.by.last else { return }
         newest.version = change.commit
         let own = newest.device == change.device ? [] : [write]
-        record.fields[field]?.by = old.by.dropLast() + [newest] + own
+        record.fields[field]?.by = old.by.dropLast() + own + [newest]
     }
 
     /// The field holds what others wrote as well.
@@ -411,7 +411,7 @@ struct RuleDecision {
             if !replaces, let element, element != operation.value {
                 merged.insert(top)
                 lose(PlainValue.place(name, key), operation.value)
-            } else if let element, element != operation.value, isUnseen(writes) {
+            } else if let element, element != operation.value, isUnseen(writes), writes?.last?.version != write.version {
                 lose(PlainValue.place(name, key), element)
             }
             var put = write

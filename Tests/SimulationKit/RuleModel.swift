@@ -19,7 +19,7 @@ package struct RuleModel: Sendable {
     struct Field: Hashable, Sendable {
         /// `nil`: it was removed.
         var value: JSON?
-        /// Whose writes the value holds; the newest is the last.
+        /// Whose writes the value holds; the one whose word it is comes last.
         var by: [Write]
         /// It never goes back: what stands here has been compared with all that stood here before.
         var at: HybridTime

@@ -102,7 +102,7 @@ extension Simulation {
         var told = rows.map { RuleModel.Lost(field: $0.value.field, value: $0.value.value.map { PlainValue.text($0) }) }
         for one in lost {
             guard let place = told.firstIndex(of: one) else {
-                throw Broken("what loses is told", "\(name) has lost \(one), told is \(told)")
+                throw Broken("what loses is told", "\(name) has lost \(one) of \(lost), told is \(told)")
             }
             told.remove(at: place)
             count("lost values told")

@@ -52,7 +52,7 @@ struct ValueOracle {
         let base = content.action == .create ? 0 : mutation.baseVersion
         var record = existed ? records[name] ?? Record() : Record()
         func isSeen(_ written: Written) -> Bool { written.device == device || written.version <= base }
-        /// What a create brings back unchanged is not asked for where somebody has made the record anew.
+        /// What a create brings back unchanged is not asked for where somebody has made the record anew with a value of its own.
         func isBroughtBack(_ field: String) -> Bool {
             existed && content.action == .create && content.base[field] == content.data[field]
         }
@@ -98,11 +98,15 @@ struct ValueOracle {
             for key in content.base["o"]?.object?.names ?? [] where whole[key] == nil { record.members[key] = nil }
         }
         if let tags = content.data["tags"]?.array?.compactMap(\.text) {
+            // Whoever brings the record back says what the list came from, and so what it takes out.
+            if existed, content.action == .create {
+                for tag in content.base["tags"]?.array?.compactMap(\.text) ?? [] where !tags.contains(tag) { record.tags[tag] = nil }
+            }
             // What a whole list names that is there already, it does not put in.
             for tag in tags where record.tags[tag, default: []].isEmpty { record.tags[tag] = [Written(version: version, device: device)] }
         }
         record.seen[device] = max(record.seen[device] ?? 0, base)
-        if let peak = content.data["p"]?.int, !isBroughtBack("p") { record.peak = max(record.peak ?? peak, peak) }
+        if let peak = content.data["p"]?.int, record.peak == nil || !isBroughtBack("p") { record.peak = max(record.peak ?? peak, peak) }
         for operation in content.operations {
             switch (operation.field, operation.kind) {
             case ("tags", .add):
