@@ -177,13 +177,19 @@ struct ClaimSelection {
     }
 
     private mutating func addFollower(of rid: Int64, after seq: Int64, in store: Store) throws(StoreError) {
-        let following = try store.database.first(
-            """
-            SELECT p.action, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.seq > ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT 1
-            """, .int(rid), .int(seq)
-        ) { row throws(StoreError) in Candidate(row) }
-        if let following { try add(following, in: store) }
+        var last = seq
+        while true {
+            let following = try store.database.first(
+                """
+                SELECT p.action, m.* FROM mutation m JOIN payload p ON p.seq = m.seq
+                WHERE m.rid = ? AND m.seq > ? AND m.state < 6 AND m.state <> 3 ORDER BY m.seq LIMIT 1
+                """, .int(rid), .int(last)
+            ) { row throws(StoreError) in Candidate(row) }
+            guard let following else { return }
+            // A decision that went in the place of an older mutation stands in nobody's way.
+            guard following.outbox.hasJoined, places[following.outbox.seq] != nil else { return try add(following, in: store) }
+            last = following.outbox.seq
+        }
     }
 
     /// Of all that waits for `seq`, no more than the batch has room for: one parent may have any number of children. Those that are

@@ -229,4 +229,19 @@ struct HistoryTests {
         try agent.crash()
         #expect(try agent.store.memory().leftOut.isEmpty)
     }
+
+    @Test("What is left of a list waits while another member is offered again")
+    func listInPart() throws {
+        let agent = try TestAgent()
+        let keys = try agent.list([TestAgent.mutation(.create, "a"), TestAgent.mutation(.create, "b")]).map(\.key)
+        _ = try agent.claim()
+        try agent.answer(.retry(keys[0]), .accepted(keys[1], 5))
+        agent.wait(.seconds(10_000))
+        // Its wait is over, and nothing is urgent enough to go.
+        #expect(try agent.claim(50, .critical).isEmpty && agent.states(keys) == ["pending", "done"])
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.store.requeue([keys[1]], at: agent.now) == 1)
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.claim().isEmpty, "its other member is on its way")
+    }
 }

@@ -185,4 +185,54 @@ struct ListDisputeTests {
         #expect(try agent.claim().isEmpty)
         #expect(try agent.store.verify() == [])
     }
+
+    @Test("A decision waits for what its device had sent before its list, and goes when that has its answer")
+    func behindOlder() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass", "n": 0]), ("b", 2, ["n": 0])])
+        let older = try agent.update("a", ["n": 5]).key
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1]),
+        ]).map(\.key)
+        #expect(try agent.claim(1).map(\.key) == [older])
+        // Enqueued before the decision: the oldest of the record when that is made, and not before it.
+        let later = try agent.update("a", ["n": 7]).key
+        try agent.pull([("a", 12, ["finding": "flagged", "n": 0])])
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.claim().isEmpty && agent.store.verify() == [])
+        try agent.answer(.accepted(older, 13))
+        #expect(try agent.store.verify() == [])
+        #expect(try Set(agent.claim().map(\.key)) == [decision, keys[1], later])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What was enqueued after a decision does not pass what was enqueued before it and waits for another attempt")
+    func noPassing() throws {
+        var later: MutationKey?
+        let (agent, keys) = try agent { agent in later = try agent.update("a", ["n": 7]).key }
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        let youngest = try agent.enqueue(TestAgent.mutation(.update, "a", ["n": 8])).key
+        let waiting = try #require(later)
+        let sent = try agent.claim().map(\.key)
+        #expect(Set(sent) == [decision, keys[1], keys[2], waiting, youngest])
+        try agent.answer(
+            .retry(decision, "not-attempted", after: .seconds(1)), .retry(keys[1], "not-attempted", after: .seconds(1)),
+            .retry(keys[2], "not-attempted", after: .seconds(1)), .retry(waiting, after: .seconds(3_600)), .retry(youngest, "blocked-by-earlier"))
+        agent.wait(.seconds(600))
+        #expect(try Set(agent.claim().map(\.key)) == [decision, keys[1], keys[2]])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A list falls once: a member that fell with another one's creation is not counted twice")
+    func fallsOnce() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["n": 0])])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["n": 1]), TestAgent.mutation(.create, "new", ["n": 0]),
+            TestAgent.mutation(.update, "new", ["n": 2]),
+        ]).map(\.key)
+        try agent.pull([], deleted: [("a", 9)])
+        #expect(try agent.states(keys) == ["rejected", "rejected", "rejected"])
+        #expect(try agent.store.verify() == [])
+    }
 }
