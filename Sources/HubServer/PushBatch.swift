@@ -189,6 +189,13 @@ struct PushBatch {
         return try apply(mutation, item.key, rules, commit: commit)
     }
 
+    private static func withoutMaker(_ name: RecordName) -> PushResult.Verdict {
+        let problem = Problem(
+            "dependency-missing", status: 424,
+            detail: "\(name) is not here: the hub began a new history, and waits for the device that made it")
+        return .retry(problem, after: nil)
+    }
+
     private mutating func apply(
         _ mutation: IncomingMutation, _ key: MutationKey, _ rules: EntityRules, commit: Int64
     ) throws(DatabaseError) -> PushResult {
@@ -200,15 +207,10 @@ struct PushBatch {
             mutation.baseVersion = -1
         }
         var working = try load(mutation.record)
-        if working.record == nil, rules.kind == .record, mutation.content.action != .create,
-            offering == .ofAll || offering == .ofForeign && mutation.baseVersion < 0
-        {
-            // Not deleted, as far as this history knows: the device that made the record has not been here yet.
-            let problem = Problem(
-                "dependency-missing", status: 424,
-                detail: "\(mutation.record) is not here: the hub began a new history, and waits for the device that made it")
-            return PushResult(key: key, verdict: .retry(problem, after: nil))
-        }
+        let waitsForMaker = rules.kind == .record && mutation.content.action != .create
+            && (offering == .ofAll || offering == .ofForeign && mutation.baseVersion < 0)
+        // Not deleted, as far as this history knows: the device that made the record has not been here yet.
+        if waitsForMaker, working.record == nil { return PushResult(key: key, verdict: Self.withoutMaker(mutation.record)) }
         // What comes back may be past a limit already.
         let before = working.record?.data ?? working.record?.kept?.data
         if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
@@ -219,6 +221,10 @@ struct PushBatch {
             change, to: working.record, rules: rules, commit: commit, now: now, ablations: ablations)
         {
         case .rejected(let problem):
+            // Who deleted the record and changes it later has seen that another device made it anew, and that has not been here yet.
+            if waitsForMaker, problem.code == "deleted", working.record?.stamp.writer == device {
+                return PushResult(key: key, verdict: Self.withoutMaker(mutation.record))
+            }
             let current = problem.code == "deleted" ? working.state : nil
             return PushResult(key: key, verdict: .rejected(problem, current: current))
         case .conflict(let fields):

@@ -220,6 +220,21 @@ struct HistoryTests {
         #expect(refused.code == "deleted")
     }
 
+    @Test("Who deleted a record and changes it later waits in a new history for whoever made it anew")
+    func waitsForSecondMaker() throws {
+        let bench = try HubBench()
+        _ = try bench.verdict(Sent("x-1", .create, id: "x"), device: .two)
+        try bench.hub.startEpoch(at: bench.now)
+        _ = try bench.verdict(Sent("k-1", seq: 1, .create, id: "r", data: ["a": 1]))
+        _ = try bench.verdict(Sent("k-2", seq: 2, .delete, id: "r"))
+        #expect(try bench.verdict(Sent("k-3", seq: 3, .update, id: "r", data: ["n": 1])).word == "retry dependency-missing")
+        // Of another one nothing says that it has seen a second creation.
+        #expect(try bench.verdict(Sent("x-2", seq: 2, .update, id: "r", data: ["n": 2]), device: .two).word == "rejected deleted")
+        #expect(try bench.verdict(Sent("x-3", seq: 3, .create, id: "r", data: ["a": 2], base: bench.hub.head), device: .two).word == "accepted")
+        #expect(try bench.verdict(Sent("k-3", seq: 3, .update, id: "r", data: ["n": 1])).word == "accepted")
+        #expect(try bench.data("audits", "r") == ["a": 2, "n": 1])
+    }
+
     @Test("In the first history of a database only what rests on another history waits")
     func firstHistory() throws {
         let bench = try HubBench()

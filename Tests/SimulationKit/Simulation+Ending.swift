@@ -160,6 +160,9 @@ extension Simulation {
             // One history of the hub had it, the next refused it, and somebody settled that here; then a backup of the first
             // came back. The mirror shows what the hub has.
             if operation.wasApplied { return }
+            // One history of the hub refused it, and the next one took it; or a person decided for it. Then a copy of this database
+            // from before that came back.
+            if operation.isDoubtful, hub.generation > 0 || found.state == .discarded { return count("refused in an older copy") }
             // Two databases under one name have one dispute, and a person at each decides about it.
             let identity = agents[operation.agent].identity
             let hasTwin = agents.count { $0.identity == identity } > 1

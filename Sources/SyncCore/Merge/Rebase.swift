@@ -254,7 +254,8 @@ private struct Pass {
         // The hub may have nothing of a deleted record any more, so what brings it back carries all that is known of it, and says
         // what that was: where the hub has kept more, only the difference counts.
         if local.content.action != .create {
-            let known = ground.known ?? [:]
+            // Where nothing is known of the record any more, its author had still seen the objects that it changes.
+            let known = ground.known ?? local.content.base
             result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known, stamps: stampsOfParts)
         }
         guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
@@ -322,7 +323,8 @@ private struct Pass {
         if local.content.action == .create, rules.strategy(of: field) == .merge, !ground.isLast, !ground.disputed.contains(field),
             value?.object != nil, theirs?.object != nil, !isOwn(field, theirs)
         {
-            result.base[field] = seen?[field] ?? .object([:])
+            // What brings the record back says what it had seen of them.
+            result.base[field] = local.content.base[field] ?? seen?[field] ?? .object([:])
             return
         }
         // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.

@@ -32,6 +32,8 @@ package enum Coalescing {
     /// - Returns: `nil` for what has to stay two: whatever follows a deletion, and a creation that follows anything.
     package static func merge(_ older: MutationContent, _ newer: MutationContent, stamp: HybridTime? = nil) -> Outcome? {
         switch (older.action, newer.action) {
+        // A creation says of an object that it knew of none: what others had put in there would count as its own.
+        case (.create, .update) where hasSeenMore(newer, than: older): nil
         case (.create, .update): .one(overlay(older, newer, stamp))
         // What the older does to a member goes onto whatever is there; what had been seen before it of the whole is not known.
         case (.update, .update) where older.operations.contains(where: { !$0.path.isEmpty && newer.data[$0.top] != nil }): nil
@@ -39,6 +41,16 @@ package enum Coalescing {
         case (.update, .delete): .one(MutationContent(.delete))
         case (.create, .delete): .nothing
         case (.delete, _), (_, .create): nil
+        }
+    }
+
+    /// Whether an object that is merged held something that the creation before has not put there.
+    private static func hasSeenMore(_ newer: MutationContent, than older: MutationContent) -> Bool {
+        newer.base.members.contains { member in
+            let field = member.name.text
+            let hasOperations = older.operations.contains { $0.top == field }
+            let made = hasOperations ? Fold.apply(older, to: nil)?[field] : older.data[field]
+            return (made ?? .object([:])) != member.value
         }
     }
 

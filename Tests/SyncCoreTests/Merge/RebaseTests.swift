@@ -41,6 +41,16 @@ struct RebaseTests {
         #expect(Set(outcome.content.operations) == [FieldOperation("n", .increment, 5), FieldOperation("a", .append, ["y"])])
     }
 
+    @Test("What brings a record back of which nothing is known any more says what its author had seen of an object")
+    func broughtBackUnknown() {
+        let content = MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]])
+        let outcome = Self.decide(content, known: nil, remote: nil, fields: ["o": .merge]) { rules, _ in rules.onDeleted = .updateWins }
+        #expect(outcome.content == MutationContent(.create, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]))
+        // Made anew by somebody else, who has changed that member.
+        let later = Self.decide(outcome.content, known: nil, remote: ["o": ["x": 9]], fields: ["o": .merge])
+        #expect(later.content == MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]))
+    }
+
     @Test("What was added to a create that brings back comes after its differences, when the record is there again")
     func broughtBackAndEdited() {
         let content = MutationContent(

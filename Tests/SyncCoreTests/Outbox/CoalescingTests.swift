@@ -21,6 +21,13 @@ struct CoalescingTests {
             rule: "create and update: one create", older: MutationContent(.create, data: ["a": 1]),
             newer: MutationContent(.update, data: ["b": 2]), outcome: .one(MutationContent(.create, data: ["a": 1, "b": 2]))),
         Case(
+            rule: "an object that a create made and an update changes", older: MutationContent(.create, data: ["o": ["a": 1]]),
+            newer: MutationContent(.update, data: ["o": ["a": 1, "b": 2]], base: ["o": ["a": 1]]),
+            outcome: .one(MutationContent(.create, data: ["o": ["a": 1, "b": 2]]))),
+        Case(
+            rule: "what others have put into an object does not become the create's own", older: MutationContent(.create, data: ["a": 1]),
+            newer: MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]), outcome: nil),
+        Case(
             rule: "update and update: the later value", older: MutationContent(.update, data: ["a": 1, "b": 1]),
             newer: MutationContent(.update, data: ["a": 2]), outcome: .one(MutationContent(.update, data: ["a": 2, "b": 1]))),
         Case(
