@@ -19,6 +19,7 @@ extension AgentConfiguration {
         settings.criticalEntities = Set(rules.entities.filter { $0.value.priority == .critical }.keys)
         settings.isRest = rest != nil && adapter == .rest
         settings.server = serverName
+        settings.pullsAll = restMapping == nil && rules.entities.isEmpty && !rules.isStrict
         settings.entities = rules.entities.filter { $0.value.kind != .event }.keys.sorted()
         return settings
     }

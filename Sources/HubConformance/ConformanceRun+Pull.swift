@@ -65,6 +65,14 @@ extension ConformanceRun {
             try require(other.pages.first?.records.map(\.id) == same.pages.first?.records.map(\.id), "another page than by POST")
             return "the same page"
         }
+        await check("pull-entities", "A3", "Who asks for the entities that there are gets their names, also in a pull of no stream.") {
+            try offered(EntityList.capability)
+            let answer = try await pull([], namesEntities: true)
+            guard let names = answer.entities else { throw Deviation("no entities in the answer") }
+            try require(names.contains(settings.entity), "\(settings.entity) is not among \(names.prefix(20).map(\.text))")
+            try require(try await pull([]).entities == nil, "entities although nobody asked for them")
+            return "\(names.count) entities"
+        }
         await check("pull-epoch", "A3", "A pull tells epoch and head.") {
             let answer = try await pull([(settings.entity, began)], limit: 1)
             try require(answer.epoch == hello?.epoch, "epoch \(answer.epoch ?? "missing"), not \(hello?.epoch ?? "")")
@@ -109,9 +117,10 @@ extension ConformanceRun {
 
     // MARK: Asking
 
-    func pull(_ streams: [(EntityName, String?)], limit: Int = 500) async throws -> PullResponse {
-        let request = PullRequest(
+    func pull(_ streams: [(EntityName, String?)], limit: Int = 500, namesEntities: Bool = false) async throws -> PullResponse {
+        var request = PullRequest(
             streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: Limits.pullBytes, maxSentSeq: lastSeq)
+        request.namesEntities = namesEntities
         return try PullMessages.readResponse(try body(try await send(.post, "/v1/sync/pull", PullMessages.request(request))))
     }
 

@@ -30,7 +30,16 @@ struct Feed {
                 }
             }
         }
+        if request.namesEntities { response.entities = try entities() }
         return response
+    }
+
+    /// What a device may pull: entities of the configuration, and where that does not say all there are, those that have records.
+    /// Events only travel to the hub.
+    private func entities() throws(DatabaseError) -> [EntityName] {
+        var names = Set(rules.entities.keys)
+        if !rules.isStrict { names.formUnion(try store.entities(atMost: EntityList.most)) }
+        return Array(names.filter { rules[$0].map { $0.kind != .event } ?? false }.sorted().prefix(EntityList.most))
     }
 
     func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {

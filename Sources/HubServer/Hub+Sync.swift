@@ -28,11 +28,13 @@ extension Hub {
         let response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
             config: settings.config?.version,
-            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + ["groups", VerifyMessages.capability, UnreadableRecords.capability] + (settings.uploads == nil ? [] : ["tus"]),
+            capabilities: (settings.compressor == nil ? [] : ["gzip"]) + Self.capabilities + (settings.uploads == nil ? [] : ["tus"]),
             limits: settings.limits,
             spread: settings.spread)
         return HubResponse(json: HelloMessages.response(response))
     }
+
+    private static let capabilities = ["groups", VerifyMessages.capability, UnreadableRecords.capability, EntityList.capability]
 
     func push(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)

@@ -23,7 +23,7 @@ extension Store {
         case .applyRest(let results, let next):
             let applied = try applyRest(results, next: next, at: now)
             return .resultsApplied(applied.summary, next: applied.next)
-        case .loadStreams: return .streams(try loadStreams(at: now))
+        case .loadStreams(let also): return .streams(try loadStreams(also: also, at: now))
         case .applyPull(let response): return .pullApplied(try applyPull(response, at: now))
         case .restartStreams(let entities): try restartStreams(entities, at: now)
         case .adoptReplica(let replica): try adoptReplica(replica, at: now)
@@ -182,6 +182,7 @@ extension EngineMemory {
         object["last_error"] = lastError.map { .string($0) }
         object["last_error_ms"] = lastErrorAt.map { .int($0.milliseconds) }
         object["server"] = server.map { .string($0) }
+        object["hub_entities"] = hubEntities.map { JSON.list($0.map(\.text)) }
         if let pause {
             var json: JSONObject = ["reason": .string(pause.reason), "uid": .int(Int64(pause.uid))]
             json["until_ms"] = pause.until.map { .int($0.milliseconds) }
@@ -207,6 +208,7 @@ extension EngineMemory {
             lastErrorAt: time("last_error_ms"), isBreakerOpen: object["breaker_open"]?.bool ?? false)
         pulledAt = time("pulled_ms")
         server = object["server"]?.text
+        hubEntities = object["hub_entities"]?.array?.compactMap(\.text).map { EntityName(trusted: $0) }
         if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
             healing = Healing(
                 epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0))

@@ -2,7 +2,7 @@ package import SyncCore
 
 extension Store {
     /// Entities to pull, with their cursors and listings, in the order of ``RuleBook/seedOrder(of:)``.
-    package func loadStreams(at now: Moment) throws(StoreError) -> [StreamPosition] {
+    package func loadStreams(also announced: [EntityName] = [], at now: Moment) throws(StoreError) -> [StreamPosition] {
         if !damagedRecords.isEmpty { try repair(at: now) }
         let age = ages.age(at: now)
         var found: [EntityName: StreamPosition] = [:]
@@ -15,7 +15,9 @@ extension Store {
             position.seed = seed(of: entity, (isSeeding: row.bool(6), after: row.optionalText(4)))
             found[entity] = position
         }
-        let known = Set(rules.entities.keys).union(names.entities.keys).filter { entity in
+        // A name that there is no room for could not be kept, and its pages would be read for nothing.
+        let room = announced.filter { names.entities[$0] == nil }.prefix(Names.limit - names.entities.count)
+        let known = Set(rules.entities.keys).union(names.entities.keys).union(room).filter { entity in
             (rules[entity]?.kind ?? .event) != .event && isListed(entity)
         }
         return rules.seedOrder(of: known).map { entity in

@@ -65,6 +65,11 @@ extension StoreReads {
         return isExact ? sample.bytes + new : sample.bytes / sample.count * waiting
     }
 
+    /// Whether something was ever written here or pulled of an entity.
+    package func knows(_ entity: EntityName) throws(StoreError) -> Bool {
+        try database.number("SELECT 1 FROM entity WHERE name = ?", .text(entity.text)) != nil
+    }
+
     /// Every entity that was ever met here, by name.
     package func entities() throws(StoreError) -> [EntityOverview] {
         let ledger = try Ledger.load(from: database)

@@ -11,8 +11,16 @@ enum RecordList {
     }
 
     /// One line a record: id, sync status, document.
-    static func show(_ reply: Reply<RecordListPage>, of entity: EntityName, asJSON: Bool) {
-        if asJSON { return Output.json(reply.body) }
+    ///
+    /// - Returns: The exit status: 1 where nobody knows the entity, because an empty list would look like an answer.
+    static func show(_ reply: Reply<RecordListPage>, of entity: EntityName, asJSON: Bool) -> Int32 {
+        if asJSON { Output.json(reply.body) } else { list(reply, of: entity) }
+        guard let unknown = reply.value.unknownEntity else { return 0 }
+        Output.note(PlainText.safe(unknown))
+        return 1
+    }
+
+    private static func list(_ reply: Reply<RecordListPage>, of entity: EntityName) {
         for record in reply.value.items {
             Output.line(PlainText.safe("\(record.name.id)  \(record.status)  \(record.data ?? "null")"))
         }

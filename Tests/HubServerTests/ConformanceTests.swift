@@ -206,6 +206,9 @@ struct ConformanceTests {
         Mistake(what: "forgets keys whose answers have arrived", noticedBy: "push-duplicate-acked", ablations: Ablations([.keysForgotten])),
         Mistake(what: "replays what it stored for a repeat", noticedBy: "push-duplicate-current", ablations: Ablations([.duplicateReplaysStored])),
         Mistake(what: "lets a removal take out of a set what it had not seen", noticedBy: "push-set-unseen", ablations: Ablations([.removalBeatsAddition])),
+        Mistake(
+            what: "names only entities of its configuration", noticedBy: "pull-entities",
+            spoil: body("/v1/sync/pull") { if $0["entities"] != nil { $0["entities"] = ["templates"] } }),
         Mistake(what: "does not say that a lower value was not taken", noticedBy: "push-max-kept", spoil: results { $0["kept"] = nil }),
         Mistake(what: "compares all fields of a mutation by one stamp", noticedBy: "push-field-stamps", alter: { request in
             guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }

@@ -92,11 +92,13 @@ final class HubBench {
     }
 
     func pull(
-        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one, namesUnreadable: Bool = false
+        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one, namesUnreadable: Bool = false,
+        namesEntities: Bool = false
     ) throws -> PullResponse {
-        let request = PullRequest(
+        var request = PullRequest(
             streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: maxBytes, maxSentSeq: 0,
             namesUnreadable: namesUnreadable)
+        request.namesEntities = namesEntities
         let body = try JSONReader.read(PullMessages.request(request))
         let response = send("POST", "/v1/sync/pull", body, device: device)
         guard response.status == 200 else { throw Unexpected(response) }

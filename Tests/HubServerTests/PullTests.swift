@@ -35,6 +35,22 @@ struct PullTests {
         #expect(deletion.originDevice == DeviceID.one.text && deletion.hlc.flatMap { HybridTime($0) } != nil)
     }
 
+    @Test("Who asks is told which entities there are: those that have records, and those of the configuration, but no events")
+    func entities() throws {
+        var rules = RuleBook()
+        rules.entities[EntityName(trusted: "readings")] = { var rules = EntityRules(); rules.kind = .event; return rules }()
+        rules.entities[EntityName(trusted: "zones")] = EntityRules()
+        let bench = try HubBench(rules: rules)
+        #expect(try bench.pull([], namesEntities: true).entities?.map(\.text) == ["zones"])
+        _ = try bench.verdicts([
+            Sent("k-1", .create, "orders", id: "o"), Sent("k-2", seq: 2, .create, "orders", id: "p"), Sent("k-3", seq: 3, .create, "audits", id: "a"),
+            Sent("k-4", seq: 4, .create, "readings", id: "r"),
+        ])
+        #expect(try bench.pull([], namesEntities: true).entities?.map(\.text) == ["audits", "orders", "zones"])
+        #expect(try bench.pull([("audits", nil)]).entities == nil, "nobody asked")
+        #expect(try bench.pull([("audits", nil)], namesEntities: true).pages.map(\.entity.text) == ["audits"])
+    }
+
     @Test("Changes come in the order of their commits, each record once with its newest document")
     func newestOnly() throws {
         let bench = try Self.filled(3)

@@ -102,10 +102,10 @@ struct RequestTests {
             answer
                 == HelloResponse(
                     device: "gw-1", epoch: bench.hub.epoch, head: 1, time: bench.now, deviceSeq: 412,
-                    capabilities: ["gzip", "groups", "digest", "unreadable"], spread: .seconds(30)))
+                    capabilities: ["gzip", "groups", "digest", "unreadable", "entities"], spread: .seconds(30)))
         #expect(try bench.hub.stats().devices.map(\.agent) == ["1.0.0"])
         let plain = try HelloMessages.readResponse(try HubBench().send("POST", "/v1/sync/hello", [:]).body)
-        #expect(plain.capabilities == ["groups", "digest", "unreadable"])
+        #expect(plain.capabilities == ["groups", "digest", "unreadable", "entities"])
     }
 
     // MARK: Credentials

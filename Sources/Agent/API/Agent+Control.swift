@@ -89,7 +89,7 @@ extension Agent {
         let answer = SyncAnswer(
             cycle: outcome.session,
             outcome: SyncAnswer.Outcome(
-                result: outcome.error == nil ? "ok" : "failed", detail: outcome.error, pushed: Int64(outcome.pushed),
+                result: outcome.error == nil ? "ok" : "failed", detail: outcome.error ?? nothingAsked(in: outcome), pushed: Int64(outcome.pushed),
                 pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown))
         ).answer
         for waiter in cycleWaiters where waiter.session == outcome.session {
@@ -97,6 +97,14 @@ extension Agent {
             waiter.call.answer(answer)
         }
         cycleWaiters.removeAll { $0.session == outcome.session }
+    }
+
+    /// "ok: pulled 0" would let a new user believe that all is here.
+    private func nothingAsked(in outcome: CycleOutcome) -> String? {
+        guard outcome.hadNoStreams, engine.settings.pullsAll else { return nil }
+        return engine.memory.hubEntities == nil
+            ? "Nothing was pulled: the configuration names no entity, and this hub does not say which ones it has. Name them under entities."
+            : "Nothing was pulled: the hub has no records for this device yet."
     }
 
     func pause(_ call: LocalCall) throws(Problem) {

@@ -8,10 +8,13 @@ extension Agent {
     func readRecord(_ call: LocalCall, _ name: RecordName, _ view: RecordView) throws(Problem) {
         try call.checkEntity(name.entity)
         let ifNoneMatch = call.exchange.request.header("If-None-Match")
+        let unknown = unknownEntity(name.entity)
         read(call) { reads, _ throws(StoreError) in
-            try reads.record(name)
-        } answer: { record in
-            guard let record else { return LocalProblem.notFound.problem("there is no record \(name)").localAnswer }
+            let record = try reads.record(name)
+            guard record == nil, let unknown else { return (record, nil) }
+            return (record, try reads.knows(name.entity) ? nil : unknown)
+        } answer: { (record: RecordSnapshot?, unknown: String?) in
+            guard let record else { return LocalProblem.notFound.problem(unknown ?? "there is no record \(name)").localAnswer }
             return RecordAnswer.answer(record, view: view, ifNoneMatch: ifNoneMatch)
         }
     }
@@ -19,11 +22,31 @@ extension Agent {
     func readRecords(_ call: LocalCall, _ query: RecordListQuery) throws(Problem) {
         try call.checkEntity(query.entity)
         let wanted = RecordQuery(query)
+        let unknown = unknownEntity(query.entity)
         read(call) { reads, _ throws(StoreError) in
-            try reads.records(wanted)
-        } answer: { page in
-            RecordAnswer.list(page.items, fields: query.fields, next: page.next)
+            let page = try reads.records(wanted)
+            // Most lists have records in them, and need no second look.
+            guard page.items.isEmpty, let unknown else { return (page, nil) }
+            return (page, try reads.knows(query.entity) ? nil : unknown)
+        } answer: { (page: RecordPage, unknown: String?) in
+            RecordAnswer.list(page.items, fields: query.fields, next: page.next, unknownEntity: unknown)
         }
+    }
+
+    /// Why an entity that nothing here has a record of is not known; `nil` where the configuration names it, or the hub has it.
+    private func unknownEntity(_ entity: EntityName) -> String? {
+        let named = loaded.configuration.rules.entities
+        let hubs = engine.memory.hubEntities
+        if named[entity] != nil || hubs?.contains(entity) == true { return nil }
+        let cause =
+            switch (engine.settings.pullsAll, hubs) {
+            case (true, .some): "Neither this device nor its hub knows an entity \(entity)."
+            case (true, nil): "This device does not know an entity \(entity), and its hub has not said yet which entities it has."
+            case (false, _):
+                "This device does not know an entity \(entity): its configuration does not name it, and no app here has written to it."
+            }
+        let near = NearestName.of(entity.text, among: (named.keys + (hubs ?? [])).map(\.text).sorted())
+        return cause + (near.map { " Did you mean \($0)?" } ?? "")
     }
 
     func listEntities(_ call: LocalCall) {

@@ -283,6 +283,18 @@ final class HubStore {
     // MARK: Tombstones
 
     /// Cursors below this have missed a deletion that is forgotten by now; 0 when none is.
+    /// Names of the entities of which there is a record, or a deletion. One step in the index for each, however many records they have.
+    func entities(atMost most: Int) throws(DatabaseError) -> [EntityName] {
+        try database.all(
+            """
+            WITH RECURSIVE found(name) AS (
+                SELECT min(entity) FROM record
+                UNION ALL SELECT (SELECT min(entity) FROM record WHERE entity > found.name) FROM found WHERE found.name IS NOT NULL)
+            SELECT name FROM found WHERE name IS NOT NULL LIMIT ?
+            """, .int(Int64(most))
+        ) { EntityName(trusted: $0.text(0)) }
+    }
+
     func horizon(_ entity: EntityName) throws(DatabaseError) -> Int64 {
         try database.first("SELECT version FROM horizon WHERE entity = ?", .text(entity.text)) { $0.int(0) } ?? 0
     }

@@ -29,7 +29,10 @@ package struct RecordAnswer: Hashable, Sendable {
     }
 
     /// One page of a list: `{"items":[…],"next":…}`.
-    package static func list(_ records: [RecordSnapshot], fields: [FieldPath] = [], next: String?) -> LocalAnswer {
+    /// - Parameter unknownEntity: A sentence that says so, where nobody knows the entity.
+    package static func list(
+        _ records: [RecordSnapshot], fields: [FieldPath] = [], next: String?, unknownEntity: String? = nil
+    ) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in
                 writer.elements("items", records) { writer, record in
@@ -37,6 +40,7 @@ package struct RecordAnswer: Hashable, Sendable {
                 }
                 writer.name("next")
                 if let next { writer.string(next) } else { writer.null() }
+                writer.member("unknown_entity", unknownEntity)
             }
         }
     }

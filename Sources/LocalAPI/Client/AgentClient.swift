@@ -276,10 +276,13 @@ package struct RecordListPage: Hashable, Sendable {
     package var items: [RecordAnswer]
     /// The `cursor` of the next page.
     package var next: String?
+    /// A sentence, where nobody knows the entity.
+    package var unknownEntity: String?
 
     init?(_ json: JSON) {
         guard let list = json.object?["items"]?.array else { return nil }
         items = list.compactMap { RecordAnswer($0) }
         next = json.object?["next"]?.text
+        unknownEntity = json.object?["unknown_entity"]?.text
     }
 }

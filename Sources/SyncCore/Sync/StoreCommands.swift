@@ -12,8 +12,8 @@ package enum StoreCommand: Sendable {
     /// Records what became of mutations at an existing backend. Invariant: as with ``applyResults(_:next:)``, and ids, versions
     /// and attempts change with the state.
     case applyRest([RestResult], next: BatchLimits?)
-    /// Entities to pull, with their cursors: reference entities first.
-    case loadStreams
+    /// Entities to pull, with their cursors: reference entities first. Those that only the hub knows so far are named.
+    case loadStreams(also: [EntityName] = [])
     /// Applies one answer to a pull. Invariant: a cursor is committed only together with its page.
     case applyPull(PullResponse)
     /// The hub no longer knows our cursor of these entities: start their feed again, keep what we have until the new
@@ -254,6 +254,8 @@ package struct EngineMemory: Hashable, Sendable {
     package var lastErrorAt: Timestamp?
     /// Names the server that ``failures``, ``notBefore`` and ``lastError`` are of; `nil`: an earlier version did not say.
     package var server: String?
+    /// The entities that the hub has for this device; `nil`: it has not said.
+    package var hubEntities: [EntityName]?
     /// What the hub may not fall behind in the present history; `nil` before its first answer to a push.
     package var standing: HubStanding?
     /// Records that the hub has and could not show.

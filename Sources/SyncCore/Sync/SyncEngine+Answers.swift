@@ -62,6 +62,9 @@ extension SyncEngine {
             hubSpread = hello.spread
             hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
             hubNamesUnreadable = hello.capabilities.contains(UnreadableRecords.capability)
+            hubNamesEntities = hello.capabilities.contains(EntityList.capability)
+            // A hub that was put in the place of another one may say nothing of that.
+            if !hubNamesEntities { memory.hubEntities = nil }
             greetedAt = moment.instant
             if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)
@@ -76,6 +79,7 @@ extension SyncEngine {
             if let epoch = response.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
             let (readable, gone) = try sortOut(response, against: asked, at: moment, &effects)
             var usable = readable
+            noteEntities(response.entities)
             endTrial(&effects)
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
             if !usable.pages.isEmpty { cycle?.badReads = 0 }
@@ -123,6 +127,14 @@ extension SyncEngine {
             throw ReplyError("/results", "a result for at least one mutation that was sent")
         }
         return response
+    }
+
+    /// What the hub has besides is asked for in the same cycle, so that who asks for a sync has it then.
+    private mutating func noteEntities(_ entities: [EntityName]?) {
+        guard let entities else { return }
+        let known = Set(memory.hubEntities ?? [])
+        if cycle?.hasFoundEntities == false, !known.isSuperset(of: entities) { cycle?.hasFoundEntities = true }
+        if memory.hubEntities != entities { memory.hubEntities = entities }
     }
 
     /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.

@@ -81,7 +81,9 @@ extension SyncEngine {
                 cycle?.scope = .all
                 return restart(wanted.map(\.entity), at: moment, &effects)
             }
-            wanted.isEmpty ? push(at: moment, &effects) : read(wanted, at: moment, &effects)
+            cycle?.outcome.hadNoStreams = streams.isEmpty
+            guard wanted.isEmpty else { return read(wanted, at: moment, &effects) }
+            streams.isEmpty ? askForEntities(at: moment, &effects) : push(at: moment, &effects)
         case (.applyingPull(let next, let gone), .pullApplied(let summary)):
             applied(summary, next, gone, at: moment, &effects)
         case (.restartingStreams, .done): loadStreams(&effects)
@@ -130,6 +132,10 @@ extension SyncEngine {
         cycle?.pages += 1
         if !summary.massDeletes.isEmpty { effects.append(.report(.massDelete(summary.massDeletes))) }
         guard !next.isEmpty || !gone.isEmpty else {
+            if cycle?.hasFoundEntities == true {
+                cycle?.hasFoundEntities = false
+                return loadStreams(&effects)
+            }
             notePulled(at: moment)
             if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
             // A second look at a few entities, or one that missed some, does not bring everything up to that head.
@@ -210,8 +216,19 @@ extension SyncEngine {
 
     mutating func loadStreams(_ effects: inout [SyncEffect]) {
         advance(to: .loadingStreams)
-        effects.append(.store(.loadStreams))
+        effects.append(.store(.loadStreams(also: settings.pullsAll ? memory.hubEntities ?? [] : [])))
     }
+
+    /// Nothing is known that could be pulled: a pull of no stream says what the hub has.
+    private mutating func askForEntities(at moment: Moment, _ effects: inout [SyncEffect]) {
+        guard namesEntities, cycle?.hasAskedForEntities == false, allowed(at: moment).pull?.entities == .all else {
+            return push(at: moment, &effects)
+        }
+        cycle?.unasked = []
+        request([], at: moment, &effects)
+    }
+
+    private var namesEntities: Bool { settings.pullsAll && hubNamesEntities && !settings.isRest }
 
     /// A pull is spared when the hub said within the last minute that it has nothing newer than we do, and nobody asked
     /// for the news: who asks for a sync wants to see what others wrote just now.
@@ -243,8 +260,14 @@ extension SyncEngine {
         let asked = Array(sound.isEmpty ? doubtful.prefix(1) : sound.prefix(readings.width ?? PullMessages.streamsMax))
         cycle?.unasked = Array((sound + doubtful).dropFirst(asked.count))
         cycle?.asked.formUnion(asked.map(\.entity))
-        let request = PullRequest(
+        request(asked, at: moment, &effects)
+    }
+
+    private mutating func request(_ asked: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
+        var request = PullRequest(
             streams: asked, limit: pullRecords, maxBytes: pace.down.bytes, maxSentSeq: maxSentSeq, namesUnreadable: hubNamesUnreadable)
+        request.namesEntities = namesEntities && cycle?.hasAskedForEntities == false
+        if request.namesEntities { cycle?.hasAskedForEntities = true }
         let question = settings.isRest ? RestQuestion.pull(asked) : nil
         send(.pull, question == nil ? PullMessages.request(request) : [], asking: question, at: moment, &effects) {
             .pulling(asked, call: $0)

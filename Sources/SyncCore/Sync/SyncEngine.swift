@@ -25,6 +25,8 @@ package struct SyncEngine: Sendable {
         package var agent = ""
         package var platform = ""
         package var entities: [EntityName] = []
+        /// Nobody has said what to pull: then it is all that the hub has.
+        package var pullsAll = false
         /// The server is an existing backend (PROTOCOL A13): no hello, one request for a mutation, lists instead of a feed.
         package var isRest = false
         /// Names the server: what another one has refused or asked for does not bind this one. Empty: nobody says.
@@ -104,6 +106,7 @@ package struct SyncEngine: Sendable {
     var hubHasDigests = false
     /// It can leave a damaged record out and say so (``UnreadableRecords``).
     var hubNamesUnreadable = false
+    var hubNamesEntities = false
     /// The highest `seq` of ours that the hub knows of, by its latest answer.
     var hubSeq: Int64 = 0
     /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
@@ -174,6 +177,9 @@ package struct SyncEngine: Sendable {
         /// Reference data is read alone, because what a new device needs first comes after it.
         var readsReferences = false
         var hasReadReferences = false
+        /// The hub has named entities that were not known before, or has been asked in vain: once a cycle is enough.
+        var hasAskedForEntities = false
+        var hasFoundEntities = false
         /// Streams were started again in this cycle because it was time.
         var hasRestarted = false
         /// This database is being moved to a new history of the hub.

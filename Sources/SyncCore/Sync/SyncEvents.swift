@@ -137,6 +137,8 @@ package struct CycleOutcome: Hashable, Sendable {
     package var pushed = 0
     package var rejected = 0
     package var pulled = 0
+    /// It meant to pull, and there was no entity to ask for.
+    package var hadNoStreams = false
     package var bytesUp = 0
     package var bytesDown = 0
     package var duration: Duration = .zero

@@ -29,10 +29,12 @@ extension PullMessages {
         let limit = try RequestReader.number(object["limit"], "/limit", in: 1...(1 << 53), malformed)
         let bytes = try RequestReader.number(object["max_bytes"], "/max_bytes", in: 1...(1 << 53), malformed)
         let sent = try RequestReader.number(object["max_sent_seq"], "/max_sent_seq", in: RequestReader.sequence, malformed)
-        return PullRequest(
+        var request = PullRequest(
             streams: streams, limit: Int(min(limit ?? Int64(Limits.pullRecords), Int64(Limits.pullRecordsMax))),
             maxBytes: Int(min(bytes ?? Int64(Limits.pullBytes), Int64(Limits.hubRequestBytes))), maxSentSeq: sent ?? 0,
             namesUnreadable: object["unreadable"]?.text == UnreadableRecords.named)
+        request.namesEntities = object["entities"]?.text == EntityList.named
+        return request
     }
 
     /// The form that a person can type: `GET /v1/sync/pull?entity=audits&cursor=…&limit=100`. A missing or empty cursor

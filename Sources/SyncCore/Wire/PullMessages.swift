@@ -17,6 +17,7 @@ package enum PullMessages {
             writer.member("max_bytes", Int64(request.maxBytes))
             writer.member("max_sent_seq", request.maxSentSeq)
             if request.namesUnreadable { writer.member("unreadable", UnreadableRecords.named) }
+            if request.namesEntities { writer.member("entities", EntityList.named) }
         }
         return writer.bytes
     }
@@ -41,6 +42,7 @@ package enum PullMessages {
                     }
                 }
             }
+            EntityList.write(response.entities, to: &writer)
         }
         return writer.bytes
     }
@@ -84,8 +86,10 @@ package enum PullMessages {
             else { throw ReplyError("/errors/\(index)", "an object with entity and problem") }
             errors.append(StreamError(entity: entity, problem: Problem(problem)))
         }
-        return PullResponse(
+        var response = PullResponse(
             epoch: try ReplyReader.optionalText(object["epoch"], "/epoch"), head: head, pages: pages, errors: errors)
+        response.entities = try EntityList.read(object["entities"], "/entities")
+        return response
     }
 }
 
@@ -98,6 +102,8 @@ package struct PullRequest: Hashable, Sendable {
     package var maxSentSeq: Int64
     /// Who asks knows what to make of ``StreamPage/unreadable``.
     package var namesUnreadable: Bool
+    /// Who asks wants to know which entities there are (``EntityList``).
+    package var namesEntities = false
 
     package init(streams: [StreamPosition], limit: Int, maxBytes: Int, maxSentSeq: Int64, namesUnreadable: Bool = false) {
         self.namesUnreadable = namesUnreadable
@@ -113,6 +119,8 @@ package struct PullResponse: Hashable, Sendable {
     package var head: Int64
     package var pages: [StreamPage]
     package var errors: [StreamError]
+    /// All that the hub has for the device; `nil` where that was not asked for.
+    package var entities: [EntityName]?
     /// What came beside the answer: kept with its pages. Not in the body.
     package var standing: HubStanding?
     /// All that is left out now, where these pages have changed it: kept with them, because the hub does not say it twice.

@@ -24,8 +24,7 @@ struct GetCommand: AgentCommand {
     func run(_ session: Session) async throws -> Int32 {
         guard let id else {
             let page = try await session.client.query(RecordListQuery(entity, limit: limit))
-            RecordList.show(page, of: entity, asJSON: session.isJSON)
-            return 0
+            return RecordList.show(page, of: entity, asJSON: session.isJSON)
         }
         let reply = try await session.client.record(RecordName(entity, id), view: view)
         if session.isJSON {

@@ -39,7 +39,6 @@ struct QueryCommand: AgentCommand {
             entity, filter: tests.count == 1 ? tests[0] : .all(tests), sort: sort.map(\.sort),
             fields: fields.map(\.path),
             limit: limit, cursor: cursor, includesDeleted: includeDeleted)
-        RecordList.show(try await session.client.query(query), of: entity, asJSON: session.isJSON)
-        return 0
+        return RecordList.show(try await session.client.query(query), of: entity, asJSON: session.isJSON)
     }
 }

@@ -24,8 +24,7 @@ final class Neighbour: Sendable {
             access:
               - { user: "\(geteuid())", role: admin, app: neighbour, rate: 100000 }
             store: { path: "\(folder)/agent" }
-            entities:
-            \(stand.entities)
+            \(stand.entities.isEmpty ? "" : "entities:\n" + stand.entities)
             sync: { debounce: 0s, max_backoff: 1s }
 
             """

@@ -12,6 +12,8 @@ actor Stand {
     nonisolated let client: AgentClient
     nonisolated let transport: CurlTransport
     nonisolated let entities: String
+    /// The hub has a file of entities.
+    private let knowsEntities: Bool
     private var hub: Child?
     private var agent: Child?
     private var readiness: ReadinessSocket?
@@ -68,7 +70,8 @@ actor Stand {
         transport = try CurlTransport(name: "stand", idleConnections: 8)
         client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")
         try FileManager.default.createDirectory(atPath: "\(folder)/hub", withIntermediateDirectories: false)
-        try Stand.write("entities:\n" + hubEntities + "\n", to: "\(folder)/entities.yaml")
+        knowsEntities = !hubEntities.isEmpty
+        if knowsEntities { try Stand.write("entities:\n" + hubEntities + "\n", to: "\(folder)/entities.yaml") }
     }
 
     nonisolated var socketPath: String { "\(folder)/agent.sock" }
@@ -97,8 +100,7 @@ actor Stand {
         let child = try Child(
             [
                 Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "127.0.0.1:\(port)",
-                "--entities", "\(folder)/entities.yaml",
-            ] + hubArguments, environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
+            ] + (knowsEntities ? ["--entities", "\(folder)/entities.yaml"] : []) + hubArguments, environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
         guard let line = await pipe.line(), let said = Stand.port(in: line) else {
             await child.stop(SIGKILL)
             throw StandError("the hub did not say where it listens")
@@ -235,7 +237,9 @@ actor Stand {
     }
 
     /// `agentctl` with this agent's socket.
-    func agentctl(_ arguments: String...) async throws -> Output {
+    func agentctl(_ arguments: String...) async throws -> Output { try await agentctl(arguments) }
+
+    func agentctl(_ arguments: [String]) async throws -> Output {
         try await Child.run([Programs.agentctl] + arguments, environment: ["AGENTD_SOCKET": socketPath], in: folder)
     }
 
@@ -267,8 +271,7 @@ actor Stand {
         access:
           - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
         store: { path: "\(folder)/agent"\(storeSettings) }
-        entities:
-        \(entities)
+        \(entities.isEmpty ? "" : "entities:\n" + entities)
         sync: { debounce: 0s, max_backoff: 1s }
         \(uploadURL.map { "blobs: { upload_url: \"\($0)\", verify: download }" } ?? "")
 

@@ -28,7 +28,8 @@ enum CorpusReading {
                 let deletions = page.deletions.map { "deleted \($0.id)@\($0.version)" }
                 return "\(page.entity): " + list(page.records.map(line) + deletions + (page.hasMore ? ["more"] : []))
             }
-            return ["head \(pull.head)"] + pages
+            let entities = pull.entities.map { ", entities " + $0.map(\.text).joined(separator: " ") } ?? ""
+            return ["head \(pull.head)\(entities)"] + pages
                 + pull.errors.map { "\($0.entity): \($0.problem.code)\($0.isExpired ? ", begin again" : "")" }
         case "/v1/sync/push":
             let push = try PushMessages.readResponse(body)

@@ -41,6 +41,62 @@ struct EngineCycleTests {
         #expect(rig.engine.memory.lastSuccess != nil)
     }
 
+    /// A device that nobody has told what to pull, after its hello.
+    private static func untold(_ capabilities: [String] = [EntityList.capability]) -> Rig {
+        var settings = SyncEngine.Settings()
+        settings.pullsAll = true
+        var rig = Rig(settings: settings)
+        rig.start()
+        rig.wake()
+        rig.answer(Rig.hello(capabilities: capabilities))
+        rig.stored(.batch(nil, retryAt: nil))
+        return rig
+    }
+
+    @Test("A device that nobody has told what to pull asks the hub, and pulls that in the same cycle")
+    func pullsAll() throws {
+        var rig = Self.untold()
+        #expect(rig.asked == "loadStreams")
+        rig.stored(.streams([]))
+        #expect(rig.call?.path == "/v1/sync/pull")
+        #expect(try JSONReader.read(rig.call?.body ?? []).object?["entities"] == "named")
+        rig.answer(Rig.pull(entities: [Rig.works]))
+        rig.stored(.pullApplied(PullSummary()))
+        guard case .store(.loadStreams(let also))? = rig.effects.last else {
+            Issue.record("what the hub has was not looked up: \(rig.effects)")
+            return
+        }
+        #expect(also == [Rig.works])
+        rig.stored(.streams([Rig.position(Rig.works, nil)]))
+        #expect(rig.call?.path == "/v1/sync/pull")
+        #expect(try JSONReader.read(rig.call?.body ?? []).object?["entities"] == nil, "once a cycle is enough")
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c2")]))
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(rig.asked == "claim")
+        #expect(rig.engine.memory.hubEntities == [Rig.works])
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.housekept(more: false))
+        rig.stored(.done)
+        #expect(rig.outcome?.hadNoStreams == false)
+    }
+
+    @Test("A hub that has nothing is asked once a cycle; one that does not name its entities is not asked, and the outcome says so")
+    func pullsNothing() throws {
+        for (capabilities, known) in [([EntityList.capability], []), ([], nil)] as [([String], [EntityName]?)] {
+            var rig = Self.untold(capabilities)
+            rig.stored(.streams([]))
+            if known != nil {
+                rig.answer(Rig.pull(entities: []))
+                rig.stored(.pullApplied(PullSummary()))
+            }
+            #expect(rig.asked == "claim")
+            rig.stored(.batch(nil, retryAt: nil))
+            rig.stored(.housekept(more: false))
+            rig.stored(.done)
+            #expect(rig.outcome?.hadNoStreams == true && rig.engine.memory.hubEntities == known)
+        }
+    }
+
     @Test("What was asked for and has no news is as of that pull, without a write for it")
     func pulledAt() {
         var rig = Rig.settled()

@@ -307,17 +307,21 @@ extension EngineRig {
         HTTPResponse(status: 200, headers: headers(deviceSeq: deviceSeq, head: head, epoch: epoch), body: body)
     }
 
-    static func hello(deviceSeq: Int64? = nil, head: Int64 = 10, epoch: String = hub) -> HTTPResponse {
-        let text = #"{"device_id":"gw","epoch":"\#(epoch)","head":\#(head),"device_seq":\#(deviceSeq ?? 0)}"#
+    static func hello(
+        deviceSeq: Int64? = nil, head: Int64 = 10, epoch: String = hub, capabilities: [String] = []
+    ) -> HTTPResponse {
+        let offered = JSON.list(capabilities).json
+        let text = #"{"device_id":"gw","epoch":"\#(epoch)","head":\#(head),"device_seq":\#(deviceSeq ?? 0),"capabilities":\#(offered)}"#
         return ok(Array(text.utf8), deviceSeq: deviceSeq, head: head, epoch: epoch)
     }
 
     static func pull(
-        _ pages: [StreamPage] = [], errors: [StreamError] = [], head: Int64 = 10, deviceSeq: Int64? = nil
+        _ pages: [StreamPage] = [], errors: [StreamError] = [], head: Int64 = 10, deviceSeq: Int64? = nil,
+        entities: [EntityName]? = nil
     ) -> HTTPResponse {
-        ok(
-            PullMessages.response(PullResponse(epoch: hub, head: head, pages: pages, errors: errors)),
-            deviceSeq: deviceSeq, head: head)
+        var response = PullResponse(epoch: hub, head: head, pages: pages, errors: errors)
+        response.entities = entities
+        return ok(PullMessages.response(response), deviceSeq: deviceSeq, head: head)
     }
 
     static func page(
