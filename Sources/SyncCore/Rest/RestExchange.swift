@@ -26,8 +26,9 @@ package struct RestExchange: Sendable {
     private enum Reason {
         /// The request depends on what is there.
         case planning
-        /// The backend said that the record is another one.
+        /// The backend said that the record is another one. Of a creation, that there is one, with what was sent: `isFirst`, never before.
         case moved(Problem)
+        case exists(Problem, RestAttempt, isFirst: Bool)
         case verifying(RestAttempt)
     }
 
@@ -120,7 +121,7 @@ package struct RestExchange: Sendable {
         case .later(let problem, let after):
             let isForAll = response.status == 429
             return .end(.retry(problem, after: after), isForAll ? Self.refusal(.overloaded, problem, response, now) : nil)
-        case .moved(let problem): return moved(problem)
+        case .moved(let problem): return moved(problem, attempt, isFirst: isFirst)
         case .gone: return .end(action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
         case .refused(let problem): return .end(.rejected(problem), nil)
         case .forbidden(let problem, isForAll: true):
@@ -177,12 +178,12 @@ package struct RestExchange: Sendable {
             Problem.outcomeUnknown, status: 409, detail: "the backend made it, but its answer shows no id at \(source.text)")
     }
 
-    private mutating func moved(_ problem: Problem) -> Step {
+    private mutating func moved(_ problem: Problem, _ attempt: RestAttempt, isFirst: Bool) -> Step {
         if task.content.action == .create {
             guard let target = Planning(mutation: mutation, task: task, mapping: mapping, entity: entity, fresh: nil).lookupTarget else {
                 return .end(.rejected(problem), nil)
             }
-            state = .reading(.moved(problem))
+            state = .reading(.exists(problem, attempt, isFirst: isFirst))
             return .request(RestRequest(.get, target))
         }
         guard let target = readTarget else { return .end(.rejected(problem), nil) }
@@ -242,7 +243,7 @@ package struct RestExchange: Sendable {
         _ attempt: RestAttempt, isMade: Bool, _ response: HTTPResponse, _ now: Timestamp
     ) -> Step {
         switch found(response) {
-        case .success(let remote?): return .end(.accepted(remote), nil)
+        case .success(let remote?): return isMade ? .end(.accepted(remote), nil) : taken(remote, attempt, isFirst: false)
         case .success(nil):
             if isMade { return .end(.held(write?.id.map { nameless($0) } ?? unknown), nil) }
             let rest = mapping.verifyAfter - task.sinceLast
@@ -287,7 +288,9 @@ package struct RestExchange: Sendable {
     // MARK: Reading
 
     private mutating func read(_ reason: Reason, _ response: HTTPResponse, _ now: Timestamp) -> Step {
-        if case .moved(let problem) = reason, task.content.action == .create { return foundInstead(problem, response, now) }
+        if case .exists(let problem, let attempt, let isFirst) = reason {
+            return foundInstead(problem, attempt, isFirst: isFirst, response, now)
+        }
         if response.status == 404 || response.status == 410 {
             if case .planning = reason, task.serverID == nil, task.base == nil { return .end(.rejected(RestAnswer.problem(response)), nil) }
             return .end(task.content.action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
@@ -308,6 +311,7 @@ package struct RestExchange: Sendable {
         remote.id = remote.id ?? task.serverID
         switch reason {
         case .planning: return isContested(remote) ? .end(.moved(remote), nil) : plan(remote)
+        case .exists: return .end(nil, nil)
         case .moved(let problem):
             // A refusal that speaks of something else than the version would come again for ever.
             let isSame = problem.status == 409 && !differs(remote)
@@ -326,12 +330,29 @@ package struct RestExchange: Sendable {
     }
 
     /// A creation was refused because something is there: our own, by an attempt whose answer was lost, or somebody else's.
-    private mutating func foundInstead(_ problem: Problem, _ response: HTTPResponse, _ now: Timestamp) -> Step {
+    private func foundInstead(
+        _ problem: Problem, _ attempt: RestAttempt, isFirst: Bool, _ response: HTTPResponse, _ now: Timestamp
+    ) -> Step {
         switch found(response) {
-        case .success(let remote?): .end(.accepted(remote), nil)
+        case .success(let remote?): taken(remote, attempt, isFirst: isFirst)
         case .success(nil): .end(.rejected(problem), nil)
         case .failure(let found): .end(.retry(problem, after: nil), Self.refusal(after: response, found, now))
         }
+    }
+
+    /// The record that is there under the id of our creation. Somebody else may have made it: then the creation meets it by the rules,
+    /// as any change meets news, and what of it loses is told. An earlier attempt of ours may have made it, and others may have changed
+    /// it since: then it is done.
+    private func taken(_ remote: RestRemote, _ attempt: RestAttempt, isFirst: Bool) -> Step {
+        guard let document = remote.document, RestUncertainty.evidence(for: attempt, in: remote) != .applied else {
+            return .end(.accepted(remote), nil)
+        }
+        if isFirst { return .end(.moved(remote), nil) }
+        // Lists may show a part of each record only.
+        let shown = attempt.sent.members.filter { $0.name.text != entity.clientID && document[$0.name.text] != nil }
+        guard !shown.isEmpty, !shown.contains(where: { document[$0.name.text] == $0.value }) else { return .end(.accepted(remote), nil) }
+        // What adds up may be in there already.
+        return task.content.operations.isEmpty ? .end(.moved(remote), nil) : .end(.held(unknown), nil)
     }
 
     /// Why an answer about a record with that id is not about ours; `nil` where it is, or does not show its id.
@@ -370,7 +391,7 @@ package struct RestExchange: Sendable {
         switch (reason, problem) {
         case (.planning, nil): .notSent
         case (.planning, let problem?): .retry(problem, after: nil)
-        case (.moved(let said), _): .retry(problem ?? said, after: nil)
+        case (.moved(let said), _), (.exists(let said, _, _), _): .retry(problem ?? said, after: nil)
         case (.verifying, nil): nil
         case (.verifying, let problem?): .unsure(problem, after: nil, counts: false)
         }

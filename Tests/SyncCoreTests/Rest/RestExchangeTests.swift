@@ -265,6 +265,44 @@ struct RestExchangeTests {
         }
     }
 
+    @Test("What is there under the id of a creation is ours only where it says what we sent, or an earlier attempt may have made it")
+    func takenID() {
+        let mapping = ExchangeRig.mapping {
+            $0.clientID = "ref"
+            $0.lookup = .init(path: PathTemplate("/audits?ref={id}")!)
+        }
+        func refused(_ content: MutationContent, shows document: String) -> RestResult.Verdict? {
+            var rig = ExchangeRig(content, mapping)
+            rig.answer(409, #"{"detail":"it exists"}"#)
+            rig.answer(200, document)
+            return rig.verdict
+        }
+        let theirs = RestRemote(id: 4, document: ["id": 4, "ref": "a-1", "title": "theirs"])
+        #expect(refused(Self.creation, shows: #"[{"id":4,"ref":"a-1","title":"theirs"}]"#) == .moved(theirs))
+        let ours = RestRemote(id: 4, document: ["id": 4, "ref": "a-1", "title": "new"])
+        #expect(refused(Self.creation, shows: #"[{"id":4,"ref":"a-1","title":"new"}]"#) == .accepted(ours))
+        // An attempt before may have made it.
+        func lost(_ content: MutationContent, shows document: String) -> RestResult.Verdict? {
+            var rig = ExchangeRig(content, mapping) { task in
+                var attempt = RestAttempt(.post, "/audits")
+                attempt.sent = ["title": "new", "n": 1, "ref": "a-1"]
+                task.attempt = attempt
+                (task.sinceFirst, task.sinceLast) = (.seconds(100), .seconds(100))
+            }
+            rig.answer(200, document)
+            return rig.verdict
+        }
+        #expect(lost(Self.creation, shows: #"[{"id":4,"ref":"a-1","title":"theirs"}]"#) == .moved(theirs))
+        let changed = RestRemote(id: 4, document: ["id": 4, "ref": "a-1", "title": "changed", "n": 1])
+        #expect(lost(Self.creation, shows: #"[{"id":4,"ref":"a-1","title":"changed","n":1}]"#) == .accepted(changed))
+        var counting = Self.creation
+        counting.operations = [FieldOperation("n", .increment, 1)]
+        guard case .held? = lost(counting, shows: #"[{"id":4,"ref":"a-1","title":"theirs"}]"#) else {
+            Issue.record("what may be in there already must not be added again")
+            return
+        }
+    }
+
     @Test("A count whose answer is lost is never added twice")
     func lostCounts() {
         let mapping = ExchangeRig.mapping { $0.update?.ifMatch = true }
