@@ -8,14 +8,23 @@
 /// TCP/IP headers are not.
 struct csl_tcp_counts {
     uint64_t sent;                  ///< with repeats; one more than the payload once FIN is sent is possible
-    uint64_t received;
+    uint64_t received;              ///< each byte once, in order: what came twice or was thrown away is not in it
     uint64_t acknowledged;
     uint32_t since_last_ack_ms;
     uint32_t segments_out;          ///< all of them: SYN, repeats and bare acknowledgements too
-    uint32_t segments_in;
-    /// Of TCP and IP in front of each segment: 20 (IPv4) or 40 (IPv6) + 20 + 12 with timestamps (RFC 7323). SYNs have more
-    /// options and selective acknowledgements make some longer; neither is told.
+    uint32_t segments_in;           ///< all of them: what came twice or was thrown away too
+    uint32_t data_segments_in;      ///< those of them that carried payload
+    uint32_t dropped_segments_in;   ///< those of them that were thrown away: already there, or no room (SO_MEMINFO); a lone
+                                    ///< question whether this end is alive is among them
+    uint32_t early_segments_in;     ///< those of them that came before an earlier one did
+    uint32_t repeated_segments_out;
+    uint32_t payload_in;            ///< of a full segment of the peer's, as far as it was seen
+    /// Of TCP and IP in front of each segment: 20 (IPv4) or 40 (IPv6) + 20 + 12 with timestamps (RFC 7323).
     uint32_t header_bytes;
+    /// What the SYN of each end has more than that: maximum segment size (4), scale of the window (4), and, where there are no
+    /// timestamps to share the room with, that selective acknowledgements are understood (4).
+    uint32_t more_in_syn;
+    bool has_selective_acknowledgements;    ///< RFC 2018: 12 bytes more for one block, 8 for each further
     bool is_established;            ///< neither end has begun to close it
 };
 

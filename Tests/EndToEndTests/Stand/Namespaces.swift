@@ -189,9 +189,9 @@ actor Namespaces {
     /// Connections that were accepted in the yard, all ports together.
     func connectionsAccepted() async throws -> Int64 { try await tcp("PassiveOpens") }
 
-    /// A counter of RFC 4022 in the yard, as the kernel names it in /proc/net/snmp.
-    func tcp(_ name: String) async throws -> Int64 {
-        let lines = try await run(["cat", "/proc/net/snmp"], in: .yard).split(separator: "\n")
+    /// A counter of RFC 4022, as the kernel names it in /proc/net/snmp.
+    func tcp(_ name: String, in place: Place = .yard) async throws -> Int64 {
+        let lines = try await run(["cat", "/proc/net/snmp"], in: place).split(separator: "\n")
             .filter { $0.hasPrefix("Tcp:") }.map { $0.split(separator: " ") }
         guard lines.count == 2, let column = lines[0].firstIndex(of: Substring(name)), let value = Int64(lines[1][column])
         else { throw StandError("no counter \(name) in /proc/net/snmp") }
