@@ -20,6 +20,8 @@ extension EndToEnd {
         }
 
         private static var environment: [String: String] { ProcessInfo.processInfo.environment }
+        /// DISK_FAULT=read:1:5:sticky, as a failure has named it: that one alone, 50 times.
+        private static let only = environment["DISK_FAULT"]
         /// DISK_ERRORS=all lets every call fail.
         static let takesAll = environment["DISK_ERRORS"] == "all"
 
@@ -40,6 +42,15 @@ extension EndToEnd {
             let bench = ErrorBench(try make(folder), folder)
             defer { bench.program.close() }
             let calls = try await bench.count(kind)
+            if let only = Self.only {
+                let parts = only.split(separator: ":")
+                guard parts.count == 4, parts[0] == kind.call, parts[2] == "\(kind.error)" else { return }
+                for turn in 1...50 {
+                    let found = try await bench.run(only)
+                    #expect(found == nil, "POWERCUT_FAULT=\(only) of \(calls), turn \(turn)")
+                }
+                return print("disk errors: \(bench.program.name): \(only): 50 runs")
+            }
             // A kind that meets nothing tests nothing, and is not to be passed over in silence.
             #expect(calls > 0, "no such call was made")
             let stride = Self.takesAll ? 1 : max(1, calls / tried)
