@@ -74,7 +74,10 @@ extension Agent {
         case .fatal(let error):
             observed.storeIsReadOnly = true
             observed.storeFault = error
-            log.critical("the database contradicts itself; the next start makes another one of it", metadata: ["error": "\(error)"])
+            // What could not be read may be read again; what contradicts itself is not opened any more.
+            let next = error.isFailedRead
+                ? "the database cannot be read; the next start looks whether it can be" : "the database contradicts itself; the next start makes another one of it"
+            log.critical("\(next)", metadata: ["error": "\(error)"])
         }
     }
 

@@ -83,3 +83,12 @@ uint64_t csl_take_signals(void) {
 int csl_release_signal(int number) {
     return install(number, SIG_DFL);
 }
+
+static void pass_over(int number) {
+    (void)number;
+}
+
+int csl_pass_over_signal(int number) {
+    // A handler, where SIG_IGN would do: a program that is executed later inherits that, and no handler.
+    return install(number, pass_over);
+}

@@ -312,7 +312,7 @@ package final class Hub {
         let gate = HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now)
         let proved = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
         caller = proved
-        if let token = proved.token, token.replaces != nil {
+        if let token = proved.token, token.awaitsFirstUse {
             if settings.keepsTokens { shown.append(token) } else { try confirm(token, at: now) }
         }
         return try serve(endpoint, request, proved, at: now)

@@ -27,7 +27,8 @@ package struct HubInspector {
         }
     }
 
-    package func stats() throws(HubError) -> HubStats {
+    /// - Parameter checksRecords: Reads every record to see whether it can be read, which for a large database takes its time.
+    package func stats(checksRecords: Bool = false) throws(HubError) -> HubStats {
         try reading { (database) throws(DatabaseError) in
             let hub = try store.hub()
             let devices = try database.all(
@@ -53,7 +54,7 @@ package struct HubInspector {
             let keys = try database.number("SELECT count(*) FROM mutation_key")
             let blobs = try database.number("SELECT count(*) FROM blob")
             let blobBytes = try database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
-            let damaged = try store.damagedRecords(nil, nil, limit: HubInspector.damagedNames)
+            let damaged = checksRecords ? try store.damagedRecords(nil, nil, limit: HubInspector.damagedNames) : nil
             return HubStats(
                 lineage: try store.lineage(), epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
                 blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities, damaged: damaged)
@@ -126,13 +127,13 @@ package struct HubStats: Hashable, Sendable {
     package var blobBytes: Int64
     package var devices: [Device]
     package var entities: [Entity]
-    /// Records that cannot be read: changes of them wait, and no device is shown them.
-    package var damaged: DamagedRecords
+    /// Records that cannot be read: changes of them wait, and no device is shown them; `nil`: nobody looked.
+    package var damaged: DamagedRecords?
 
     package var json: JSON {
         [
             "epoch": .string(epoch), "head": .int(head), "history": history, "mutations": counters.json, "keys": .int(keys), "blobs": .int(blobs),
-            "blob_bytes": .int(blobBytes), "damaged": damaged.json,
+            "blob_bytes": .int(blobBytes), "damaged": damaged?.json ?? .null,
             "devices": .array(
                 devices.map { device in
                     [

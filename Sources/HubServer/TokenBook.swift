@@ -20,6 +20,8 @@ package struct TokenBook: Sendable, Hashable {
         /// Hash of the token that it was given for, as long as nobody has shown this one: until then the other one stays good,
         /// so that an answer that is lost locks nobody out.
         package var replaces: [UInt8]?
+        /// An operator made it, and no device has shown it yet: it may lie in a drawer.
+        package var isSpare = false
         /// An operator lets its device come back with it until then, although it has ended.
         package var readmittedUntil: Timestamp?
 
@@ -34,6 +36,12 @@ package struct TokenBook: Sendable, Hashable {
         package var refreshAt: Timestamp? {
             endsAt.map { createdAt.advanced(by: createdAt.duration(to: $0) * 4 / 5) }
         }
+
+        /// A device has shown it, as far as is known: of entries of earlier versions nobody knows, and they count as shown.
+        var wasShown: Bool { use == .device && replaces == nil && !isSpare }
+
+        /// Its bearer's first request is worth noting (``TokenBook/confirm(_:at:)``).
+        var awaitsFirstUse: Bool { replaces != nil || isSpare }
 
         package func isOver(at now: Timestamp) -> Bool { endsAt.map { $0 <= now } ?? false }
 
@@ -61,7 +69,7 @@ package struct TokenBook: Sendable, Hashable {
         append(
             Entry(
                 device: device, hash: SHA256.hash(Array(token.utf8)), createdAt: now, revokedAt: nil,
-                endsAt: life.map { now.advanced(by: $0) }, use: use, replaces: old))
+                endsAt: life.map { now.advanced(by: $0) }, use: use, replaces: old, isSpare: use == .device && old == nil))
         return token
     }
 
@@ -78,19 +86,20 @@ package struct TokenBook: Sendable, Hashable {
         let newest = newestOfDevices
         entries.removeAll { entry in
             guard entry.revokedAt == nil, entry.hash != old.hash else { return false }
-            return entry.isOver(at: newest[entry.device] == entry.createdAt ? forgottenLast : forgotten)
+            return entry.isOver(at: entry.createdAt == newest[entry.device] ? forgottenLast : forgotten)
         }
         index()
         return add(old.device, life: life, replacing: old.hash, at: now, using: &random)
     }
 
-    /// A token that was given for another one is shown for the first time: its bearer has it for good. The other one ends; a
+    /// A token is shown for the first time: its bearer has it for good. If it was given for another one, that one ends; a
     /// device token with a day's grace, for a device whose disk went back to it.
     package mutating func confirm(_ entry: Entry, at now: Timestamp) {
-        guard let old = entry.replaces, let place = entries.firstIndex(where: { $0.hash == entry.hash }) else { return }
+        guard entry.awaitsFirstUse, let place = entries.firstIndex(where: { $0.hash == entry.hash }) else { return }
         entries[place].replaces = nil
-        guard let before = entries.firstIndex(where: { $0.hash == old }) else { return }
+        entries[place].isSpare = false
         for index in entries.indices where entries[index].device == entry.device { entries[index].readmittedUntil = nil }
+        guard let old = entry.replaces, let before = entries.firstIndex(where: { $0.hash == old }) else { return }
         let end = entries[before].use == .device ? now.advanced(by: Self.grace) : now
         entries[before].endsAt = min(entries[before].endsAt ?? end, end)
     }
@@ -99,24 +108,25 @@ package struct TokenBook: Sendable, Hashable {
     private static let memory: Duration = .seconds(30 * 86_400)
     private static let memoryOfLast: Duration = .seconds(1_095 * 86_400)
 
-    /// Lets a device come back whose tokens have ended, with the newest of them: an older one may be a copy.
+    /// Lets a device come back whose tokens have ended, with the newest of them that it has shown: an older one may be a copy. Or with one
+    /// that it was given and has not shown yet: nobody knows which of them it has.
     ///
-    /// - Returns: How many of its tokens are taken for a refresh from now on.
-    package mutating func readmit(_ device: DeviceID, until end: Timestamp, at now: Timestamp) -> Int {
+    /// - Returns: Whether it has such a token.
+    package mutating func readmit(_ device: DeviceID, until end: Timestamp, at now: Timestamp) -> Bool {
         let ended = entries.indices.filter { index in
             let entry = entries[index]
             return entry.device == device && entry.use == .device && entry.revokedAt == nil && entry.isOver(at: now)
         }
         // Of two that were made at the same time, the second.
-        guard let newest = ended.max(by: { (entries[$0].createdAt, $0) < (entries[$1].createdAt, $1) }) else { return 0 }
-        for index in ended { entries[index].readmittedUntil = index == newest ? end : nil }
-        return 1
+        let newest = ended.filter { entries[$0].wasShown }.max { (entries[$0].createdAt, $0) < (entries[$1].createdAt, $1) }
+        for index in ended { entries[index].readmittedUntil = index == newest || entries[index].awaitsFirstUse ? end : nil }
+        return !ended.isEmpty
     }
 
     /// Of each device, when the newest token that it has shown was made.
     private var newestOfDevices: [DeviceID: Timestamp] {
         var newest: [DeviceID: Timestamp] = [:]
-        for entry in entries where entry.use == .device && entry.replaces == nil {
+        for entry in entries where entry.wasShown {
             newest[entry.device] = max(newest[entry.device] ?? entry.createdAt, entry.createdAt)
         }
         return newest
@@ -159,9 +169,7 @@ package struct TokenBook: Sendable, Hashable {
         guard entry.use == .device, entry.revokedAt == nil, let end = entry.endsAt, end <= now else { return false }
         if let until = entry.readmittedUntil, until > now { return true }
         guard end.advanced(by: grace) > now else { return false }
-        return !entries.contains { other in
-            other.device == entry.device && other.use == .device && other.replaces == nil && other.createdAt > entry.createdAt
-        }
+        return newestOfDevices[entry.device].map { $0 <= entry.createdAt } ?? true
     }
 
     /// A device all of whose tokens were revoked is shut out, also when it shows a certificate.
@@ -230,7 +238,7 @@ extension TokenBook.Entry {
         guard let use, ends != nil || object["ends_at"] == nil else { return nil }
         self.init(
             device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
-            replaces: object["replaces"]?.text.flatMap { Self.bytes($0) },
+            replaces: object["replaces"]?.text.flatMap { Self.bytes($0) }, isSpare: object["spare"]?.bool ?? false,
             readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) })
     }
 
@@ -242,6 +250,7 @@ extension TokenBook.Entry {
         if let endsAt { object["ends_at"] = .string(endsAt.description) }
         if use != .device { object["use"] = .string(use.rawValue) }
         if let replaces { object["replaces"] = .string(hex(replaces)) }
+        if isSpare { object["spare"] = true }
         if let readmittedUntil { object["readmitted_until"] = .string(readmittedUntil.description) }
         return object.json
     }

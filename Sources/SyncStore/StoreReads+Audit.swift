@@ -14,17 +14,26 @@ package struct AuditEntry: Hashable, Sendable {
 }
 
 extension StoreReads {
+    /// In the order of their numbers. A page also ends after ``pageBytes``: an entry has the value that was lost, of any size.
+    ///
     /// - Parameters:
     ///   - number: Only later ones.
     ///   - limit: 1 to 1,000.
-    package func audit(after number: Int64, limit: Int) throws(StoreError) -> [AuditEntry] {
-        try database.all(
-            "SELECT n, at_ms, uid, verb, target, json FROM audit WHERE n > ? ORDER BY n LIMIT ?", .int(number),
-            .int(min(max(1, limit), 1_000))
+    /// - Returns: Also after which number there may be more.
+    package func audit(after number: Int64, limit: Int) throws(StoreError) -> (items: [AuditEntry], next: Int64?) {
+        var items: [AuditEntry] = []
+        var bytes = 0
+        let limit = min(max(1, limit), 1_000)
+        try database.each(
+            "SELECT n, at_ms, uid, verb, target, json FROM audit WHERE n > ? ORDER BY n LIMIT ?", .int(number), .int(limit),
+            while: { bytes < Self.pageBytes }
         ) { row throws(StoreError) in
-            AuditEntry(
-                number: row.int(0), at: Timestamp(milliseconds: row.int(1)), uid: UInt32(clamping: row.int(2)),
-                verb: row.text(3), target: row.text(4), json: row.optionalText(5))
+            items.append(
+                AuditEntry(
+                    number: row.int(0), at: Timestamp(milliseconds: row.int(1)), uid: UInt32(clamping: row.int(2)),
+                    verb: row.text(3), target: row.text(4), json: row.optionalText(5)))
+            for column in 0..<row.columnCount { bytes += row.byteCount(column) }
         }
+        return (items, items.count == limit || bytes >= Self.pageBytes ? items.last?.number : nil)
     }
 }

@@ -36,6 +36,7 @@ package struct ConflictQuery: Hashable, Sendable {
 }
 
 extension StoreReads {
+    /// In the order of their numbers. A page also ends after ``pageBytes``: in a conflict, each field has three values of any size.
     package func conflicts(_ query: ConflictQuery) throws(StoreError) -> (items: [ConflictSnapshot], next: Int64?) {
         var numbers = Set(query.states.compactMap { ConflictQuery.states.firstIndex(of: $0) })
         if numbers.isEmpty || numbers.contains(0) { numbers.formUnion([0, 1]) }
@@ -54,12 +55,12 @@ extension StoreReads {
         defer { statement.reset() }
         try statement.bind(values)
         var items: [ConflictSnapshot] = []
-        var last: Int64?
-        while try statement.step() {
+        var bytes = 0
+        while bytes < Self.pageBytes, try statement.step() {
             items.append(Self.snapshot(of: statement))
-            last = statement.int(0)
+            for column in 0..<statement.columnCount { bytes += statement.byteCount(column) }
         }
-        return (items, items.count == limit ? last : nil)
+        return (items, items.count == limit || bytes >= Self.pageBytes ? items.last?.number : nil)
     }
 
     package func conflict(_ cid: Int64) throws(StoreError) -> ConflictSnapshot? {

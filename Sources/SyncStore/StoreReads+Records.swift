@@ -107,10 +107,28 @@ struct RecordOrder {
             case .id: .string(row.id)
             case .updatedAt: .int(row.updatedMS)
             case .version: .int(row.baseVersion)
-            case .field(let path): path.value(in: document) ?? .null
+            case .field(let path): Self.key(path.value(in: document) ?? .null)
             }
         }
         return Position(values: values, id: row.id)
+    }
+
+    /// As much of a value as its place in the order needs. A position is kept for each record of a page, and is its cursor: with whole
+    /// values, 1,000 records of a page would hold all their documents in memory, and a cursor be larger than a request may be.
+    private static func key(_ value: JSON) -> JSON {
+        switch value {
+        case .null, .bool, .number: return value
+        case .array, .object: return .array([])
+        case .string(let string):
+            let text = string.text
+            guard text.utf8.count > StoreReads.sortBytes else { return value }
+            var start = ""
+            for scalar in text.unicodeScalars {
+                guard start.utf8.count + UTF8.width(scalar) <= StoreReads.sortBytes else { break }
+                start.unicodeScalars.append(scalar)
+            }
+            return .string(start)
+        }
     }
 
     func isBefore(_ left: Position, _ right: Position) -> Bool {

@@ -48,6 +48,8 @@ package struct StoreReads {
 
     /// What one page holds at the most, but for its last item: 1,000 documents at their limit would be half a gigabyte.
     package static let pageBytes = 4 << 20
+    /// Bytes of a text that count for the order of a query; those that are equal so far are in the order of their ids.
+    package static let sortBytes = 256
 
     /// In the order of `seq`. What matches only after long searching ends in `.tooSlow` on a reader.
     package func mutations(_ query: MutationQuery, at now: Moment) throws(StoreError) -> MutationPage {

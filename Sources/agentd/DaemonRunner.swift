@@ -237,7 +237,6 @@ final class DaemonRunner {
         executor.loop.execute { agent.assumeIsolated { $0.wind() } }
         wait { await server.stop(within: .seconds(5)) }
         close()
-        // Not before: whoever asks twice would cut the good order short.
         signals.close()
         // Whoever supervises it starts it again.
         if restart.isMade { return 70 }

@@ -211,6 +211,7 @@ extension EndToEnd {
                 #expect(lines.last.map { Array($0[2...]) } == ["title", "\"wo-2 1.10\"", "second-wo-2", "0199c3f2a1b4-0000-9f2c11ab"])
                 let json = try JSONReader.read(try await hub(["lost", "work_orders", "wo-1", "--json", "--data", data], stand).text).array ?? []
                 #expect(json.count == 1 && json.first?.object?["value"] == "wo-1 1.10" && json.first?.object?["device"] == "second-wo-1")
+                #expect(json.first?.object?["kind"] == "lost")
                 #expect(try await hub(["lost", "--limit", "1", "--data", data], stand).text.contains("wo-2"))
                 #expect(try await hub(["lost", "readings", "--data", data], stand).text.isEmpty)
                 #expect(try await hub(["lost", "--limit", "0", "--data", data], stand).status == 64)

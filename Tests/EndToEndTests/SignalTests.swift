@@ -51,5 +51,20 @@ extension EndToEnd {
                 #expect(try await stand.client.status().value.outbox.enqueued == 50)
             }
         }
+
+        @Test("However often SIGTERM comes while agent and hub end, they end in good order")
+        func insistence() async throws {
+            try await Stand.with { stand in
+                _ = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", "{}")
+                for isAgent in [true, false] {
+                    let pid = try #require(isAgent ? await stand.agentProcess : await stand.hubProcess)
+                    // To the last moment, and thousands of times a second. It ends when there is nobody any more to send it to.
+                    let flood = try Child(["/bin/sh", "-c", "while kill -TERM \(pid); do :; done"], log: "/dev/null")
+                    let status = isAgent ? await stand.stopAgent() : await stand.stopHub()
+                    _ = await flood.end()
+                    #expect(status == 0, "\(isAgent ? "agent" : "hub")")
+                }
+            }
+        }
     }
 }

@@ -106,12 +106,14 @@ struct DocumentTests {
 
         // An operator sees it without asking the hub that serves, also before anybody has asked for it: in sum, and by its name.
         let inspector = try rows.inspector()
-        let damaged = try inspector.stats().damaged
+        #expect(try inspector.stats().damaged == nil && inspector.stats().json.object?["damaged"] == .null)
+        let damaged = try #require(try inspector.stats(checksRecords: true).damaged)
         #expect(damaged.count == 1 && damaged.first.map(\.record.description) == ["audits/a-1"] && damaged.first.first?.version == 2)
         #expect(damaged.first.first?.detail.contains(column) == true, "\(damaged)")
         #expect(try inspector.damagedRecords("audits", nil) == damaged && inspector.damagedRecords("audits", "a-1") == damaged)
         #expect(try inspector.damagedRecords("audits", "a-2").count == 0 && inspector.damagedRecords("other", nil).count == 0)
-        #expect(try inspector.stats().json.object?["damaged"]?.object?["records"] == 1)
+        #expect(try inspector.stats(checksRecords: true).json.object?["damaged"]?.object?["records"] == 1)
+        #expect(damaged.first.first?.json.object?["kind"] == "damaged")
 
         // Who knows what that means gets everything else, in both forms, and is told what is missing.
         let beside = try bench.pull([("audits", nil)], namesUnreadable: true)
@@ -126,7 +128,7 @@ struct DocumentTests {
         #expect(remainder.records.map(\.id.text) == ["a-2"] && remainder.unreadable.isEmpty && !remainder.hasMore)
 
         try bench.hub.publish(RecordName("audits", "a-1"), ["precious": 1], at: bench.now)
-        #expect(try rows.inspector().stats().damaged == DamagedRecords())
+        #expect(try rows.inspector().stats(checksRecords: true).damaged == DamagedRecords())
         #expect(try bench.pull([("audits", beside.pages.first?.cursor)], namesUnreadable: true).pages.map { $0.records.map(\.id.text) } == [["a-1"]])
         #expect(try bench.verdict(Sent("k-5", seq: 5, .update, data: ["later": 1], base: 2)).word == "accepted")
         #expect(try bench.data("audits", "a-1") == ["precious": 1, "later": 1])

@@ -193,7 +193,7 @@ package final class ProgramWorld {
         // What a device decides before it sends, it tells itself.
         outcome.lost = Set(try hub.lostValues(Self.entity, limit: 100).map(\.value.field))
         for store in stores {
-            for entry in try store.reads.audit(after: 0, limit: 500) where entry.verb == "lost" {
+            for entry in try store.reads.audit(after: 0, limit: 500).items where entry.verb == "lost" {
                 if let field = try JSONReader.read(entry.json ?? "").object?["field"]?.text { outcome.lost.insert(field) }
             }
         }

@@ -6,7 +6,7 @@ import Testing
 @Suite("Deletions in the agent")
 struct DeletionTests {
     private static func lost(_ agent: TestAgent) throws -> [JSONObject] {
-        try agent.store.reads.audit(after: 0, limit: 10).filter { $0.verb == "lost" }.compactMap { try JSONReader.read($0.json ?? "").object }
+        try agent.store.reads.audit(after: 0, limit: 10).items.filter { $0.verb == "lost" }.compactMap { try JSONReader.read($0.json ?? "").object }
     }
 
     private static func site() throws -> TestAgent {

@@ -170,6 +170,74 @@ struct RecordReadTests {
         #expect(pages > 2)
     }
 
+    @Test("An order by values of any size keeps little of them: the cursor is short, and each record is shown once, in order")
+    func largeKeys() throws {
+        let agent = try TestAgent()
+        let start = String(repeating: "ü", count: StoreReads.sortBytes / 2 - 1)
+        func value(_ number: Int) -> JSON {
+            switch number % 3 {
+            // Equal as far as it counts, but for two of them; then by id.
+            case 0: .string(start + (number == 3 ? "A" : number == 6 ? "B" : "ü") + String(repeating: "\(9 - number / 3)", count: 100_000))
+            case 1: .array(Array(repeating: .int(number), count: 10_000))
+            default: .object(["x": .string(String(repeating: "x", count: 100_000))])
+            }
+        }
+        try agent.pull((0..<30).map { ("r\($0 + 100)", Int64($0 + 1), ["p": value($0)]) })
+        var query = RecordQuery(Self.entity)
+        query.limit = 4
+        query.sort = [.init(.field(try #require(FieldPath(dotted: "p"))))]
+        var seen: [Int] = []
+        repeat {
+            let page = try agent.store.reads.records(query)
+            seen += page.items.compactMap { Int($0.name.id.text.dropFirst()) }
+            query.cursor = page.next
+            #expect(page.next?.utf8.count ?? 0 < 4 * StoreReads.sortBytes)
+        } while query.cursor != nil
+        let texts = [103, 106] + (0..<30).filter { $0 % 3 == 0 && $0 != 3 && $0 != 6 }.map { $0 + 100 }
+        #expect(seen == texts + (0..<30).filter { $0 % 3 != 0 }.map { $0 + 100 })
+    }
+
+    @Test("A page of conflicts, and one of the audit trail, ends by its bytes too, whatever limit is asked for", arguments: [1_000, .max])
+    func pagesOfValues(_ limit: Int) throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        func large(_ word: String) -> JSON { .string(String(repeating: word, count: 120_000 / word.utf8.count)) }
+        let count = 40
+        for number in 0..<count { try agent.pull([("a\(number)", 5, ["finding": large("was ")])], hasMore: true) }
+        for number in 0..<count { try agent.update("a\(number)", ["finding": large("mine")]) }
+        // A hub that disputes everything, and has as much to say about it.
+        for number in 0..<count { try agent.pull([("a\(number)", 7, ["finding": large("hers")])], hasMore: true) }
+        #expect(try agent.store.reads.openConflicts() == Int64(count))
+        var query = ConflictQuery()
+        query.limit = limit
+        var seen: [Int64] = []
+        var pages = 0
+        while true {
+            let page = try agent.store.reads.conflicts(query)
+            let bytes = page.items.reduce(0) { $0 + $1.sides.reduce(0) { $0 + $1.json.json.utf8.count } }
+            #expect(!page.items.isEmpty && bytes < StoreReads.pageBytes + 4 * Limits.documentBytes)
+            seen += page.items.map(\.number)
+            pages += 1
+            guard let next = page.next else { break }
+            query.after = next
+        }
+        #expect(seen == Array(1...Int64(count)) && pages > 2)
+
+        let before = try agent.store.reads.audit(after: 0, limit: limit).items.last?.number ?? 0
+        for _ in 0..<count { try agent.store.audit("lost", "audit/a", uid: 7, ["value": large("lost")], at: agent.now) }
+        var number: Int64? = before
+        var entries: [Int64] = []
+        pages = 0
+        while let after = number {
+            let page = try agent.store.reads.audit(after: after, limit: limit)
+            #expect(page.items.reduce(0) { $0 + ($1.json?.utf8.count ?? 0) } < StoreReads.pageBytes + Limits.documentBytes)
+            entries += page.items.map(\.number)
+            number = page.next
+            pages += 1
+        }
+        #expect(entries.count == count && entries == entries.sorted() && pages >= 2)
+    }
+
     @Test("A page of mutations ends by its bytes too")
     func mutationBytes() throws {
         let agent = try TestAgent()

@@ -127,7 +127,7 @@ struct SnapshotTests {
         #expect(try overview()?.records == 3)
         #expect(try overview()?.sweepHeld == 0)
         #expect(try agent.store.acceptDeletions(uid: 1_000, at: agent.now) == 0)
-        let trail = try agent.store.reads.audit(after: 0, limit: 10)
+        let trail = try agent.store.reads.audit(after: 0, limit: 10).items
         #expect(trail.map(\.verb) == ["accept_deletions"], "what removes nothing is no decision")
         #expect(trail.first?.uid == 1_000 && trail.first?.target == "audit" && trail.first?.json == #"{"records":297}"#)
         #expect(try agent.store.verify() == [])

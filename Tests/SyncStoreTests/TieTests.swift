@@ -469,7 +469,7 @@ struct TieTests {
         #expect(batch.first?.key == again.key && batch.first?.data == "{\"fixed\":true}")
         #expect(batch.map(\.record.entity.text) == (cascades ? ["site", "visit", "answer"] : ["site"]))
         #expect(try agent.store.verify() == [])
-        let verbs = try agent.store.reads.audit(after: 0, limit: 10).map(\.verb)
+        let verbs = try agent.store.reads.audit(after: 0, limit: 10).items.map(\.verb)
         #expect(verbs == Array(repeating: "retry", count: cascades ? 3 : 1))
     }
 

@@ -8,11 +8,11 @@ extension Agent {
     func showAudit(_ call: LocalCall, _ query: AuditQuery) {
         read(call) { reads, _ throws(StoreError) in
             try reads.audit(after: query.after ?? 0, limit: query.limit)
-        } answer: { entries in
+        } answer: { page in
             AuditAnswer(
-                items: entries.map {
+                items: page.items.map {
                     .init(number: $0.number, at: $0.at, uid: $0.uid, verb: $0.verb, target: $0.target, detail: $0.json)
-                }, next: entries.count == query.limit ? entries.last?.number : nil
+                }, next: page.next
             ).answer
         }
     }

@@ -31,4 +31,7 @@ uint64_t csl_take_signals(void);
 /// Puts the default action back. Returns 0 or errno.
 int csl_release_signal(int signal);
 
+/// From now on the signal comes and does nothing. Returns 0 or errno.
+int csl_pass_over_signal(int signal);
+
 #endif

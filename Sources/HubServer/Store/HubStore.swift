@@ -495,7 +495,7 @@ package struct LostRow: Hashable, Sendable {
     /// A removal that lost has no `value`.
     package var json: JSON {
         var object: JSONObject = [
-            "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
+            "kind": "lost", "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
             "field": .string(value.field), "removed": .bool(value.value == nil && value.field != HubMerge.restOfRecord), "device": .string(value.stamp.writer.text),
             "author": value.stamp.author.map { .string($0) } ?? .null, "version": .int(value.stamp.version),
             "hlc": .string(value.stamp.hlc.description),
@@ -516,7 +516,8 @@ package struct DamagedRecords: Hashable, Sendable {
 
         package var json: JSON {
             [
-                "entity": .string(record.entity.text), "id": .string(record.id.text), "version": .int(version), "damaged": .string(detail),
+                "kind": "damaged", "entity": .string(record.entity.text), "id": .string(record.id.text), "version": .int(version),
+                "damaged": .string(detail),
             ]
         }
     }

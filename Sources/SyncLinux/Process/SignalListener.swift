@@ -34,9 +34,16 @@ final class SignalListener: Sendable {
         self.writer = writer
     }
 
-    /// Puts the default actions back and waits for the thread; a call of the closure in progress ends first.
-    func close() {
-        for number in numbers { _ = csl_release_signal(number) }
+    /// What a signal does that nobody listens to any more.
+    enum Aftermath {
+        /// Its default action, which for most of them is the end of the process.
+        case standard
+        case nothing
+    }
+
+    /// Waits for the thread; a call of the closure in progress ends first.
+    func close(_ aftermath: Aftermath) {
+        for number in numbers { _ = aftermath == .standard ? csl_release_signal(number) : csl_pass_over_signal(number) }
         var end: UInt8 = 0
         _ = write(writer, &end, 1)
         thread.join()
@@ -88,7 +95,7 @@ package final class TerminalSignals: Sendable {
     }
 
     package func close() {
-        listener.close()
+        listener.close(.standard)
     }
 
     /// Ends the process by that signal, as if nobody had caught it.

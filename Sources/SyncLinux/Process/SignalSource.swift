@@ -30,9 +30,10 @@ package final class SignalSource: Sendable {
         }
     }
 
-    /// Puts the default actions back and waits for the thread; a call of the closure in progress ends first.
+    /// Waits for the thread; a call of the closure in progress ends first. From then on the signals do nothing: a program closes this
+    /// when it ends, and one more signal is not to change how (a service manager, or a person, that asks twice).
     package func close() {
-        listener.close()
+        listener.close(.nothing)
     }
 }
 

@@ -15,7 +15,7 @@ struct LostCommand: ParsableCommand {
 
             Records that the hub has and cannot read itself come last, with what is wrong with them: changes of them wait, and no device \
             is shown them, until they are published anew (agenthub publish) or restored from a backup. To find them, every record of \
-            the entity, or of all, is read.
+            the entity, or of all, is read. With --json each row says what it is: "kind" is lost or damaged.
             """)
 
     @Argument(help: "Of one entity.") var entity: EntityName?

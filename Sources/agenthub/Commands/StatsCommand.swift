@@ -9,13 +9,14 @@ struct StatsCommand: ParsableCommand {
         commandName: "stats", abstract: "Count devices, records, mutations and duplicates.")
 
     @OptionGroup var folder: DataFolder
+    @Flag(help: "Also read every record, to find those that the hub cannot read itself.") var check = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         let inspector = try folder.inspector()
         let stats: HubStats
         do throws(HubError) {
-            stats = try inspector.stats()
+            stats = try inspector.stats(checksRecords: check)
         } catch {
             throw Failure(error)
         }
@@ -43,14 +44,16 @@ struct StatsCommand: ParsableCommand {
             lines.append("  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes")
         }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
-        if stats.damaged.count > 0 { lines.append(damaged(stats.damaged)) }
+        lines.append("damaged    " + damaged(stats.damaged))
         return lines.joined(separator: "\n")
     }
 
-    private static func damaged(_ damaged: DamagedRecords) -> String {
+    private static func damaged(_ damaged: DamagedRecords?) -> String {
+        guard let damaged else { return "not looked for; agenthub stats --check reads every record" }
+        if damaged.count == 0 { return "no record" }
         let shown = damaged.first.prefix(8).map { PlainText.safe("\($0.record) (\($0.detail))") }
         let rest = damaged.count > Int64(shown.count) ? ", …" : ""
-        return "damaged    \(damaged.count) records that cannot be read: \(shown.joined(separator: ", "))\(rest). Changes of them wait, and no "
+        return "\(damaged.count) records that cannot be read: \(shown.joined(separator: ", "))\(rest). Changes of them wait, and no "
             + "device is shown them, until they are published anew or restored from a backup; all of them: agenthub lost"
     }
 

@@ -114,10 +114,10 @@ struct ReadmitDevice: ParsableCommand {
     }
 
     func run() throws {
-        var count = 0
+        var isKnown = false
         let now = SystemClocks().now().wall
-        try folder.updateTokens { book in count = book.readmit(device, until: now.advanced(by: .seconds(86_400) * days), at: now) }
-        guard count > 0 else { throw Failure(66, "\(device) has no token that has ended and was not revoked; see: agenthub token list") }
+        try folder.updateTokens { book in isKnown = book.readmit(device, until: now.advanced(by: .seconds(86_400) * days), at: now) }
+        guard isKnown else { throw Failure(66, "\(device) has no token that has ended and was not revoked; see: agenthub token list") }
         Say.error("\(device) may come back within \(days) day\(days == 1 ? "" : "s")")
     }
 }

@@ -20,9 +20,10 @@ extension EndToEnd {
         }
 
         private static var environment: [String: String] { ProcessInfo.processInfo.environment }
-        /// DISK_ERRORS=all lets every call fail; DISK_ERRORS=read:5 the fifth read and no other.
+        /// DISK_FAULT=read:1:5:sticky, as a failure has named it: that one alone, 50 times.
+        private static let only = environment["DISK_FAULT"]
+        /// DISK_ERRORS=all lets every call fail.
         static let takesAll = environment["DISK_ERRORS"] == "all"
-        static let only = environment["DISK_ERRORS"]?.split(separator: ":").map(String.init) ?? []
 
         @Test("Whichever call of the agent fails, nothing crashes, nothing acknowledged is lost, and no answer is wrong", arguments: kinds)
         func agent(_ kind: Kind) async throws {
@@ -38,17 +39,24 @@ extension EndToEnd {
         private func sweep(_ kind: Kind, _ tried: Int, _ make: (String) throws -> any UnderErrors) async throws {
             let folder = try Campaign.folder()
             defer { try? FileManager.default.removeItem(atPath: folder) }
-            if Self.only.count == 2, Self.only[0] != kind.call { return }
             let bench = ErrorBench(try make(folder), folder)
             defer { bench.program.close() }
             let calls = try await bench.count(kind)
+            if let only = Self.only {
+                let parts = only.split(separator: ":")
+                guard parts.count == 4, parts[0] == kind.call, parts[2] == "\(kind.error)" else { return }
+                for turn in 1...50 {
+                    let found = try await bench.run(only)
+                    #expect(found == nil, "POWERCUT_FAULT=\(only) of \(calls), turn \(turn)")
+                }
+                return print("disk errors: \(bench.program.name): \(only): 50 runs")
+            }
             // A kind that meets nothing tests nothing, and is not to be passed over in silence.
             #expect(calls > 0, "no such call was made")
-            let stride = Self.takesAll || Self.only.count == 2 ? 1 : max(1, calls / tried)
+            let stride = Self.takesAll ? 1 : max(1, calls / tried)
             var runs = 0
             // A different part of them each time: over many runs all are met.
             for number in Swift.stride(from: Int.random(in: 1...stride), through: calls, by: stride) {
-                if Self.only.count == 2, Self.only[1] != "\(number)" { continue }
                 // A sync that fails once may take what was written with it, and the next one says that all is well.
                 for when in kind.call == "sync" && kind.error == EIO ? ["once", "dropped", "sticky"] : ["once", "sticky"] {
                     runs += 1
@@ -117,8 +125,6 @@ final class ErrorBench {
 
     /// It says that it cannot use the folder (73, 74), or begins anew (70), and whoever supervises it starts it again.
     private static let ends: Set<Int32> = [70, 73, 74]
-    /// Told to end while it is on its way out for such a reason: it no longer listens to that.
-    private static let isTerminated: Int32 = 128 + SIGTERM
 
     /// - Returns: What is wrong; `nil` when all is well.
     func run(_ fault: String) async throws -> String? {
@@ -130,8 +136,7 @@ final class ErrorBench {
         do {
             let mustGoOn = !fault.hasSuffix("sticky")
             let work = try await program.work(in: place, watched.environment, mustGoOn: mustGoOn)
-            let hasEnded = Self.ends.contains(work.status) || (!mustGoOn && work.status == Self.isTerminated)
-            guard work.status == 0 || hasEnded else { return "it ended with \(work.status): \(EndedAtStart.log(of: place))" }
+            guard work.status == 0 || Self.ends.contains(work.status) else { return "it ended with \(work.status): \(EndedAtStart.log(of: place))" }
             if work.status == 0, mustGoOn, !work.isDone { return "one failed call, and nothing more is taken: \(EndedAtStart.log(of: place))" }
             if work.status == 0, !work.isThere { return "it does not answer any more: \(EndedAtStart.log(of: place))" }
             promises = work.promises

@@ -112,11 +112,12 @@ actor Stand {
     }
 
     /// - Parameter keepsUploads: What an agent had begun to send when it was stopped waits at the hub for the rest.
-    func stopHub(keepsUploads: Bool = false) async {
+    @discardableResult
+    func stopHub(keepsUploads: Bool = false) async -> Int32? {
         await recordLeftOver(hubWatch, hub, except: keepsUploads ? "/blobs/incoming/" : nil)
         hubWatch = nil
-        await hub?.stop()
-        hub = nil
+        defer { hub = nil }
+        return await hub?.stop()
     }
 
     func killHub() async {
@@ -211,11 +212,13 @@ actor Stand {
         try await readiness.hear(line, agent)
     }
 
-    func stopAgent() async {
+    /// - Returns: The exit status.
+    @discardableResult
+    func stopAgent() async -> Int32? {
         await recordLeftOver(agentWatch, agent)
         agentWatch = nil
-        await agent?.stop()
-        agent = nil
+        defer { agent = nil }
+        return await agent?.stop()
     }
 
     func killAgent() async {

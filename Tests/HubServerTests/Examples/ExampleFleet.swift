@@ -212,7 +212,7 @@ private final class Device {
     /// What this device's audit trail says of values that were lost.
     var told: Set<ExampleFleet.Told> {
         get throws {
-            let entries = try store.reads.audit(after: 0, limit: 1_000).filter { $0.verb == "lost" }
+            let entries = try store.reads.audit(after: 0, limit: 1_000).items.filter { $0.verb == "lost" }
             return Set(
                 try entries.compactMap { entry in
                     let told = try entry.json.flatMap { try JSONReader.read($0).object }
