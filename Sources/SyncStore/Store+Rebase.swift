@@ -79,6 +79,7 @@ extension Store {
         let known = base.known
         var ground = Rebase.Ground(known: known, record: remote.record)
         ground.isLast = options.rest != nil
+        ground.isTouched = remote.device.map { $0 != options.device.text } ?? false && remote.version > before.baseVersion
         // Of a base that is damaged nobody can tell what the mutations had seen.
         ground.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {

@@ -4,19 +4,8 @@ package import SyncCore
 package struct Program: Sendable, CustomStringConvertible {
     /// What is known to end otherwise so far. Each is to be switched on with the change that mends it.
     package enum Allows {
-        /// Edits of one device that become one mutation lie on both sides of an edit of the other in time.
-        package static let mixedTimes = true
-        /// Both devices write one member of an object.
-        package static let sharedMembers = true
-        /// A record is made and deleted before the first sync, while the hub has it of the other device.
-        package static let creationTakenBack = true
         /// Changes have a time to live.
         package static let timesToLive = false
-        /// A device writes over what it has not seen of the other, and then deletes the record.
-        package static let overwritingBeforeDeletion = true
-        /// One device deletes the record, and what the other one writes may leave everything as it is: a hub takes that for a
-        /// change, and an agent that looks for news before it sends does not.
-        package static let changesOfNothing = false
         /// A device writes over its own words in a text: sent alone the hub keeps them as an addition, sent as one they were never there.
         package static let textsWrittenOver = false
     }
@@ -90,11 +79,10 @@ package struct Program: Sendable, CustomStringConvertible {
         isShared = random.fraction() < 0.75
         pullsFirst = Bool.random(using: &random)
         var steps: [[Step]] = []
-        let isFirstLater = Bool.random(using: &random)
+        _ = Bool.random(using: &random)
         for device in 0...1 {
             let count = Int.random(in: 1...(purpose == .coalescing ? 5 : 3), using: &random)
-            var times: [Int64] = (0..<count).map { _ in Int64.random(in: 0..<1_000, using: &random) }.sorted()
-            if !Allows.mixedTimes, purpose == .coalescing, (device == 0) == isFirstLater { times = times.map { $0 + 1_000 } }
+            let times: [Int64] = (0..<count).map { _ in Int64.random(in: 0..<1_000, using: &random) }.sorted()
             var acts: [Act] = isShared ? [] : [.create]
             while acts.count < count { acts.append(Self.act(of: device, &random)) }
             if random.fraction() < (purpose == .coalescing ? 0.25 : 0.3) { acts[acts.count - 1] = .delete }
@@ -120,29 +108,15 @@ package struct Program: Sendable, CustomStringConvertible {
         case 10: return .item
         case 11: return .toggle(tag)
         case 12: return Bool.random(using: &random) ? .add(tag) : .remove(tag)
-        case 13: return .member(Allows.sharedMembers ? "x" : "d\(device)")
+        case 13: return .member("x")
         case 14: return Bool.random(using: &random) ? .increment(Int64.random(in: 1...9, using: &random)) : .countMember(2)
         default: return .reach(Int64.random(in: 0...99, using: &random))
-        }
-    }
-
-    private static func mayBeNothing(_ act: Act) -> Bool {
-        switch act {
-        case .unset, .add, .remove, .reach, .increment(0), .count(0), .countMember(0): true
-        case .set, .count, .line, .rewrite, .item, .toggle, .member, .increment, .countMember, .create, .delete: false
         }
     }
 
     /// Takes out what is known to end otherwise, and what no rule says anything about.
     private mutating func exclude(_ purpose: Purpose) {
         for device in 0...1 {
-            let isDeleted = steps[device].last?.act == .delete
-            if isDeleted, !isShared, !Allows.creationTakenBack { steps[device].removeLast() }
-            if isDeleted, isShared, !Allows.overwritingBeforeDeletion {
-                let others = steps[1 - device].reduce(into: Set<String>()) { $0.formUnion($1.act.fields) }
-                steps[device].removeAll { $0.act != .delete && !$0.act.fields.isDisjoint(with: others) }
-            }
-            if isDeleted, !Allows.changesOfNothing { steps[1 - device].removeAll { Self.mayBeNothing($0.act) } }
             if !Allows.textsWrittenOver, !isShared || steps[device].contains(where: { $0.act == .rewrite }) {
                 let first = isShared ? steps[device].firstIndex { $0.act == .rewrite || $0.act == .line } : nil
                 steps[device] = steps[device].enumerated().filter { place, step in

@@ -46,6 +46,8 @@ package enum Rebase {
         package var isKnown = true
         /// No hub decides after this: the server knows values only. So members of objects are decided here as well.
         package var isLast = false
+        /// Another device has changed the record since ``known``, whether its values show that or not.
+        package var isTouched = false
         /// Fields that people decide about whatever their rule says: the hub, or an open conflict, has said so.
         package var disputed: Set<String> = []
 
@@ -230,9 +232,10 @@ private struct Pass {
             (ground.isKnown || ground.disputed.contains(field)) && isNews(field, remote[field]) && !isArrival(field, remote[field])
         }
         let isAsked = changed.contains { ground.disputed.contains($0) }
-        let verdict: EntityRules.AfterDeletion = changed.isEmpty ? .rejected : rules.afterDeletion(changing: changed)
+        let verdict: EntityRules.AfterDeletion = changed.isEmpty && !ground.isTouched ? .rejected : rules.afterDeletion(changing: changed)
         switch isAsked ? .undecided : verdict {
         case .undecided:
+            if changed.isEmpty { return outcome(.isDisputed(.deleteUpdate, fields: remote.names)) }
             let forPeople = changed.filter { isManual($0) || ground.disputed.contains($0) }
             return outcome(.isDisputed(.deleteUpdate, fields: forPeople.isEmpty || rules.onDeleted == .manual ? changed : forPeople))
         // Unless the hub itself asks.
@@ -303,8 +306,10 @@ private struct Pass {
         for operation in local.content.operations { check(operation, remote) }
         if !givenUp.isEmpty { result.operations.removeAll { givenUp.contains($0) } }
         if !undecided.isEmpty { return outcome(.isDisputed(.field, fields: undecided)) }
-        // An update that was empty from the start is somebody's wish to touch the record.
-        return outcome(result.isEmpty && !local.content.isEmpty ? .isSuperseded : .stays)
+        // An update that was empty from the start is somebody's wish to touch the record, and where a change wins over a deletion one
+        // that comes to nothing is a change all the same: it goes without content, as the hub would have taken it.
+        let isOver = result.isEmpty && !local.content.isEmpty && (ground.isLast || !rules.keepsDeleted)
+        return outcome(isOver ? .isSuperseded : .stays)
     }
 
     private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
