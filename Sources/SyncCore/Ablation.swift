@@ -45,6 +45,10 @@ package enum Ablation: String, Sendable, CaseIterable {
     case countsAsValues
     /// Nobody hears of a deletion that gave way.
     case givingWayUntold
+    /// Of edits that become one, all fields count as written with the last of them.
+    case joinedStampsLost
+    /// A record that was made and deleted before it was sent is nothing, also where the hub has it of others.
+    case takenBackUntold
     /// An edit goes into a mutation of its record that may be at the hub already.
     case sentCoalesced
     /// An edit goes into a mutation that waited at the start, although an older copy of the database may have been put back.

@@ -18,12 +18,14 @@ extension Store {
             var kept = try self.payload(older.seq), try mayJoin(intent, payload, older, kept),
             case () = try dateAnew(&kept), let first = kept.content(under: intent.rules), let second = payload.content(under: intent.rules),
             Self.hasNoManualField(first, second, intent.rules), !Self.mayGiveWay(first, second, kept, intent.rules),
-            var outcome = Coalescing.merge(first, second, stamp: stampOfParts(kept, in: payload) ?? clock.last)
+            var outcome = Coalescing.merge(
+                first, second,
+                stamp: options.ablations.contains(.joinedStampsLost) ? nil : stampOfParts(kept, in: payload) ?? clock.last)
         else { return nil }
         if case .nothing = outcome {
             // The hub may have made the record meanwhile, and other changes may wait for its creation: then both go.
             guard record.base == nil, try tied(to: older.seq).isEmpty else { return nil }
-            if !(try isUnknownElsewhere(kept)) {
+            if !options.ablations.contains(.takenBackUntold), try !isUnknownElsewhere(kept) {
                 // A backend that cannot delete keeps what the creation made.
                 if let rest, rest.entities[intent.mutation.entity]?.delete == nil { return nil }
                 outcome = .one(MutationContent(.delete))

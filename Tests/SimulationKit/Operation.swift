@@ -22,6 +22,8 @@ struct Operation {
     var ttl: Duration?
     /// The text of the record as its app saw it.
     var sight = ""
+    /// The hub's value of `m` was known to the agent when it was made.
+    var sawDisputed = false
     /// Members of `o` that others write, and that its app, which asks again with what it made of an older view, sets to what
     /// they were then.
     var undone: Set<String> = []

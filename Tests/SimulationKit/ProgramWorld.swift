@@ -46,7 +46,10 @@ package final class ProgramWorld {
         #endif
         hub = try Hub(.memory, settings: settings, random: random)
         stores = try (0...1).map { index in
-            let options = StoreOptions(device: Self.device(index), bootID: "boot", rules: book, seed: UInt64(index + 1))
+            var options = StoreOptions(device: Self.device(index), bootID: "boot", rules: book, seed: UInt64(index + 1))
+            #if ABLATIONS
+                options.ablations = Ablations(ablations)
+            #endif
             let moment = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: Self.birth))
             return try Store(try SimAgent.formedDatabase(), options, at: moment)
         }

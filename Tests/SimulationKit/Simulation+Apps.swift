@@ -70,7 +70,14 @@ extension Simulation {
         }
         addDeep(to: &operation)
         addForm(to: &operation, agent)
+        operation.sawDisputed = knowsDisputed(operation.record, agent)
         return operation
+    }
+
+    /// Whether the agent knows a value of `m` that the hub has.
+    private func knowsDisputed(_ name: RecordName, _ agent: SimAgent) -> Bool {
+        guard name.entity == Entities.works, let base = (try? agent.store?.reads.record(name))?.base else { return false }
+        return (try? JSONReader.read(base))?.object?["m"]?.text != nil
     }
 
     /// Documents that are as deep as they may be; where the history is led to the limits, also values that would make them deeper.

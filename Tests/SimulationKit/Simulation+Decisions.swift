@@ -101,6 +101,17 @@ extension Simulation {
     func checkConflicts(of agent: SimAgent) throws(Broken) {
         for conflict in try conflicts(of: agent) where conflict.record.entity == Entities.works {
             for side in conflict.sides where side.field == "m" {
+                // Nobody takes that value away again but by deleting the record. Of what was frozen when it was sent nobody can tell.
+                if conflict.kind == .field, side.base == nil, !oracle.everDeleted.contains(conflict.record),
+                    oracle.values.history[conflict.record]?.dropFirst().contains(where: { $0.value == nil }) != true,
+                    scenario.faults.isDisjoint(with: [.hubRestore, .rollback, .restore, .clone]), let key = conflict.mutation,
+                    let number = byKey[key], operations[number].sawDisputed, operations[number].action == .update,
+                    try mutation(key, of: agent)?.isSent == false
+                {
+                    throw Broken(
+                        "a conflict shows what both had seen",
+                        "c-\(conflict.number) of agent \(agent.index), \(conflict.record): it shows nothing, and \(operations[number].token) had seen a value")
+                }
                 let known = oracle.values.history[conflict.record] ?? []
                 // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.
                 var isBlind = side.base == nil

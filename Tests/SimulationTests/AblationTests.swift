@@ -10,9 +10,8 @@ struct AblationTests {
 
     /// About the medium, which a history has none of: the test of power cuts notices it. What a database that returns unnoticed
     /// does is asked for twice and harms nothing, so no history breaks: a test of the hub notices it.
-    /// What a conflict shows of the base meets no check of the led histories any more since edits beside a field for people are no
-    /// longer joined with a deletion: the store's own tests of conflicts notice it (CHANGELOG.md, Known).
-    private static let elsewhere: Set<Ablation> = [.commitUnsynced, .returnIgnored, .conflictLosesBase]
+    /// What joins edits is compared with edits that go alone by ``ProgramTests``.
+    private static let elsewhere: Set<Ablation> = [.commitUnsynced, .returnIgnored, .joinedStampsLost, .takenBackUntold]
 
     /// Their moments come seldom, so the histories are led to them (``Scenario/toward``).
     private static let rare: [Ablation] = [

@@ -25,6 +25,18 @@ struct ProgramTests {
         }
     }
 
+    @Test("A rule of joining that is switched off lets programs end otherwise", arguments: [Ablation.joinedStampsLost, .takenBackUntold])
+    func joiningWithout(_ rule: Ablation) throws {
+        let differs = try Self.seeds.contains { seed in
+            let program = Program(seed: seed, for: .coalescing)
+            return try (0...1).contains { first in
+                let alone = try ProgramWorld(program, coalesces: false).run(first: first)
+                return try alone.document != ProgramWorld(program, coalesces: true, ablations: [rule]).run(first: first).document
+            }
+        }
+        #expect(differs, "\(rule.rawValue) is switched off, and no program ends otherwise for want of it")
+    }
+
     @Test("Two devices that come back in either order end in the same record, where the rules say so")
     func order() throws {
         var broken = 0
