@@ -66,4 +66,13 @@ package struct EntityOverview: Hashable, Sendable {
     package var seedTotal: Int64?
     /// What this device needs of it first is here, if it has such a filter (``SeedFilter``).
     package var isSeeded: Bool
+
+    package init(
+        name: EntityName, records: Int64, open: Int64, lastPullAt: Timestamp?, lastFullAt: Timestamp?, isListing: Bool, sweepHeld: Int64,
+        seedTotal: Int64?, isSeeded: Bool
+    ) {
+        (self.name, self.records, self.open) = (name, records, open)
+        (self.lastPullAt, self.lastFullAt, self.isListing) = (lastPullAt, lastFullAt, isListing)
+        (self.sweepHeld, self.seedTotal, self.isSeeded) = (sweepHeld, seedTotal, isSeeded)
+    }
 }

@@ -1,4 +1,4 @@
-import LocalAPI
+package import LocalAPI
 import Logging
 package import SyncCore
 package import SyncStore
@@ -153,8 +153,8 @@ extension Agent {
                 switch result {
                 case .success(let found):
                     let state = agent.firstSync(found.entities, isSeeded: found.facts.isSeeded)
-                    let isWaiting = state.phase == "waiting" || state.phase == "seeding"
-                    call.answer(ControlAnswer.ready(reason: isWaiting ? "seeding" : nil, firstSync: state))
+                    let isReady = state.phase == "seeded" || state.phase == "done"
+                    call.answer(ControlAnswer.ready(reason: isReady ? nil : state.phase, firstSync: state))
                 case .failure(let error): agent.refuse(call, error)
                 }
             }
@@ -163,10 +163,23 @@ extension Agent {
 
     /// How far the device has come in learning everything for the first time.
     func firstSync(_ entities: [EntityOverview], isSeeded: Bool) -> StatusDocument.FirstSync {
-        let rules = loaded.configuration.rules
-        let found = Dictionary(entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let mapping = loaded.configuration.restMapping
-        let names = Set(rules.entities.keys).union(found.keys).filter { name in
+        let memory = engine.memory
+        return Self.firstSync(
+            entities, of: loaded.configuration.rules, mapping, announced: engine.settings.pullsAll ? memory.hubEntities ?? [] : [],
+            isSeeded: isSeeded, hasMetServer: (mapping == nil ? memory.epoch : memory.lastSuccess.map { "\($0)" }) != nil)
+    }
+
+    /// - Parameters:
+    ///   - announced: Entities that only the hub has named so far.
+    ///   - hasMetServer: The hub or backend has answered once. Before that nothing is known of what there is, and to have all of nothing
+    ///     would be to be ready.
+    package static func firstSync(
+        _ entities: [EntityOverview], of rules: RuleBook, _ mapping: RestMapping? = nil, announced: [EntityName] = [], isSeeded: Bool,
+        hasMetServer: Bool
+    ) -> StatusDocument.FirstSync {
+        let found = Dictionary(entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let names = Set(rules.entities.keys).union(found.keys).union(announced).filter { name in
             (rules[name]?.kind ?? .event) != .event && (mapping.map { $0.entities[name]?.list != nil } ?? true)
         }
         func isRead(_ name: EntityName) -> Bool { found[name]?.lastFullAt != nil }
@@ -178,9 +191,9 @@ extension Agent {
             mapping != nil || rules[name]?.seedFilter.isEmpty ?? true || found[name]?.isSeeded == true
         }
         let phase: String
-        if isSeeded || names.allSatisfy(isRead) {
+        if isSeeded || (hasMetServer && names.allSatisfy(isRead)) {
             phase = "done"
-        } else if references.allSatisfy(isRead), names.allSatisfy(hasItsSeed) {
+        } else if hasMetServer, references.allSatisfy(isRead), names.allSatisfy(hasItsSeed) {
             phase = "seeded"
         } else {
             phase = names.contains { found[$0]?.lastPullAt != nil } ? "seeding" : "waiting"
