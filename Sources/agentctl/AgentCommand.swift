@@ -26,6 +26,7 @@ struct Session: Sendable {
 extension AgentCommand {
     func run() throws {
         let command = self
+        Environment.awaitFile(command.global.socketPath)
         let result = CallingThread.run { () async -> Result<Int32, any Error> in
             do {
                 let client = AgentClient(
@@ -68,7 +69,13 @@ struct CommandFailure: Error, Sendable {
 
     /// The socket is there, but not for us: exit 77.
     static func notAllowed(socket: String) -> CommandFailure {
-        let detail = "\(socket) may not be opened: be root, or a member of the group that socket.group names"
+        let detail =
+            if let group = Environment.group(thatMayOpen: socket) {
+                "\(socket) may not be opened by \(Environment.user): it is for root and the members of the group \(group). "
+                    + "To make \(Environment.user) one of them: sudo usermod -aG \(group) \(Environment.user), then log in again"
+            } else {
+                "\(socket) may not be opened by \(Environment.user): it is for root and its owner alone (socket.mode, socket.group)"
+            }
         return CommandFailure(exitStatus: 77, problem: Problem("forbidden", status: 0, detail: detail))
     }
 

@@ -6,7 +6,7 @@ import Testing
 enum ConfigurationFixtures {
     static let accounts = Accounts(
         ownUser: 991, user: { ["root": 0, "agentd": 991, "ines": 1_001, "nobody": 65_534][$0] },
-        group: { ["agentd": 900, "inspectors": 901, "nogroup": 65_534][$0] })
+        group: { ["agentd": 900, "inspectors": 901, "technicians": 902, "nogroup": 65_534][$0] })
 
     static func loaded(_ files: [ConfigurationFile]) throws -> LoadedConfiguration {
         try ConfigurationLoader.read(files, accounts: accounts)

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import LocalAPI
 import SyncCore
 import Testing
@@ -93,6 +94,33 @@ extension EndToEnd {
             let json = try await Child.run([Programs.agentctl, "status", "--json", "--socket", socket], in: "/tmp")
             #expect(json.status == 2)
             #expect((try? JSONReader.read(json.text)) != nil, "\(json.text)")
+        }
+
+        @Test("A command that is given before the agent has its socket waits for it a moment")
+        func early() async throws {
+            try await Stand.with { stand in
+                await stand.stopAgent()
+                async let status = stand.agentctl("status", "--brief")
+                try await stand.startAgent()
+                let ended = try await status
+                #expect(ended.status != 2, "\(ended.talk)")
+            }
+        }
+
+        @Test("Whoever may not open the socket is told who may, and how to become one of them", .enabled(if: geteuid() == 0))
+        func forbidden() async throws {
+            try await Stand.with { stand in
+                chmod(stand.folder, 0o755)
+                let nobody = [
+                    "/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", Programs.agentctl, "status", "--socket", stand.socketPath,
+                ]
+                let owners = try await Child.run(nobody, in: "/tmp")
+                #expect(owners.status == 77 && owners.talk.contains("it is for root and its owner alone"), "\(owners.talk)")
+                chmod(stand.socketPath, 0o660)
+                let groups = try await Child.run(nobody, in: "/tmp")
+                #expect(groups.status == 77 && groups.talk.contains("the members of the group root"), "\(groups.talk)")
+                #expect(groups.talk.contains("sudo usermod -aG root nobody, then log in again"), "\(groups.talk)")
+            }
         }
 
         @Test(

@@ -14,6 +14,28 @@ enum Environment {
         access(path, R_OK | W_OK) != 0 && errno == EACCES
     }
 
+    /// The group whose members may open a file; `nil` where that is nobody, or cannot be told. Of a file in a folder that we may not
+    /// enter, the folder tells.
+    static func group(thatMayOpen path: String) -> String? {
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        for place in [path, folder] {
+            var facts = stat()
+            guard stat(place, &facts) == 0 else { continue }
+            guard facts.st_mode & 0o060 == 0o060 || (place == folder && facts.st_mode & 0o010 != 0), let entry = getgrgid(facts.st_gid)
+            else { return nil }
+            return String(cString: entry.pointee.gr_name)
+        }
+        return nil
+    }
+
+    /// The user who runs this, by name, or by number where there is none.
+    static var user: String { getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(geteuid())" }
+
+    /// Waits a little for a file that is not there yet: an agent that was just started has no socket before it has opened its database.
+    static func awaitFile(_ path: String) {
+        for _ in 0..<40 where access(path, F_OK) != 0 && errno == ENOENT { usleep(50_000) }
+    }
+
     /// Colour only on a terminal, and never with `NO_COLOR` (no-color.org: any value that is not empty).
     static var usesColor: Bool {
         isTerminal(STDOUT_FILENO) && (value("NO_COLOR") ?? "").isEmpty && value("TERM") != "dumb"
