@@ -48,6 +48,7 @@ extension WorkedExample {
             plant("another answer to step \(index + 1)", [.hub]) {
                 ($0.steps[index].answerIfFirst, $0.steps[index].answerIfLast) = (answer.planted, answer.planted)
             }
+            if step.isUnsynced { plant("a trusted clock in step \(index + 1)", [.hub, .agent]) { $0.steps[index].isUnsynced = false } }
             // What was refused at once never went.
             if answer.isAccepted, step.content.action != .delete {
                 plant("another form on the wire of step \(index + 1)", [.agent]) {

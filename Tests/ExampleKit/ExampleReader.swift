@@ -99,6 +99,10 @@ extension WorkedExample.Step {
             guard let seen = word.text.flatMap({ Seen(rawValue: $0) }) else { throw ExampleError("\(place): seen \(word.json)") }
             self.seen = seen
         }
+        if let word = members.take("clock") {
+            guard word.text == "unsynced" else { throw ExampleError("\(place): clock is unsynced, or is left out") }
+            isUnsynced = true
+        }
         content = try MutationContent(example: &members)
         wire = try members.take("wire").map { value in
             var wire = try Members(value, "\(place), wire")

@@ -62,6 +62,8 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
         package var device: String
         package var at: Timestamp
         package var seen: Seen
+        /// Nobody knows whether its clock is right.
+        package var isUnsynced = false
         /// As an app asks for it.
         package var content: MutationContent
         /// As the agent sends it, where that is something else.

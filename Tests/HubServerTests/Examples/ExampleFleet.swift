@@ -121,6 +121,7 @@ private final class Device {
         wait(until: step.at)
         var mutation = step.mutation(of: ExampleFleet.entity, ExampleFleet.id)
         mutation.coalesces = coalesces
+        store.clockTrust = step.isUnsynced ? .unsynced : .synced
         do throws(StoreError) {
             asked.append((step, .success(try store.enqueue([mutation], by: app, at: now)[0])))
         } catch {

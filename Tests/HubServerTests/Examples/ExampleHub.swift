@@ -43,7 +43,8 @@ final class ExampleHub {
             case .nothing: Int64(0)
             case .all: version
             }
-            let result = try push(step.wire ?? step.content, step.device, step.at, base: base, entity, id)
+            let result = try push(
+                step.wire ?? step.content, step.device, step.at, base: base, isUnsynced: step.isUnsynced, entity, id)
             if case .accepted(let new, _, _, _) = result.verdict { version = new }
             let wanted = example.answer(to: step, order)
             let found = WorkedExample.Answer(result)
@@ -66,7 +67,8 @@ final class ExampleHub {
     }
 
     private func push(
-        _ content: MutationContent, _ device: String, _ at: Timestamp, base: Int64, _ entity: EntityName, _ id: RecordID
+        _ content: MutationContent, _ device: String, _ at: Timestamp, base: Int64, isUnsynced: Bool = false, _ entity: EntityName,
+        _ id: RecordID
     ) throws -> PushResult {
         sent += 1
         let operations: [JSON] = content.operations.map {
@@ -76,6 +78,7 @@ final class ExampleHub {
             "k-\(sent)", seq: sent, content.action, entity.text, id: id.text, data: content.action == .delete ? nil : .object(content.data),
             unset: content.unset, ops: operations, base: base, ms: UInt64(at.milliseconds), node: "0000000\(device == "start" ? "c" : device)")
         if !content.base.isEmpty { change = change.with("base", .object(content.base)) }
+        if isUnsynced { change = change.with("clock", "unsynced") }
         change = change.with("client_updated_at", .string(at.description))
         return try bench.verdicts([change], device: DeviceID(trusted: device))[0]
     }
