@@ -65,7 +65,8 @@ extension EndToEnd {
                     // At most so long, with its headers.
                     let missing = max(0, min(interface - ledger, again * 1_500))
                     shares.append(Double(ledger + missing - interface) / Double(interface))
-                    rounds.append("byte ledger \(ledger), interface \(interface), \(again) segments came twice: \((shares.last ?? 0) * 100) % off")
+                    let off = (shares.last ?? 0) * 100
+                    rounds.append("byte ledger \(ledger), interface \(interface), \(again) segments came twice: \(off) % off")
                     print(rounds.last ?? "")
                 }
                 #expect(shares.contains { abs($0) <= 0.02 }, "\(rounds)")

@@ -92,8 +92,8 @@ final class HubBench {
     }
 
     func pull(
-        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one, namesUnreadable: Bool = false,
-        namesEntities: Bool = false
+        _ streams: [(EntityName, String?)], limit: Int = 500, maxBytes: Int = 1 << 20, device: DeviceID = .one,
+        namesUnreadable: Bool = false, namesEntities: Bool = false
     ) throws -> PullResponse {
         var request = PullRequest(
             streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: maxBytes, maxSentSeq: 0,

@@ -89,8 +89,8 @@ extension Agent {
         let answer = SyncAnswer(
             cycle: outcome.session,
             outcome: SyncAnswer.Outcome(
-                result: outcome.error == nil ? "ok" : "failed", detail: outcome.error ?? nothingAsked(in: outcome), pushed: Int64(outcome.pushed),
-                pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown))
+                result: outcome.error == nil ? "ok" : "failed", detail: outcome.error ?? nothingAsked(in: outcome),
+                pushed: Int64(outcome.pushed), pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown))
         ).answer
         for waiter in cycleWaiters where waiter.session == outcome.session {
             waiter.timer.cancel()
@@ -103,7 +103,7 @@ extension Agent {
     private func nothingAsked(in outcome: CycleOutcome) -> String? {
         guard outcome.hadNoStreams, engine.settings.pullsAll else { return nil }
         return engine.memory.hubEntities == nil
-            ? "Nothing was pulled: the configuration names no entity, and this hub does not say which ones it has. Name them under entities."
+            ? "Nothing was pulled: the configuration names no entity, and this hub does not say which it has. Name them under entities."
             : "Nothing was pulled: the hub has no records for this device yet."
     }
 

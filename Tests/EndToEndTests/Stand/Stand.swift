@@ -100,7 +100,8 @@ actor Stand {
         let child = try Child(
             [
                 Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "127.0.0.1:\(port)",
-            ] + (knowsEntities ? ["--entities", "\(folder)/entities.yaml"] : []) + hubArguments, environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
+            ] + (knowsEntities ? ["--entities", "\(folder)/entities.yaml"] : []) + hubArguments,
+            environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
         guard let line = await pipe.line(), let said = Stand.port(in: line) else {
             await child.stop(SIGKILL)
             throw StandError("the hub did not say where it listens")
