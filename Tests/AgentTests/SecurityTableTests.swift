@@ -29,6 +29,11 @@ struct SecurityTableTests {
     private static func year(_ time: Timestamp) -> String { String(time.description.prefix(4)) }
 
     private static let hub = HubService.defaultLimits
+    /// With fewer, a user has a place more.
+    private static var fewConnections: String {
+        let places = (0...9).map { local.localPlaces(own: $0, isRoot: false) }
+        return ["none", "one", "two", "three", "four"][min(4, places.firstIndex { $0 < places[0] } ?? 0)]
+    }
     private static let local = HTTPServerLimits.localAPI
     /// The last time that is plausible.
     private static let lastTime = Timestamp(milliseconds: Timestamp.plausible.upperBound.milliseconds - 1)
@@ -49,7 +54,7 @@ struct SecurityTableTests {
             from: "a local user without a role",
             phrases: [
                 "open \(local.connectionsPerUser) connections", "attach \(SYNC_RIGHTS_MAX) descriptors", "a head has \(seconds(local.headTime))",
-                "\(local.connectionsKept) connections are kept for users with fewer than two, \(local.connectionsKeptForRoot) for root",
+                "\(local.connectionsKept) connections are kept for users with fewer than \(fewConnections), \(local.connectionsKeptForRoot) for root",
             ]),
         Row(
             from: "a local app",
@@ -68,27 +73,36 @@ struct SecurityTableTests {
         Row(
             from: "a hub that was taken over",
             phrases: [
-                "the device waits \(seconds(SyncEngine.historyWait)), then ever longer",
+                "two in one cycle: the device waits \(seconds(SyncEngine.historyWait)), then ever longer",
                 "(\(year(Timestamp.plausible.lowerBound)) to \(year(lastTime)), steps of more than \(minutes(HybridClock.aheadMax)) need several answers)",
                 "more than \(mebi(Limits.messageMemoryBytes)) of memory an answer",
                 "beyond \(UploadMachine.spentMax(size: 1) - UploadMachine.spentMax(size: 0)) × the file and \(mebi(Int(UploadMachine.spentMax(size: 0))))",
             ]),
         Row(
             from: "an existing backend, a tus server or an object store",
-            phrases: ["after \(RestCursor.emptyMax) pages without a record", "from listening (\(seconds(ObjectBlobs.trialTime)))"]),
+            phrases: ["after \(RestCursor.emptyMax) pages without a record", "from listening (\(seconds(ObjectBlobs.trialTime)))"],
+            // Brent's bound, which the tests of the circles hold.
+            names: ["within three rounds"]),
         Row(from: "whoever writes documents or names", phrases: []),
         Row(from: "whoever steals the device", phrases: []),
         Row(from: "whoever copies a card", phrases: []),
         Row(from: "root on the machine", phrases: []),
     ]
 
+    private static func readme() throws -> [String] {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        return try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8).split(separator: "\n").map(String.init)
+    }
+
     /// The rows of the table as they stand in the README.
     private static func table() throws -> [String] {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let lines = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8).split(separator: "\n").map(String.init)
+        let lines = try readme()
         let head = try #require(lines.firstIndex { $0.hasPrefix("| from | what they can do | what they cannot do") })
         return Array(lines[(head + 2)...].prefix { $0.hasPrefix("|") })
     }
+
+    /// Numbers that are written out are compared like the others, but for "one", which is a pronoun as well.
+    private static let words = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred", "thousand"]
 
     /// What a row says that the code does not, and the other way round.
     static func differences(_ row: Row, in line: String) -> [String] {
@@ -99,6 +113,7 @@ struct SecurityTableTests {
         }
         for name in row.names { rest = rest.replacingOccurrences(of: name, with: "") }
         let numbers = rest.split { !$0.isNumber && $0 != "," && $0 != "." }.filter { $0.contains(where: \.isNumber) }
+            + rest.split { !$0.isLetter }.filter { words.contains($0.lowercased()) }
         if !numbers.isEmpty { found.append("numbers that nothing stands for: \(numbers.joined(separator: " "))") }
         return found
     }
@@ -107,6 +122,16 @@ struct SecurityTableTests {
     func row(_ row: Row) throws {
         let line = try #require(try Self.table().first { $0.hasPrefix("| \(row.from)") }, "no row begins like this")
         #expect(Self.differences(row, in: line) == [])
+    }
+
+    @Test("So are those in what is said of tokens below it")
+    func tokens() throws {
+        let readme = try Self.readme()
+        let start = try #require(readme.firstIndex { $0.hasPrefix("Secrets are never values of the configuration") })
+        let text = readme[start...].prefix { !$0.hasPrefix("#") }.joined(separator: " ")
+        let days = Hub.Settings().tokenGrace.components.seconds / 86_400
+        let row = Row(from: "Secrets", phrases: ["for \(days) days after its end (`--token-grace`)"])
+        #expect(Self.differences(row, in: text) == [])
     }
 
     @Test("Each row is compared")
@@ -120,5 +145,6 @@ struct SecurityTableTests {
         #expect(Self.differences(row, in: "| x | for 20 s each, TLS 1.2 | |") == [])
         #expect(Self.differences(row, in: "| x | for 30 s each | |").count == 2)
         #expect(Self.differences(row, in: "| x | for 20 s each, and 7 more | |") == ["numbers that nothing stands for: 7"])
+        #expect(Self.differences(row, in: "| x | for 20 s each, Three times | |") == ["numbers that nothing stands for: Three"])
     }
 }
