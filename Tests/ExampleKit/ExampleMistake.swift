@@ -28,6 +28,13 @@ extension WorkedExample {
                 outcome.document = outcome.document.map { $0.planted } ?? [:]
                 $0.set(outcome, order)
             }
+            for other in outcome(order).others.keys.sorted() {
+                plant("another record \(other)", [.agent]) {
+                    var outcome = $0.outcome(order)
+                    outcome.others[other] = .object(outcome.others[other]?.object?.planted ?? ["planted": 1])
+                    $0.set(outcome, order)
+                }
+            }
             plant("another loss", [.hub, .agent]) {
                 var outcome = $0.outcome(order)
                 outcome.lost.append(Lost(device: "a", field: "planted", value: 1))
@@ -49,8 +56,11 @@ extension WorkedExample {
                 ($0.steps[index].answerIfFirst, $0.steps[index].answerIfLast) = (answer.planted, answer.planted)
             }
             if step.isUnsynced { plant("a trusted clock in step \(index + 1)", [.hub, .agent]) { $0.steps[index].isUnsynced = false } }
+            if step.deadline != nil, case .ended = answer.verdict {
+                plant("no deadline in step \(index + 1)", [.agent]) { $0.steps[index].deadline = nil }
+            }
             // What was refused at once never went.
-            if answer.isAccepted, step.content.action != .delete {
+            if answer.isAccepted, step.isSent, step.content.action != .delete {
                 plant("another form on the wire of step \(index + 1)", [.agent]) {
                     var wire = step.wire ?? step.content
                     wire.data = wire.data.planted
@@ -72,6 +82,7 @@ extension WorkedExample.Answer {
         case .accepted(let merged, let kept): .init(.accepted(merged: merged + ["planted"], kept: kept))
         case .conflict(let fields): .init(.conflict(fields: fields + ["planted"]))
         case .rejected(let code, _): .init(.rejected(code: code, detail: "planted"))
+        case .ended(let state): .init(.ended(state + "-planted"))
         }
     }
 }

@@ -20,12 +20,22 @@ extension WorkedExample {
         self.rules = rules
         start = try members.object("start")
         let both = try members.flag("both_orders")
-        let steps = try members.list("steps").enumerated().map { try Step($1, "\(name), step \($0 + 1)") }
+        var steps = try members.list("steps").enumerated().map { try Step($1, number: $0 + 1, "\(name), step \($0 + 1)") }
         if steps.isEmpty { throw ExampleError("\(name): no steps") }
+        for index in steps.indices {
+            guard case .retry(let number) = steps[index].request else { continue }
+            guard steps[..<index].indices.contains(number - 1), steps[number - 1].device == steps[index].device else {
+                throw ExampleError("\(name), step \(index + 1): retry names no earlier step of the device")
+            }
+            steps[index].content = steps[number - 1].content
+            steps[index].record = steps[number - 1].record
+            steps[index].wire = steps[index].wire ?? steps[number - 1].wire
+        }
         if both, Set(steps.map(\.device)).count != 2 || steps.contains(where: { $0.seen == .all }) {
             throw ExampleError("\(name): only the changes of two devices that have not seen each other have both orders")
         }
         (self.steps, hasBothOrders) = (steps, both)
+        meeting = try members.time("meet")
         outcome = try Outcome(&members, isNeeded: rules.kind == .record)
         reversed = try members.take("reversed").map { value in
             guard both else { throw ExampleError("\(members.place): `reversed` without `both_orders`") }
@@ -43,6 +53,10 @@ extension WorkedExample {
         }
         if skipped.count == Side.allCases.count { throw ExampleError("\(members.place): no side runs it") }
         self.skipped = skipped
+        let isOfPeople = meeting != nil || steps.contains { $0.request != nil || $0.list != nil || $0.deadline != nil }
+        if isOfPeople, skipped[.hub] == nil || skipped[.rest] == nil {
+            throw ExampleError("\(members.place): deadlines, lists and requests of people are run by agents only")
+        }
         let weaker = try members.take("rest").map { try Weaker($0, "\(members.place), rest") }
         if weaker != nil, skipped[.rest] != nil { throw ExampleError("\(members.place): weaker at a side that does not run it") }
         self.weaker = weaker
@@ -69,7 +83,9 @@ extension WorkedExample.Outcome {
             try one.finish()
             return lost
         }
-        self.init(document: result.object, lost: lost)
+        var others: [String: JSON] = [:]
+        for member in try members.object("others")?.members ?? [] { others[member.name.text] = member.value }
+        self.init(document: result.object, lost: lost, others: others)
     }
 }
 
@@ -85,15 +101,17 @@ extension WorkedExample.Weaker {
 }
 
 extension WorkedExample.Step {
-    fileprivate init(_ json: JSON, _ place: String) throws {
+    fileprivate init(_ json: JSON, number: Int, _ place: String) throws {
+        self.number = number
         var members = try Members(json, place)
         device = try members.text("by")
         guard ["a", "b"].contains(device) else { throw ExampleError("\(place): a device is a or b") }
-        let time = try members.text("at")
-        guard time.utf8.count == 5, let at = RFC3339.timestamp("2026-11-20T\(time):00Z") else {
-            throw ExampleError("\(place): `at` is a time such as 09:00")
-        }
+        guard let at = try members.time("at") else { throw ExampleError("\(place): `at` is missing") }
         self.at = at
+        deadline = try members.time("until")
+        if let deadline, deadline <= at { throw ExampleError("\(place): `until` is before `at`") }
+        list = members.take("list")?.text
+        if let id = members.take("record")?.text { record = RecordID(trusted: id) }
         seen = .start
         if let word = members.take("seen") {
             guard let seen = word.text.flatMap({ Seen(rawValue: $0) }) else { throw ExampleError("\(place): seen \(word.json)") }
@@ -103,7 +121,9 @@ extension WorkedExample.Step {
             guard word.text == "unsynced" else { throw ExampleError("\(place): clock is unsynced, or is left out") }
             isUnsynced = true
         }
-        content = try MutationContent(example: &members)
+        request = try WorkedExample.Request(example: &members)
+        if request != nil { seen = .all }
+        content = request == nil ? try MutationContent(example: &members) : MutationContent(.update, data: [:])
         wire = try members.take("wire").map { value in
             var wire = try Members(value, "\(place), wire")
             let content = try MutationContent(example: &wire)
@@ -114,6 +134,20 @@ extension WorkedExample.Step {
         answerIfFirst = try members.take("if_first").map { try WorkedExample.Answer($0, place) } ?? says
         answerIfLast = try members.take("if_last").map { try WorkedExample.Answer($0, place) } ?? says
         try members.finish()
+    }
+}
+
+extension WorkedExample.Request {
+    fileprivate init?(example members: inout Members) throws {
+        if let number = members.take("retry")?.int {
+            self = .retry(Int(number))
+        } else if let choices = try members.object("decide") {
+            self = .decide(choices)
+        } else if try members.flag("let_go") {
+            self = .letGo
+        } else {
+            return nil
+        }
     }
 }
 
@@ -154,6 +188,8 @@ extension WorkedExample.Answer {
         }
         if let fields = members.take("conflict") {
             self.init(.conflict(fields: try names(fields)))
+        } else if let state = members.take("ended")?.text {
+            self.init(.ended(state))
         } else if let code = members.take("rejected")?.text {
             self.init(.rejected(code: code, detail: members.take("detail")?.text ?? ""))
         } else {
@@ -200,6 +236,14 @@ private struct Members {
 
     mutating func text(_ name: String) throws -> String {
         try take(name)?.text ?? { throw ExampleError("\(place): `\(name)` is missing, or no text") }()
+    }
+
+    mutating func time(_ name: String) throws -> Timestamp? {
+        guard let value = take(name) else { return nil }
+        guard let time = value.text, time.utf8.count == 5, let found = RFC3339.timestamp("2026-11-20T\(time):00Z") else {
+            throw ExampleError("\(place): `\(name)` is a time such as 09:00")
+        }
+        return found
     }
 
     mutating func object(_ name: String) throws -> JSONObject? {

@@ -15,6 +15,8 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
     package var steps: [Step]
     /// The devices may also arrive in the other order.
     package var hasBothOrders: Bool
+    /// The devices do not meet the hub before.
+    package var meeting: Timestamp?
     package var outcome: Outcome
     /// The outcome of the other order, where that is not ``outcome``.
     package var reversed: Outcome?
@@ -27,6 +29,8 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
         /// `nil`: there is no record.
         package var document: JSONObject?
         package var lost: [Lost]
+        /// Other records of the entity, by their ids.
+        package var others: [String: JSON] = [:]
     }
 
     package struct Lost: Hashable, Sendable, CustomStringConvertible {
@@ -50,6 +54,16 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
         package var documents: [String: JSON]
     }
 
+    /// What a person asks of an earlier change of the same device.
+    package enum Request: Sendable {
+        /// By the number of the step, from 1.
+        case retry(Int)
+        /// The choice of each field in dispute: `local`, `remote` or a value.
+        case decide(JSONObject)
+        /// With the change in dispute all of its atomic list is let go.
+        case letGo
+    }
+
     package struct Step: Sendable {
         package enum Seen: String, Sendable {
             /// The record as it was at the start.
@@ -59,11 +73,19 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
             case all
         }
 
+        /// From 1.
+        package var number: Int
         package var device: String
         package var at: Timestamp
         package var seen: Seen
         /// Nobody knows whether its clock is right.
         package var isUnsynced = false
+        package var record = WorkedExample.record
+        /// The change is of no use later.
+        package var deadline: Timestamp?
+        /// Neighbours with the same word are one atomic list.
+        package var list: String?
+        package var request: Request?
         /// As an app asks for it.
         package var content: MutationContent
         /// As the agent sends it, where that is something else.
@@ -79,6 +101,8 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
             case conflict(fields: [String])
             /// `detail`: a part of the sentence.
             case rejected(code: String, detail: String)
+            /// What became of a change that never went, or that a person has let go.
+            case ended(String)
         }
 
         package var verdict: Verdict
@@ -92,11 +116,15 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
             case .accepted(let merged, let kept): "accepted, merged \(merged), kept \(JSON.object(kept).json)"
             case .conflict(let fields): "conflict \(fields)"
             case .rejected(let code, let detail): "rejected \(code) \"\(detail)\""
+            case .ended(let state): "ended as \(state)"
             }
         }
     }
 
     package var description: String { name }
+
+    /// The record that an example is about.
+    package static let record = RecordID(trusted: "r")
 
     // MARK: Questions
 
@@ -161,13 +189,24 @@ extension String {
 }
 
 extension WorkedExample.Step {
+    /// Whether a change goes for it. A decision may leave nothing to send.
+    package var isSent: Bool {
+        switch request {
+        case .decide, .letGo: wire != nil
+        case .retry, nil: true
+        }
+    }
+
     /// The change as an app asks its agent for it.
-    package func mutation(of entity: EntityName, _ id: RecordID) -> NewMutation {
+    package func mutation(of entity: EntityName) -> NewMutation {
         let action: NewMutation.Action = switch content.action {
         case .create: .create
         case .update: .update
         case .delete: .delete
         }
-        return NewMutation(action, entity, id, data: content.data, unset: content.unset, operations: content.operations)
+        var mutation = NewMutation(
+            action, entity, record, data: content.data, unset: content.unset, operations: content.operations)
+        mutation.ttl = deadline.map { at.duration(to: $0) }
+        return mutation
     }
 }

@@ -151,7 +151,7 @@ private final class RestDevice {
 
     func ask(_ step: WorkedExample.Step) throws {
         wait(until: step.at)
-        let mutation = step.mutation(of: Self.entity, Self.id)
+        let mutation = step.mutation(of: Self.entity)
         do throws(StoreError) {
             asked.append((step, .success(try store.enqueue([mutation], by: app, at: now)[0])))
         } catch {
@@ -211,6 +211,7 @@ private final class RestDevice {
             case .accepted: "accepted"
             case .conflict: "conflict"
             case .rejected(let code, _): "rejected \(code)"
+            case .ended(let state): state
             }
             if found != expected { differences.append("change \(number + 1) of \(name) ends as \(found), expected \(expected)") }
         }

@@ -39,13 +39,15 @@ struct ExampleFleet {
             devices[name] = device
             let steps = example.steps.filter { $0.device == name }
             if steps[0].seen != .nothing { try device.pull(bench) }
-            for step in steps where step.seen != .all { try device.ask(step) }
+            try device.ask(steps.filter { $0.seen != .all })
+            if let meeting = example.meeting { try device.rest(until: meeting) }
         }
         for step in example.steps(order) {
             guard let device = devices[step.device] else { continue }
             if step.seen == .all {
                 try device.pull(bench)
-                try device.ask(step)
+                failures += try device.settled(of: example, order)
+                if let request = step.request { try device.ask(request, step) } else { try device.ask([step]) }
             } else if device.hasSent {
                 continue
             } else if way == .pull, step.device != example.devices(order).first {
@@ -54,6 +56,7 @@ struct ExampleFleet {
             let sent = try device.push(bench)
             if way == .push, !coalesces { failures += try device.differences(of: sent) }
         }
+        if way == .push, !coalesces { for device in devices.values { failures += device.unsent(of: example, order) } }
         for _ in 0..<2 {
             for device in devices.values {
                 try device.pull(bench)
@@ -66,6 +69,10 @@ struct ExampleFleet {
         let document = try bench.data(Self.entity, Self.id)?.withoutMarks
         if document != outcome.document {
             failures.append("the hub's record is \(document?.json ?? "gone"), expected \(outcome.document?.json ?? "none")")
+        }
+        for (id, wanted) in outcome.others {
+            let found = try bench.data(Self.entity, RecordID(trusted: id))
+            if found != wanted.object { failures.append("\(id) is \(found?.json ?? "gone"), expected \(wanted.json)") }
         }
         for device in devices.values {
             let view = try device.view
@@ -96,9 +103,7 @@ private final class Device {
     private let isPulled: Bool
     private var now: Moment
     private var cursor: String?
-    private var asked: [(step: WorkedExample.Step, answer: Result<Enqueued, StoreError>)] = []
-    /// Of ``asked``, how many have been compared with what was sent of them.
-    private var compared = 0
+    private var asked: [Asked] = []
     private let app = Requester(app: "app", uid: 1_000)
 
     init(_ name: String, _ rules: EntityRules, _ number: Int, coalesces: Bool) throws {
@@ -112,22 +117,93 @@ private final class Device {
         store = try Store(try Database.inMemory(), options, at: now)
     }
 
+    /// What was asked of the device, and what became of it.
+    private struct Asked {
+        enum Answer {
+            case taken(MutationKey)
+            case refused(Problem)
+            /// A decision that left nothing to send.
+            case decided(String)
+        }
+
+        var step: WorkedExample.Step
+        var answer: Answer
+        /// As it went to the hub, the first time.
+        var sent: MutationContent?
+        /// It was compared with the example when a person asked for something, which ends it.
+        var isSettled = false
+
+        var key: MutationKey? { if case .taken(let key) = answer { key } else { nil } }
+    }
+
+    /// Time without a network. What is overdue by then expires, as it does in an agent that runs.
+    func rest(until wall: Timestamp) throws {
+        wait(until: wall)
+        _ = try store.housekeep(at: now)
+    }
+
     private func wait(until wall: Timestamp) {
         let rest = max(now.wall.duration(to: wall), .seconds(1))
         now = Moment(instant: now.instant.advanced(by: rest), wall: now.wall.advanced(by: rest))
     }
 
-    func ask(_ step: WorkedExample.Step) throws {
-        wait(until: step.at)
-        var mutation = step.mutation(of: ExampleFleet.entity, ExampleFleet.id)
-        mutation.coalesces = coalesces
-        store.clockTrust = step.isUnsynced ? .unsynced : .synced
-        do throws(StoreError) {
-            asked.append((step, .success(try store.enqueue([mutation], by: app, at: now)[0])))
-        } catch {
-            guard error.problem != nil else { throw error }
-            asked.append((step, .failure(error)))
+    /// Hands changes to the store, neighbours of one list together.
+    func ask(_ steps: [WorkedExample.Step]) throws {
+        var rest = steps[...]
+        while let first = rest.first {
+            let group = rest.prefix { $0.list == first.list && $0.device == first.device }.prefix(first.list == nil ? 1 : rest.count)
+            rest = rest.dropFirst(group.count)
+            wait(until: first.at)
+            store.clockTrust = first.isUnsynced ? .unsynced : .synced
+            let mutations = group.map { step in
+                var mutation = step.mutation(of: ExampleFleet.entity)
+                mutation.coalesces = coalesces
+                return mutation
+            }
+            do throws(StoreError) {
+                let answers = try store.enqueue(mutations, isAtomic: first.list != nil, by: app, at: now)
+                for (step, answer) in zip(group, answers) { asked.append(Asked(step: step, answer: .taken(answer.key))) }
+            } catch {
+                guard let problem = error.problem else { throw error }
+                for step in group { asked.append(Asked(step: step, answer: .refused(problem))) }
+            }
         }
+    }
+
+    /// A person retries a change, or decides the only open conflict.
+    func ask(_ request: WorkedExample.Request, _ step: WorkedExample.Step) throws {
+        wait(until: step.at)
+        do {
+            try take(request, step)
+        } catch let error as StoreError {
+            guard let problem = error.problem else { throw error }
+            asked.append(Asked(step: step, answer: .refused(problem)))
+        }
+    }
+
+    private func take(_ request: WorkedExample.Request, _ step: WorkedExample.Step) throws {
+        switch request {
+        case .retry(let number):
+            guard let key = asked.first(where: { $0.step.number == number })?.key else { return }
+            asked.append(Asked(step: step, answer: .taken(try store.retry(key, cascades: true, by: app, at: now).key)))
+        case .decide(let choices):
+            var fields: [String: ConflictDecision.Choice] = [:]
+            for member in choices.members {
+                fields[member.name.text] = switch member.value.text {
+                case "local": .local
+                case "remote": .remote
+                default: .value(member.value)
+                }
+            }
+            try decide(ConflictDecision(.fields(fields)), step)
+        case .letGo: try decide(ConflictDecision(.all(.remote), letsGoOfList: true), step)
+        }
+    }
+
+    private func decide(_ decision: ConflictDecision, _ step: WorkedExample.Step) throws {
+        guard let conflict = try openConflicts.first else { return }
+        let ending = try store.resolve(conflict.number, decision, by: app, at: now)
+        asked.append(Asked(step: step, answer: ending.mutation.map { .taken($0) } ?? .decided(ending.state)))
     }
 
     func pull(_ bench: HubBench) throws {
@@ -162,40 +238,69 @@ private final class Device {
 
     /// What went for each change that was asked for, against what the example says of it.
     func differences(of sent: [OutgoingMutation]) throws -> [String] {
-        let taken = asked.dropFirst(compared).filter { (try? $0.answer.get()) != nil }
-        compared = asked.count
-        guard taken.count == sent.count else { return ["\(name) sends \(sent.count) changes of \(taken.count)"] }
-        return try zip(taken, sent).compactMap { one, mutation in
-            let wanted = one.step.wire ?? one.step.content
+        var differences: [String] = []
+        for mutation in sent {
+            guard let index = asked.firstIndex(where: { $0.key == mutation.key }) else {
+                // What a retry makes of the other members of its list was asked for by nobody alone.
+                continue
+            }
+            guard asked[index].sent == nil else { continue }
             let found = try MutationContent(mutation)
-            return found == wanted ? nil : "\(name) sends \(found.words), expected \(wanted.words)"
+            asked[index].sent = found
+            let wanted = asked[index].step.wire ?? asked[index].step.content
+            if found != wanted { differences.append("\(name) sends \(found.words), expected \(wanted.words)") }
         }
+        return differences
+    }
+
+    /// What the example says was accepted and never went.
+    func unsent(of example: WorkedExample, _ order: WorkedExample.Order) -> [String] {
+        asked.filter { $0.sent == nil && $0.step.isSent && !$0.isSettled && example.answer(to: $0.step, order).isAccepted }
+            .map { "\(name) does not send what it was asked for at \($0.step.at)" }
+    }
+
+    /// Compares what is in conflict, refused or expired, before a person asks for something that ends it.
+    func settled(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
+        var differences: [String] = []
+        for index in asked.indices where !asked[index].isSettled {
+            switch try outcome(of: asked[index].answer).verdict {
+            case .accepted, .ended(MutationState.pending.name): continue
+            case .conflict, .rejected, .ended: break
+            }
+            differences += try difference(index, from: example, order).map { [$0] } ?? []
+            asked[index].isSettled = true
+        }
+        return differences
     }
 
     func differences(from example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
-        try asked.enumerated().compactMap { number, one in
-            let wanted = example.answer(to: one.step, order)
-            let found = try outcome(of: one.answer)
-            let isMet = switch (wanted.verdict, found.verdict) {
-            case (.accepted, .accepted): true
-            case (.conflict(let fields), .conflict(let others)): fields == [HubMerge.wholeRecord] || fields.sorted() == others.sorted()
-            default: wanted.isMet(by: found)
-            }
-            return isMet ? nil : "change \(number + 1) of \(name) ends as \(found), expected \(wanted)"
-        }
+        try asked.indices.filter { !asked[$0].isSettled }.compactMap { try difference($0, from: example, order) }
     }
 
-    private func outcome(of answer: Result<Enqueued, StoreError>) throws -> WorkedExample.Answer {
-        guard case .success(let enqueued) = answer else {
-            guard case .failure(let error) = answer, let problem = error.problem else { return .init(.rejected(code: "?", detail: "")) }
-            return .init(.rejected(code: problem.code, detail: problem.detail))
+    private func difference(_ index: Int, from example: WorkedExample, _ order: WorkedExample.Order) throws -> String? {
+        let wanted = example.answer(to: asked[index].step, order)
+        let found = try outcome(of: asked[index].answer)
+        let isMet = switch (wanted.verdict, found.verdict) {
+        case (.accepted, .accepted): true
+        case (.conflict(let fields), .conflict(let others)): fields == [HubMerge.wholeRecord] || fields.sorted() == others.sorted()
+        default: wanted.isMet(by: found)
         }
-        let mutation = try store.reads.mutation(enqueued.key, at: now)
+        return isMet ? nil : "step \(asked[index].step.number) of \(name) is \(found), expected \(wanted)"
+    }
+
+    private func outcome(of answer: Asked.Answer) throws -> WorkedExample.Answer {
+        let key: MutationKey
+        switch answer {
+        case .taken(let taken): key = taken
+        case .refused(let problem): return .init(.rejected(code: problem.code, detail: problem.detail))
+        case .decided(let state): return .init(state == "resolved" ? .accepted(merged: [], kept: [:]) : .ended(state))
+        }
+        let mutation = try store.reads.mutation(key, at: now)
         switch mutation?.presentState {
-        case .done, .superseded, .cancelled: return .init(.accepted(merged: [], kept: enqueued.kept))
+        case .done, .superseded, .cancelled: return .init(.accepted(merged: [], kept: [:]))
         case .conflicted: return .init(.conflict(fields: try openConflicts.flatMap { $0.sides.map(\.field) }))
         case .rejected: return .init(.rejected(code: mutation?.problem?.code ?? "", detail: mutation?.problem?.detail ?? ""))
-        case let state: return .init(.rejected(code: state?.name ?? "gone", detail: ""))
+        case let state: return .init(.ended(state?.name ?? "gone"))
         }
     }
 

@@ -102,7 +102,8 @@ extension WorkedExample.Answer {
         case (.conflict(let fields), .conflict(let others)): fields.sorted() == others.sorted()
         case (.accepted(let merged, let kept), .accepted(let others, let otherKept)):
             merged.sorted() == others.sorted() && kept == otherKept
-        case (.accepted, _), (.conflict, _), (.rejected, _): false
+        case (.ended(let state), .ended(let other)): state == other
+        case (.accepted, _), (.conflict, _), (.rejected, _), (.ended, _): false
         }
     }
 }

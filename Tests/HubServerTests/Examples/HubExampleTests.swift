@@ -85,6 +85,8 @@ struct ExampleBookTests {
 
     private static let step = #"{"by": "a", "at": "09:00", "update": {"n": 1}}"#
 
+    private static let agents = #""not_at": {"hub": "no", "rest": "no"}"#
+
     private static func block(_ members: String, _ fence: String = "```json example") -> String {
         "\(fence)\n{\"name\": \"x\", \(members)}\n```\n"
     }
@@ -119,6 +121,10 @@ struct ExampleBookTests {
             block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "ops": [{"field": "n", "op": "mul", "value": 2}]}], "result": {}"#),
             block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "update": {}, "says": "yes"}], "result": {}"#),
             block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "update": {}, "seen": "much"}], "result": {}"#),
+            block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "until": "10:00", "update": {"n": 1}}], "result": {"n": 1}"#),
+            block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "until": "08:00", "update": {}}], "result": {}, \#(agents)"#),
+            block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "retry": 1}], "result": {}, \#(agents)"#),
+            block(#""start": {}, "steps": [{"by": "a", "at": "09:00", "decide": {}, "update": {}}], "result": {}, \#(agents)"#),
             "```json example\n{\"name\": \"x\"\n```\n", "```json example\n{}\n",
         ])
     func malformed(_ document: String) {
