@@ -49,6 +49,14 @@ package enum Ablation: String, Sendable, CaseIterable {
     case joinedStampsLost
     /// A record that was made and deleted before it was sent is nothing, also where the hub has it of others.
     case takenBackUntold
+    /// An edit with another deadline goes into the edit before it.
+    case deadlinesJoined
+    /// What is left of an atomic list goes while a member of it is in conflict.
+    case listsTorn
+    /// A deletion keeps nothing of its record, so a change that wins over it brings back only what it carries.
+    case deletedForgotten
+    /// A value that is written again, and is there already, leaves no trace of its time.
+    case writtenAgainForgotten
     /// An edit goes into a mutation of its record that may be at the hub already.
     case sentCoalesced
     /// An edit goes into a mutation that waited at the start, although an older copy of the database may have been put back.

@@ -69,7 +69,7 @@ extension Store {
     ) throws(StoreError) -> Bool {
         // A deadline belongs to the change that has it: with another one neither may be given up late, nor the other early.
         guard kept.coalesces, kept.aid == payload.aid, kept.priority == payload.priority, kept.author == payload.author,
-            kept.blobs == nil, payload.blobs == nil, kept.ttlAge == payload.ttlAge
+            kept.blobs == nil, payload.blobs == nil, kept.ttlAge == payload.ttlAge || options.ablations.contains(.deadlinesJoined)
         else { return false }
         // A tie of the newer may lead back to the older by way of others.
         let known = Set(try ties(of: older.seq) + [older.seq])

@@ -43,7 +43,8 @@ extension Store {
         let members = try groupMembers(seqs)
         let waiting = members.filter { $0.state == .pending }
         guard let speaker = waiting.first else { return }
-        var isReady = !members.contains { $0.state.blocksItsRecord } && !waiting.contains { $0.nextAge != nil }
+        let isHeld = members.contains { $0.state.blocksItsRecord } && !options.ablations.contains(.listsTorn)
+        var isReady = !isHeld && !waiting.contains { $0.nextAge != nil }
         if isReady {
             for member in waiting {
                 var before: Int64?

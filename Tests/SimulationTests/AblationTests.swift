@@ -10,8 +10,11 @@ struct AblationTests {
 
     /// About the medium, which a history has none of: the test of power cuts notices it. What a database that returns unnoticed
     /// does is asked for twice and harms nothing, so no history breaks: a test of the hub notices it.
-    /// What joins edits is compared with edits that go alone by ``ProgramTests``.
-    private static let elsewhere: Set<Ablation> = [.commitUnsynced, .returnIgnored, .joinedStampsLost, .takenBackUntold]
+    /// What joins edits is compared with edits that go alone by ``ProgramTests``. The worked examples notice the rest.
+    private static let elsewhere: Set<Ablation> = [
+        .commitUnsynced, .returnIgnored, .joinedStampsLost, .takenBackUntold,
+        .deadlinesJoined, .listsTorn, .deletedForgotten, .writtenAgainForgotten,
+    ]
 
     /// Their moments come seldom, so the histories are led to them (``Scenario/toward``).
     private static let rare: [Ablation] = [

@@ -186,7 +186,7 @@ private struct Merge {
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
             if present == value, !isCount, same?.outcome.isBoth != true {
                 if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
-                stamps[name] = writtenAgain(over: old, since: base)
+                if !ablations.contains(.writtenAgainForgotten) { stamps[name] = writtenAgain(over: old, since: base) }
                 if let same { noteMembers(same.written, of: name, over: old, &stamps) }
                 continue
             }
@@ -512,7 +512,7 @@ private struct Merge {
         case .comesBack:
             if let tombstone { giveWay(tombstone) }
             accepted.isPlain = false
-            if let record = tombstone?.beforeDeletion {
+            if let record = tombstone?.beforeDeletion, !ablations.contains(.deletedForgotten) {
                 let outcome = fields(of: record)
                 // Its fields can be shown to nobody: a person is asked about the record.
                 if case .conflict = outcome { return .conflict(fields: [HubMerge.wholeRecord]) }

@@ -16,6 +16,7 @@ struct ExampleFleet {
 
     var way: Way
     var coalesces: Bool
+    var ablations = Ablations.none
 
     static let all = Way.allCases.flatMap { way in [true, false].map { ExampleFleet(way: way, coalesces: $0) } }
 
@@ -24,7 +25,7 @@ struct ExampleFleet {
 
     /// - Returns: What is not as the example says, in sentences.
     func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
-        let bench = try HubBench(rules: RuleBook([Self.entity: example.rules]))
+        let bench = try HubBench(rules: RuleBook([Self.entity: example.rules]), ablations: ablations)
         bench.now = ExampleHub.evening
         if let start = example.start {
             let morning = (RFC3339.timestamp("2026-11-20T08:00:00Z") ?? Timestamp(milliseconds: 0)).milliseconds
@@ -35,7 +36,7 @@ struct ExampleFleet {
         var failures: [String] = []
         var devices: [String: Device] = [:]
         for (number, name) in example.devices(.written).enumerated() {
-            let device = try Device(name, example.rules, number, coalesces: coalesces)
+            let device = try Device(name, example.rules, number, self)
             devices[name] = device
             let steps = example.steps.filter { $0.device == name }
             if steps[0].seen != .nothing { try device.pull(bench) }
@@ -106,14 +107,15 @@ private final class Device {
     private var asked: [Asked] = []
     private let app = Requester(app: "app", uid: 1_000)
 
-    init(_ name: String, _ rules: EntityRules, _ number: Int, coalesces: Bool) throws {
+    init(_ name: String, _ rules: EntityRules, _ number: Int, _ fleet: ExampleFleet) throws {
         self.name = name
-        self.coalesces = coalesces
+        coalesces = fleet.coalesces
         isPulled = rules.kind == .record
         let dawn = RFC3339.timestamp("2026-11-20T06:00:00Z") ?? Timestamp(milliseconds: 0)
         now = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: dawn)
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: DeviceID(trusted: name), bootID: "boot", rules: RuleBook([ExampleFleet.entity: rules]), seed: UInt64(number + 1))
+        options.ablations = fleet.ablations
         store = try Store(try Database.inMemory(), options, at: now)
     }
 

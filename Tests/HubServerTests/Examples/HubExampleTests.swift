@@ -55,6 +55,22 @@ struct AgentExampleTests {
         #expect(isDifferent, "take it out of ExampleBook.awaited")
     }
 
+    @Test(
+        "A rule that is switched off breaks an example",
+        arguments: [Ablation.deadlinesJoined, .listsTorn, .deletedForgotten, .writtenAgainForgotten, .takenBackUntold, .joinedStampsLost])
+    func without(_ rule: Ablation) throws {
+        let isNoticed = try ExampleBook.examples(for: .agent).contains { example in
+            try example.orders.contains { order in
+                try ExampleFleet.all.filter(\.coalesces).contains { fleet in
+                    var fleet = fleet
+                    fleet.ablations = Ablations([rule])
+                    return try !fleet.failures(of: example, order).isEmpty
+                }
+            }
+        }
+        #expect(isNoticed, "\(rule.rawValue) is switched off, and every example ends as before")
+    }
+
     @Test("A wrong word in any part of any example is noticed with agents")
     func mistakes() throws {
         let fleet = ExampleFleet(way: .push, coalesces: false)
