@@ -1,9 +1,11 @@
 import LocalAPI
 import Logging
 package import NIOCore
-import SyncCore
+package import SyncCore
 package import SyncHTTP
 package import SyncStore
+package import SyncYAML
+package import SyncYAML
 
 // From the first request to the last.
 extension Agent {
@@ -105,11 +107,16 @@ extension Agent {
         }
     }
 
-    package func noteLastGood(_ damage: String) {
+    package func noteLastGood(_ errors: ConfigurationErrors) {
         startedFromLastGood = true
-        configurationError = damage
-        raise("config_damaged", "the configuration files are damaged; the last good copy is in force: \(damage)")
+        let first = "\(errors.errors[0])"
+        configurationError = first
+        raise(
+            Self.lastGoodCode,
+            "the configuration is not accepted, and the last good one is in force: \(first). Mend it, then: agentctl config reload")
     }
+
+    static let lastGoodCode = "config_last_good"
 
     /// Ends streams and waits; nothing new is begun. What is in flight stays so, and is settled by the next run.
     package func wind() {
@@ -122,12 +129,12 @@ extension Agent {
 }
 
 extension HTTPProblem {
-    static let localBody: @Sendable (HTTPProblem) -> [UInt8] = { problem in
+    package static let localBody: @Sendable (HTTPProblem) -> [UInt8] = { problem in
         Problem(problem.code, status: problem.status, title: problem.title, detail: problem.detail)
             .json(prefix: Problem.localPrefix).bytes
     }
 
-    init(_ problem: Problem) {
+    package init(_ problem: Problem) {
         var headers: [(String, String)] = []
         if let retryAfter = problem.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
         if let allow = problem.members["allow"]?.array {

@@ -2,6 +2,31 @@ import CSyncLinux
 import Glibc
 
 extension HTTPEndpoint {
+    /// The sockets that this process was started with.
+    package static func activated() throws(HTTPServerError) -> [HTTPEndpoint] {
+        let environment = ["LISTEN_PID", "LISTEN_FDS"].reduce(into: [String: String]()) { result, name in
+            result[name] = getenv(name).map { String(cString: $0) }
+        }
+        return try activated(environment: environment, processID: getpid())
+    }
+
+    /// Whether somebody waits at an inherited socket to be taken in.
+    package var isAsked: Bool {
+        guard case .inherited(let descriptor) = self else { return false }
+        var one = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&one, 1, 0) == 1
+    }
+
+    /// The same inherited socket under another number, for a server that closes it at its end; any other endpoint as it is.
+    package func another() throws(HTTPServerError) -> HTTPEndpoint {
+        guard case .inherited(let descriptor) = self else { return self }
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+        guard copy >= 0 else {
+            throw HTTPServerError(.system, doing: "copy descriptor \(descriptor)", detail: String(cString: strerror(errno)))
+        }
+        return .inherited(descriptor: copy)
+    }
+
     /// The sockets that systemd handed over (sd_listen_fds(3)): descriptors 3 and up, as many as `LISTEN_FDS` says, if
     /// `LISTEN_PID` is this process. Marks them close-on-exec.
     ///

@@ -5,17 +5,12 @@ import Glibc
 package struct ConfigurationFile: Sendable {
     package var name: String
     package var contents: Result<[UInt8], ConfigurationError>
-    /// The medium or the file system is at fault (EIO, EUCLEAN, EBADMSG), not the person who wrote the file.
-    package var isDamaged: Bool
     /// When it was written, as the file system has it; `nil` where that says nothing.
     package var stamp: FileStamp?
 
-    package init(
-        name: String, contents: Result<[UInt8], ConfigurationError>, isDamaged: Bool = false, stamp: FileStamp? = nil
-    ) {
+    package init(name: String, contents: Result<[UInt8], ConfigurationError>, stamp: FileStamp? = nil) {
         self.name = name
         self.contents = contents
-        self.isDamaged = isDamaged
         self.stamp = stamp
     }
 
@@ -57,8 +52,7 @@ package struct ConfigurationFile: Sendable {
 
     private init(_ path: String, _ failure: Failure) {
         let error = ConfigurationError(file: path, problem: failure.problem, expected: failure.expected)
-        self.init(
-            name: path, contents: .failure(error), isDamaged: [EIO, EUCLEAN, EBADMSG].contains(failure.code))
+        self.init(name: path, contents: .failure(error))
     }
 
     private static func bytes(of path: String) throws(Failure) -> ([UInt8], FileStamp?) {

@@ -14,14 +14,10 @@ package struct YAMLDocument: Sendable {
     /// `nil` when the syntax is broken. A file of nothing but comments is an empty mapping.
     package private(set) var root: YAMLNode?
     package private(set) var errors: [ConfigurationError] = []
-    /// The file looks like what a power cut leaves behind: no byte at all, blocks of NUL, or an end in the middle of a
-    /// quotation or bracket.
-    package private(set) var looksCut = false
 
     package init(_ bytes: [UInt8], file: String) {
         let start = YAMLPosition(file: file, line: 1, column: 1)
         if bytes.isEmpty {
-            looksCut = true
             errors = [ConfigurationError(at: start, problem: "the file is empty")]
             return
         }
@@ -33,7 +29,6 @@ package struct YAMLDocument: Sendable {
         let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes[3...] : bytes[...]
         let scan = YAMLTextScan(text, file: file)
         if let refused = scan.error {
-            looksCut = scan.foundNUL
             errors = [refused]
             return
         }
@@ -41,7 +36,6 @@ package struct YAMLDocument: Sendable {
         do {
             root = try builder.document() ?? YAMLNode(position: start, content: .mapping([]))
         } catch {
-            looksCut = error.offset >= scan.lastVisible
             errors.append(error.error)
             // At the end of a last line without an end libyaml points at a line that does not exist.
             if error.error.line > scan.end.line {
@@ -56,9 +50,6 @@ package struct YAMLDocument: Sendable {
 /// What libyaml should never see: it takes a NUL for the end, and counts lines by separators that no editor shows.
 private struct YAMLTextScan {
     private(set) var error: ConfigurationError?
-    private(set) var foundNUL = false
-    /// Unicode characters up to the last one that is no white space.
-    private(set) var lastVisible = 0
     /// The place after the last character.
     private(set) var end: YAMLPosition
 
@@ -68,7 +59,6 @@ private struct YAMLTextScan {
         defer { end = position }
         var decoder = UTF8()
         var iterator = bytes.makeIterator()
-        var count = 0
         var afterReturn = false
         while true {
             let scalar: Unicode.Scalar
@@ -79,7 +69,6 @@ private struct YAMLTextScan {
                 return
             case .scalarValue(let value): scalar = value
             }
-            count += 1
             switch scalar.value {
             case 0x0A where afterReturn: break
             case 0x0A, 0x0D:
@@ -87,16 +76,13 @@ private struct YAMLTextScan {
                 position.column = 1
             case 0x09, 0x20: position.column += 1
             case 0:
-                foundNUL = true
                 error = ConfigurationError(at: position, problem: "a NUL byte; the file is damaged")
                 return
             case 0x01..<0x20, 0x7F...0x9F, 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF:
                 let name = "U+" + String(scalar.value, radix: 16, uppercase: true)
                 error = ConfigurationError(at: position, problem: "the invisible character " + name)
                 return
-            default:
-                position.column += 1
-                lastVisible = count
+            default: position.column += 1
             }
             afterReturn = scalar.value == 0x0D
         }

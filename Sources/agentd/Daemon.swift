@@ -26,20 +26,51 @@ enum Daemon {
             Say.error("\(error)")
             return 70
         }
-        let files = ConfigurationLoader.files(main: config)
-        let kept = LastGoodFiles(config: config)
-        let start = ConfigurationStart.decide(files: files, lastGood: kept.found, accounts: SystemAccounts.accounts)
+        var start = Self.start(config)
+        do {
+            let socket = try HTTPEndpoint.activated().first
+            if let standby = ConfigurationStandby(
+                start, isActivated: socket != nil, isAsked: socket?.isAsked ?? false, config: config), let socket
+            {
+                if case .refused(let errors) = start { Say.error("\(errors)") }
+                switch try StandbyServer(standby, on: socket, notifier).run(until: { Self.usable(config) }) {
+                case .stopped: return 0
+                case .configured(let found): start = found
+                case .outOfPatience: break
+                }
+            }
+        } catch {
+            Say.error("\(error)")
+            return 73
+        }
         switch start {
-        case .refused(let errors):
+        case .refused(let errors), .unconfigured(let errors):
             Say.error("\(errors)")
+            // One line of it for `systemctl status`.
+            try? notifier?.send(.status("\(errors.errors[0])"))
             return 78
-        case .loaded(let loaded): return run(loaded, damage: nil, config: config, notifier)
-        case .lastGood(let loaded, let damage): return run(loaded, damage: damage, config: config, notifier)
+        case .loaded(let loaded): return run(loaded, insteadOf: nil, config: config, notifier)
+        case .lastGood(let loaded, let errors): return run(loaded, insteadOf: errors, config: config, notifier)
+        }
+    }
+
+    private static func start(_ config: String) -> ConfigurationStart {
+        ConfigurationStart.decide(
+            files: ConfigurationLoader.files(main: config), lastGood: LastGoodFiles(config: config).found,
+            accounts: SystemAccounts.accounts)
+    }
+
+    /// `nil` while there is still nothing to serve with.
+    private static func usable(_ config: String) -> ConfigurationStart? {
+        let start = start(config)
+        return switch start {
+        case .loaded, .lastGood: start
+        case .refused, .unconfigured: nil
         }
     }
 
     private static func run(
-        _ loaded: LoadedConfiguration, damage: ConfigurationErrors?, config: String, _ notifier: ReadinessNotifier?
+        _ loaded: LoadedConfiguration, insteadOf refused: ConfigurationErrors?, config: String, _ notifier: ReadinessNotifier?
     ) -> Int32 {
         let configuration = loaded.configuration
         let log = makeLogger(configuration.log)
@@ -54,7 +85,7 @@ enum Daemon {
         for warning in state.warnings { log.warning("state folder", metadata: ["detail": "\(warning)"]) }
         do {
             let runner = try DaemonRunner(loaded, config: config, state: state, log: log, notifier)
-            return runner.run(damage: damage)
+            return runner.run(insteadOf: refused)
         } catch {
             Say.error("\(error)")
             return 73

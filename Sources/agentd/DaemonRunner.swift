@@ -188,7 +188,7 @@ final class DaemonRunner {
     }
 
     /// - Returns: The exit status.
-    func run(damage: ConfigurationErrors?) -> Int32 {
+    func run(insteadOf refused: ConfigurationErrors?) -> Int32 {
         let ended = end
         let (agent, log, notifier) = (agent, log, notifier)
         let reloads = Reloads(agent, notifier)
@@ -206,7 +206,7 @@ final class DaemonRunner {
                 executor.loop.execute { agent.assumeIsolated { $0.beginRecovery("\(reason)") } }
             }
             let endpoint = try Self.endpoint(loaded.configuration.socket)
-            server = try wait { [group] in try await agent.listen(on: endpoint, group: group) }
+            server = try executor.wait { [group] in try await agent.listen(on: endpoint, group: group) }
             let socket = loaded.configuration.socket
             agent.keepFound(server, mode: socket.mode, group: socket.group?.id)
         } catch {
@@ -215,15 +215,15 @@ final class DaemonRunner {
             return 73
         }
         do throws(StoreError) {
-            try serveStore(damage)
+            try serveStore(refused)
         } catch {
             Say.error("\(error)")
-            wait { await server.stop(within: .seconds(1)) }
+            executor.wait { await server.stop(within: .seconds(1)) }
             close()
             signals.close()
             return 73
         }
-        if damage == nil { lastGood.keep(loaded, in: state.path, log) }
+        if refused == nil { lastGood.keep(loaded, in: state.path, log) }
         // A service manager that does not listen is no reason not to serve.
         try? notifier?.send(.ready, .status("serving \(server.address)"))
         log.notice("serving", metadata: ["socket": "\(server.address)"])
@@ -235,7 +235,7 @@ final class DaemonRunner {
         // A service manager that does not listen is no reason not to stop.
         try? notifier?.send(.stopping)
         executor.loop.execute { agent.assumeIsolated { $0.wind() } }
-        wait { await server.stop(within: .seconds(5)) }
+        executor.wait { await server.stop(within: .seconds(5)) }
         close()
         signals.close()
         // Whoever supervises it starts it again.
@@ -245,7 +245,7 @@ final class DaemonRunner {
     }
 
     /// Behind the open door: puts the database in order if need be, and lets the agent have it.
-    private func serveStore(_ damage: ConfigurationErrors?) throws(StoreError) {
+    private func serveStore(_ refused: ConfigurationErrors?) throws(StoreError) {
         let agent = agent
         let opening: StoreOpening
         switch vault.state {
@@ -256,7 +256,7 @@ final class DaemonRunner {
         case .resting(let error):
             executor.loop.execute {
                 agent.assumeIsolated { agent in
-                    if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
+                    if let refused { agent.noteLastGood(refused) }
                     agent.awaitStore(error)
                 }
             }
@@ -271,7 +271,7 @@ final class DaemonRunner {
                 agent.endRecovery()
                 agent.note(opening)
                 if let identityDamage { agent.noteIdentityDamage(identityDamage) }
-                if let damage { agent.noteLastGood("\(damage.errors.first?.description ?? "")") }
+                if let refused { agent.noteLastGood(refused) }
                 agent.start()
             }
         }
@@ -322,38 +322,7 @@ final class DaemonRunner {
     }
 
     private static func endpoint(_ socket: AgentConfiguration.Socket) throws(HTTPServerError) -> HTTPEndpoint {
-        let environment = ["LISTEN_PID", "LISTEN_FDS"].reduce(into: [String: String]()) { result, name in
-            result[name] = getenv(name).map { String(cString: $0) }
-        }
-        let inherited = try HTTPEndpoint.activated(environment: environment, processID: getpid())
-        return inherited.first ?? .unix(path: socket.path, mode: socket.mode, group: socket.group?.id)
-    }
-
-    /// Runs async work from this thread, which is none of the runtime's.
-    private func wait<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
-        let answer = Mutex<Result<Value, any Error>?>(nil)
-        let done = EndSignal()
-        Task(executorPreference: executor) {
-            do {
-                let value = try await work()
-                answer.withLock { $0 = .success(value) }
-            } catch {
-                answer.withLock { $0 = .failure(error) }
-            }
-            done.fire()
-        }
-        done.wait()
-        guard let result = answer.withLock({ $0 }) else { preconditionFailure("the work ended without a result") }
-        return try result.get()
-    }
-
-    private func wait(_ work: @escaping @Sendable () async -> Void) {
-        let done = EndSignal()
-        Task(executorPreference: executor) {
-            await work()
-            done.fire()
-        }
-        done.wait()
+        try HTTPEndpoint.activated().first ?? .unix(path: socket.path, mode: socket.mode, group: socket.group?.id)
     }
 }
 
@@ -423,44 +392,4 @@ private final class RestartWish: Sendable {
     var isMade: Bool { wish.load(ordering: .acquiring) }
 
     func make() { wish.store(true, ordering: .releasing) }
-}
-
-/// Blocks one thread until another says so.
-final class EndSignal: @unchecked Sendable {
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private let condition: UnsafeMutablePointer<pthread_cond_t>
-    private var hasFired = false
-
-    init() {
-        mutex = .allocate(capacity: 1)
-        condition = .allocate(capacity: 1)
-        pthread_mutex_init(mutex, nil)
-        pthread_cond_init(condition, nil)
-    }
-
-    deinit {
-        pthread_cond_destroy(condition)
-        pthread_mutex_destroy(mutex)
-        condition.deallocate()
-        mutex.deallocate()
-    }
-
-    var isFired: Bool {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        return hasFired
-    }
-
-    func fire() {
-        pthread_mutex_lock(mutex)
-        hasFired = true
-        pthread_cond_broadcast(condition)
-        pthread_mutex_unlock(mutex)
-    }
-
-    func wait() {
-        pthread_mutex_lock(mutex)
-        while !hasFired { pthread_cond_wait(condition, mutex) }
-        pthread_mutex_unlock(mutex)
-    }
 }

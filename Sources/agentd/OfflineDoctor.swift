@@ -35,13 +35,13 @@ enum OfflineDoctor {
         case .loaded(let loaded):
             facts.configuration = DoctorFacts.Configuration(loaded)
             return loaded
-        case .lastGood(let loaded, let damage):
+        case .lastGood(let loaded, let errors):
             var configuration = DoctorFacts.Configuration(loaded)
             configuration.isLastGood = true
-            configuration.error = damage.errors.first?.description
+            configuration.error = errors.errors.first?.description
             facts.configuration = configuration
             return loaded
-        case .refused(let errors):
+        case .refused(let errors), .unconfigured(let errors):
             var configuration = DoctorFacts.Configuration(file: config)
             configuration.error = errors.errors.first?.description
             facts.configuration = configuration

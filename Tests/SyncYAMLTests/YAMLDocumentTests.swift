@@ -149,18 +149,6 @@ struct YAMLDocumentTests {
         #expect(marked.root?["a"]?.position.column == 4)
     }
 
-    @Test(
-        "A file that a power cut left behind is told from one with a mistake",
-        arguments: [
-            ("", true), ("hub:\n  url: x\n\u{0}\u{0}\u{0}\u{0}", true), ("\u{0}", true), ("a: {b: 1,\n", true),
-            ("a: \"text", true),
-            ("a: [1, 2]]\nb: 1\n", false), ("a: 1\n b: 2\nc: 3\n", false), ("a: 1\na: 2\n", false), ("a: 1\n", false),
-            ("# x\n", false),
-        ])
-    func looksCut(text: String, expected: Bool) {
-        #expect(YAMLDocument(Array(text.utf8), file: "f").looksCut == expected)
-    }
-
     @Test("Two spellings of one accent are two keys")
     func keysAreBytes() {
         let root = YAMLDocument(Array("\u{e9}: 1\ne\u{301}: 2\n".utf8), file: "f").root

@@ -212,7 +212,7 @@ extension Agent {
         let isWrittenAnew = new.sources != loaded.sources
         if startedFromLastGood, change.needsRestart.isEmpty {
             startedFromLastGood = false
-            observed.attention["config_damaged"] = nil
+            observed.attention[Self.lastGoodCode] = nil
         }
         loaded = new
         loaded.configuration = change.inForce

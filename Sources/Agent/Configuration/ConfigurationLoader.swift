@@ -40,8 +40,8 @@ struct ConfigurationAttempt {
     /// Set if and only if there are no errors.
     private(set) var loaded: LoadedConfiguration?
     private(set) var errors: [ConfigurationError] = []
-    /// Some file looks like what a power cut or a dying flash leaves behind.
-    private(set) var looksDamaged = false
+    /// Nothing is wrong but that nobody has said where the hub is.
+    private(set) var lacksOnlyHub = false
     private var isComplete = true
 
     /// - Precondition: At least one file.
@@ -73,6 +73,7 @@ struct ConfigurationAttempt {
         }
         let known = Set(errors.map(withoutGuess))
         errors += reading.errors.filter { !known.contains(withoutGuess($0)) }
+        lacksOnlyHub = errors.map(\.key) == ["hub.url"] && whole["hub"]?["url"] == nil
         guard let value, errors.isEmpty else { return }
         loaded = LoadedConfiguration(
             configuration: value, settings: EffectiveSetting.list(format.write(value), whole), files: files.map(\.name),
@@ -96,17 +97,12 @@ struct ConfigurationAttempt {
         case .success(let read): bytes = read
         case .failure(let error):
             errors.append(error)
-            looksDamaged = looksDamaged || file.isDamaged
             return nil
         }
         let document = YAMLDocument(bytes, file: file.name)
         var reading = Reading(isWhole: false)
         if let root = document.root { _ = format.read(root, &reading) }
-        let found = document.errors + reading.errors
-        errors += found
-        // Cut inside a line: `pull_interval: 60s` became `pull_interval: 6`.
-        let endsInLine = bytes.last != UInt8(ascii: "\n")
-        if document.looksCut || (endsInLine && !found.isEmpty) { looksDamaged = true }
+        errors += document.errors + reading.errors
         return document.root
     }
 }

@@ -1,19 +1,21 @@
 import SyncCore
 package import SyncYAML
 
-// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it. A
-// gateway on a mast must come up all the same. So after each successful load the agent keeps what it read, in one file
-// beside its database (and where a start looks for it, when that is elsewhere); it is used when, and only when, the files
-// look damaged rather than wrongly written, and the status says so. A flipped bit looks like anything at all, also like a
-// right configuration: that is told by the stamps of the files that were read (``ConfigurationSource``).
+// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it; and whoever edits
+// one may make a mistake and restart the agent from far away. A gateway on a mast must come up all the same. So after each successful
+// load the agent keeps what it read, in one file beside its database (and where a start looks for it, when that is elsewhere); a start
+// whose files are not accepted uses it, and the status says so. A flipped bit looks like anything at all, also like a right
+// configuration: that is told by the stamps of the files that were read (``ConfigurationSource``).
 
 /// What to start with.
 package enum ConfigurationStart: Sendable {
     case loaded(LoadedConfiguration)
-    /// The files are damaged: the last good copy is in force. To be shown loudly.
-    case lastGood(LoadedConfiguration, damage: ConfigurationErrors)
-    /// Somebody made a mistake, or there is no good copy: exit 78.
+    /// The files are not accepted: the last good copy is in force. To be shown loudly.
+    case lastGood(LoadedConfiguration, ConfigurationErrors)
+    /// The files are not accepted, and there is no good copy.
     case refused(ConfigurationErrors)
+    /// Nobody has said yet where the hub is, and nothing else is wrong.
+    case unconfigured(ConfigurationErrors)
 
     /// - Parameters:
     ///   - files: The main file and `conf.d`, see ``ConfigurationLoader/files(main:)``.
@@ -25,10 +27,12 @@ package enum ConfigurationStart: Sendable {
         let flipped = lastGood.bytes.map { ConfigurationSource.damage(of: files, since: LastGoodConfiguration.sources($0)) } ?? []
         if let loaded = attempt.loaded, flipped.isEmpty { return .loaded(loaded) }
         let errors = ConfigurationErrors(flipped + attempt.errors)
-        guard attempt.looksDamaged || !flipped.isEmpty, let bytes = lastGood.bytes else { return .refused(errors) }
+        guard let bytes = lastGood.bytes else {
+            return attempt.lacksOnlyHub ? .unconfigured(errors) : .refused(errors)
+        }
         do throws(ConfigurationErrors) {
             let copy = try LastGoodConfiguration.read(bytes, file: lastGood.name, accounts: accounts)
-            return .lastGood(copy, damage: errors)
+            return .lastGood(copy, errors)
         } catch {
             return .refused(ConfigurationErrors(errors.errors + error.errors))
         }

@@ -111,7 +111,7 @@ extension Agent {
         agent.deaths = environment.deaths
         agent.isSafeMode = environment.safeMode != nil && engine.memory.pause != nil
         // The token and the configuration have checks of their own.
-        agent.alarms = observed.attention.filter { !["config_rejected", "config_damaged", "config_reverted"].contains($0.key) }
+        agent.alarms = observed.attention.filter { !["config_rejected", Self.lastGoodCode, "config_reverted"].contains($0.key) }
         agent.refusals = observed.refusals
         facts.agent = agent
         var configuration = DoctorFacts.Configuration(loaded)

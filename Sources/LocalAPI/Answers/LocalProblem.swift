@@ -29,6 +29,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     /// The answer is not known: a write to disk failed in a way that leaves the outcome open.
     case outcomeUnknown = "outcome-unknown"
     case starting
+    /// There is no configuration to serve with; the detail says what is missing or wrong.
+    case notConfigured = "not-configured"
     case readOnly = "read-only"
     case queueFull = "queue-full"
     case diskFull = "disk-full"
@@ -47,7 +49,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .validation: 422
         case .rate: 429
         case .outcomeUnknown: 500
-        case .starting, .readOnly: 503
+        case .starting, .notConfigured, .readOnly: 503
         case .queueFull, .diskFull: 507
         }
     }
@@ -76,6 +78,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .rate: "wait as long as Retry-After says"
         case .outcomeUnknown: "repeat it with the same Idempotency-Key, then read what is stored"
         case .starting: "try again in a second"
+        case .notConfigured: "write that into the file; `agentctl config check` tells what else is wrong, and agentd goes on by itself"
         // Why, the detail has said: a disk that fails, a database of a newer program, a damaged record.
         case .readOnly: "reading goes on; `agentctl status` and `agentctl doctor` tell more"
         case .queueFull: "wait until the hub has taken some of it"
@@ -110,7 +113,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         switch self {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
         case .forbidden, .entityNotAllowed: 77
-        case .starting: 2
+        case .starting, .notConfigured: 2
         case .notFound, .timeout, .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .preconditionFailed, .linked,
             .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
             1

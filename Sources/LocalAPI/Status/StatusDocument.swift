@@ -89,7 +89,7 @@ package struct StatusDocument: Hashable, Sendable {
 
     package struct Configuration: Hashable, Sendable {
         package var version: Int64
-        /// `file`; `last_good` when the file was unreadable at the start; `reverted` when its way to the hub was taken back.
+        /// `file`; `last_good` when the files were not accepted at the start; `reverted` when its way to the hub was taken back.
         package var source: String
         /// Why the last reload was refused, one line with file, line and column.
         package var error: String?

@@ -269,7 +269,7 @@ struct StatusRows {
         let configuration = document.configuration
         var texts: [String] = []
         if configuration.source == "last_good" {
-            texts.append("the file could not be used; the last good copy is in force")
+            texts.append("the files are not accepted; the last good configuration is in force")
         }
         if let error = configuration.error { texts.append("not taken: " + error) }
         let isBad = !texts.isEmpty || configuration.source == "reverted"

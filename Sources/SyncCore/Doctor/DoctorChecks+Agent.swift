@@ -59,7 +59,9 @@ extension Doctor {
         DoctorCheck("configuration", why: "what the files say is not what the agent does") { facts in
             guard let configuration = facts.configuration else { return .unknown("not read") }
             if configuration.isLastGood {
-                return .bad("the files are damaged and the last good copy is in force: \(configuration.error ?? "")", fix: "agentctl config check, mend the file, then: systemctl restart agentd")
+                return .bad(
+                    "the files are not accepted, and the last good copy is in force: \(configuration.error ?? "")",
+                    fix: "mend that line, then: agentctl config check && agentctl config reload")
             }
             if let error = configuration.error { return .bad("not accepted: \(error)", fix: "mend that line, then: agentctl config check && agentctl config reload") }
             return .ok("\(configuration.file) is good and in force")

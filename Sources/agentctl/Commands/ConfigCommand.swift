@@ -37,8 +37,8 @@ struct ConfigCommand: ParsableCommand {
                 return 0
             } catch {
                 // Whoever may not ask the agent may still ask the program: it reads what they can read.
-                let mayNotAsk = LocalProblem(error.problem) == .forbidden
-                guard error.code == .unreachable || mayNotAsk else { throw error }
+                let problem = LocalProblem(error.problem)
+                guard error.code == .unreachable || problem == .forbidden || problem == .notConfigured else { throw error }
                 throw AgentProgram.check(file)
             }
         }

@@ -21,7 +21,8 @@ struct DoctorCommand: AgentCommand {
             show(reply.value, json: reply.body)
             return reply.value.exitStatus
         } catch {
-            guard error.code == .unreachable, !Environment.isForbidden(global.socketPath) else { throw error }
+            let isAbsent = error.code == .unreachable && !Environment.isForbidden(global.socketPath)
+            guard isAbsent || LocalProblem(error.problem) == .notConfigured else { throw error }
             Output.note("agentctl: \(PlainText.safe(error.detail)); agentd looks at what can be seen without one")
             let body = try AgentProgram.output(["--doctor", "--config", config])
             // Without a checklist from agentd, the error that led here is the one to tell.

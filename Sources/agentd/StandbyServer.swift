@@ -1,0 +1,73 @@
+import Agent
+import NIOCore
+import NIOPosix
+import SyncCore
+import SyncHTTP
+import SyncLinux
+
+/// Answers apps while there is no configuration to serve them with (``ConfigurationStandby``), and looks for one.
+///
+/// The socket belongs to the service manager: it stays open, and whoever comes after this takes it over.
+struct StandbyServer {
+    enum End {
+        /// The service manager, or a person, has asked for it.
+        case stopped
+        case configured(ConfigurationStart)
+        case outOfPatience
+    }
+
+    private let standby: ConfigurationStandby
+    private let socket: HTTPEndpoint
+    private let notifier: ReadinessNotifier?
+
+    /// Between two looks at the files.
+    private static let pace: Duration = .seconds(1)
+
+    init(_ standby: ConfigurationStandby, on socket: HTTPEndpoint, _ notifier: ReadinessNotifier?) {
+        (self.standby, self.socket, self.notifier) = (standby, socket, notifier)
+    }
+
+    /// - Parameter find: What there is to serve with by now.
+    func run(until find: () -> ConfigurationStart?) throws -> End {
+        let ended = EndSignal()
+        let signals = try SignalSource { signal in
+            switch signal {
+            case .terminate, .interrupt: ended.fire()
+            // The files are looked at all the time.
+            case .hangUp: break
+            }
+        }
+        defer { signals.close() }
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        // Nothing hangs on the loop any more.
+        defer { try? group.syncShutdownGracefully() }
+        let executor = LoopExecutor(group.next())
+        var configuration = HTTPServerConfiguration(endpoint: try socket.another(), problemBody: HTTPProblem.localBody)
+        configuration.limits = .localAPI
+        let handler = Refusal(problem: HTTPProblem(standby.problem))
+        let server = try executor.wait { [configuration] in try await HTTPServer.start(configuration, on: group, handler: handler) }
+        defer { executor.wait { await server.stop(within: .seconds(1)) } }
+        say(.status(standby.problem.detail))
+        if standby.isStarted { say(.ready) }
+        let clocks = SystemClocks()
+        let began = clocks.now().instant
+        while !ended.wait(atMost: Self.pace) {
+            if let found = find() { return .configured(found) }
+            if let patience = standby.patience, began.duration(to: clocks.now().instant) >= patience { return .outOfPatience }
+            if notifier?.watchdogTimeout != nil { say(.watchdog) }
+        }
+        return .stopped
+    }
+
+    private func say(_ message: ReadinessNotifier.Message) {
+        // A service manager that does not listen is no reason not to answer.
+        try? notifier?.send(message)
+    }
+}
+
+/// Refuses all requests for the same reason.
+private struct Refusal: HTTPHandler {
+    let problem: HTTPProblem
+
+    func admit(_ request: RequestHead) -> HTTPAdmission { .refuse(problem) }
+}
