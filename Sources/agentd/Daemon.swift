@@ -26,16 +26,19 @@ enum Daemon {
             Say.error("\(error)")
             return 70
         }
-        var start = Self.start(config)
+        let start = Self.start(config)
         do {
             let socket = try HTTPEndpoint.activated().first
             if let standby = ConfigurationStandby(
                 start, isActivated: socket != nil, isAsked: socket?.isAsked ?? false, config: config), let socket
             {
                 if case .refused(let errors) = start { Say.error("\(errors)") }
-                switch try StandbyServer(standby, on: socket, notifier).run(until: { Self.usable(config) }) {
+                switch try StandbyServer(standby, on: socket, notifier).run(until: { Self.isUsable(Self.start(config)) }) {
                 case .stopped: return 0
-                case .configured(let found): start = found
+                case .configured:
+                    // Credentials that came meanwhile are handed over at a start only.
+                    Say.error("there is a configuration now; the service manager starts agentd anew")
+                    return 0
                 case .outOfPatience: break
                 }
             }
@@ -60,12 +63,10 @@ enum Daemon {
             accounts: SystemAccounts.accounts)
     }
 
-    /// `nil` while there is still nothing to serve with.
-    private static func usable(_ config: String) -> ConfigurationStart? {
-        let start = start(config)
-        return switch start {
-        case .loaded, .lastGood: start
-        case .refused, .unconfigured: nil
+    private static func isUsable(_ start: ConfigurationStart) -> Bool {
+        switch start {
+        case .loaded, .lastGood: true
+        case .refused, .unconfigured: false
         }
     }
 

@@ -7,12 +7,12 @@ import SyncLinux
 
 /// Answers apps while there is no configuration to serve them with (``ConfigurationStandby``), and looks for one.
 ///
-/// The socket belongs to the service manager: it stays open, and whoever comes after this takes it over.
+/// The socket belongs to the service manager: it stays open, and the next start takes it over.
 struct StandbyServer {
     enum End {
         /// The service manager, or a person, has asked for it.
         case stopped
-        case configured(ConfigurationStart)
+        case configured
         case outOfPatience
     }
 
@@ -27,8 +27,8 @@ struct StandbyServer {
         (self.standby, self.socket, self.notifier) = (standby, socket, notifier)
     }
 
-    /// - Parameter find: What there is to serve with by now.
-    func run(until find: () -> ConfigurationStart?) throws -> End {
+    /// - Parameter isConfigured: Whether there is a configuration to serve with by now.
+    func run(until isConfigured: () -> Bool) throws -> End {
         let ended = EndSignal()
         let signals = try SignalSource { signal in
             switch signal {
@@ -52,7 +52,7 @@ struct StandbyServer {
         let clocks = SystemClocks()
         let began = clocks.now().instant
         while !ended.wait(atMost: Self.pace) {
-            if let found = find() { return .configured(found) }
+            if isConfigured() { return .configured }
             if let patience = standby.patience, began.duration(to: clocks.now().instant) >= patience { return .outOfPatience }
             if notifier?.watchdogTimeout != nil { say(.watchdog) }
         }
