@@ -24,6 +24,7 @@ extension Agent {
                 .connectivity,
                 EventPayload.connectivity(
                     from: before, to: after, cause: told, portalURL: around.connectivity.portalURL.map { Printable.text($0) }))
+        case .cause(let cause): noteCause(cause)
         case .regressed(let hubSeq, let ours):
             raise(
                 "replica_regressed",

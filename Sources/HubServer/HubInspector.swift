@@ -74,6 +74,13 @@ package struct HubInspector {
         try reading { (_) throws(DatabaseError) in try store.damagedRecords(entity, id, limit: HubInspector.damagedNames) }
     }
 
+    /// Entities that have records, by name.
+    package func entities() throws(HubError) -> [EntityName] {
+        try reading { (database) throws(DatabaseError) in
+            try database.all("SELECT DISTINCT entity FROM record WHERE data IS NOT NULL ORDER BY entity") { EntityName(trusted: $0.text(0)) }
+        }
+    }
+
     /// Hands over the live records of an entity by id, each as one line of JSON without its end:
     /// `{"id":"a-17","version":90188,"data":{…}}`. All lines are of one moment.
     ///

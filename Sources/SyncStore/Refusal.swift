@@ -2,8 +2,10 @@ import SyncCore
 
 /// The problems that the store answers with, in one place (codes: PROTOCOL B1).
 enum Refusal {
-    static func notFound(_ what: String) -> StoreError {
-        .refused(Problem("not-found", status: 404, detail: "there is no \(what)"))
+    /// - Parameter list: The command that lists what is there.
+    static func notFound(_ what: String, list: String? = nil) -> StoreError {
+        let members: JSONObject = list.map { ["list": .string($0)] } ?? [:]
+        return .refused(Problem("not-found", status: 404, detail: "there is no \(what)", members: members))
     }
 
     static func deleted(_ name: RecordName) -> StoreError {

@@ -81,7 +81,7 @@ extension Store {
 
     func known(_ key: MutationKey) throws(StoreError) -> OutboxRow {
         guard let seq = try seq(of: key), let row = try outboxRow(seq) else {
-            throw Refusal.notFound("mutation \(key)")
+            throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list")
         }
         return row
     }

@@ -110,7 +110,7 @@ extension Store {
     ) throws(StoreError) -> (digest: BlobDigest, removal: BlobRemoval) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)") }
+            guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)", list: "agentctl blobs list") }
             let shown = try whatShows(row)
             if let shown, !isForced { throw shown.refusal(id) }
             if shown != nil, row.state != .missing {
@@ -305,7 +305,7 @@ extension Store {
     }
 
     private func blobRow(_ id: BlobID) throws(StoreError) -> BlobRow {
-        guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)") }
+        guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)", list: "agentctl blobs list") }
         return row
     }
 

@@ -10,9 +10,8 @@ extension Store {
     /// - Throws: `.refused` with `queue-full` or `disk-full`. Nothing was written.
     func makeRoom(for intent: EnqueueIntent, eid: Int64?) throws(StoreError) -> [Int64] {
         let isCritical = intent.priority == .critical
-        // The last tenth of everything is kept for critical mutations.
-        func share(_ whole: Int64) -> Int64 { isCritical ? whole : whole - whole / 10 }
-        let free = isCritical ? capacity.minFree : capacity.minFree + capacity.minFree / 10
+        func share(_ whole: Int64) -> Int64 { isCritical ? whole : StoreCapacity.ordinary(whole) }
+        let free = isCritical ? capacity.minFree : capacity.minFreeForOrdinary
         if let freeBytes, freeBytes < free { throw Refusal.diskFull(free: freeBytes, kept: free) }
 
         let aid = names.apps[intent.requester.app]

@@ -56,7 +56,7 @@ extension Store {
     ) throws(StoreError) -> ResolvedConflict {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let conflict = try conflict(cid) else { throw Refusal.notFound("conflict c-\(cid)") }
+            guard let conflict = try conflict(cid) else { throw Refusal.notFound("conflict c-\(cid)", list: "agentctl conflicts list") }
             guard conflict.state.isOpen, let row = try outboxRow(conflict.seq) else {
                 throw Refusal.alreadyResolved(conflict.name, "\(conflict.state)")
             }

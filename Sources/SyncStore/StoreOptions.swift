@@ -74,6 +74,26 @@ package struct StoreCapacity: Hashable, Sendable {
     package var minFree: Int64 = 64_000_000
 
     package init() {}
+
+    /// What of it ordinary work may use up; the rest is for critical mutations.
+    package static func ordinary(_ whole: Int64) -> Int64 { whole - whole / 10 }
+
+    /// Bytes that must be free for ordinary work.
+    package var minFreeForOrdinary: Int64 { minFree + minFree / 10 }
+
+    package enum Limit: Sendable { case disk, queue }
+
+    /// Which limit refuses the next ordinary mutation, whoever it is of; `nil`: there is room.
+    ///
+    /// - Parameters:
+    ///   - open: Mutations that are open.
+    ///   - bytes: Of the database and its WAL in use.
+    ///   - free: Bytes that are free on the file system; `nil` where that is not known.
+    package func limit(open: Int64, bytes: Int64, free: Int64?) -> Limit? {
+        if open + 1 > Self.ordinary(Int64(mutations)) || bytes >= Self.ordinary(self.bytes) { return .queue }
+        if let free, free < minFreeForOrdinary { return .disk }
+        return nil
+    }
 }
 
 /// What the shell keeps beside the database (`identity.json`), so that a lost or an older database is noticed.

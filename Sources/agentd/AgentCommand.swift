@@ -33,7 +33,8 @@ struct AgentCommand: ParsableCommand {
         }
         if check {
             do throws(ConfigurationErrors) {
-                _ = try ConfigurationLoader.load(main: config, accounts: SystemAccounts.accounts)
+                let loaded = try ConfigurationLoader.load(main: config, accounts: SystemAccounts.accounts)
+                for fault in OfflineDoctor.faultsOfFiles(loaded) { Say.error("warning: \(fault)") }
                 print("\(config): the configuration is good")
             } catch {
                 Say.error("\(error)")

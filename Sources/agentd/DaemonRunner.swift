@@ -135,7 +135,7 @@ final class DaemonRunner {
         environment.trials = TrialFiles(stateFolder: state.path, log).keeper
         environment.tokenKeeper = KeptTokenFile(stateFolder: state.path).keeper
         environment.examine = { questions, answer in
-            SystemExaminer.ofThisProcess.examine(credentials.completing(questions), answer)
+            SystemExaminer.ofThisProcess.examine(credentials.completing(questions), notifier, answer)
         }
         if count.isSafeMode {
             environment.safeMode = .init(deaths: count.deaths, holds: CrashCount.window)

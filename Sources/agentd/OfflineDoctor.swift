@@ -49,6 +49,12 @@ enum OfflineDoctor {
         }
     }
 
+    /// What is wrong with the files that the configuration names. They may come later, so it is no mistake of its own.
+    static func faultsOfFiles(_ loaded: LoadedConfiguration) -> [String] {
+        let system = system(loaded)
+        return [system.token.fault, system.clientKey?.fault, system.clientCertificate?.fault, system.authorities?.fault].compactMap { $0 }
+    }
+
     private static func system(_ loaded: LoadedConfiguration) -> DoctorFacts.System {
         var questions = HubCredentials(loaded.configuration.hub).completing(DoctorQuestions(loaded))
         questions.socketPath = nil

@@ -261,6 +261,22 @@ struct BadInputTests {
         try await stand.stop()
     }
 
+    @Test("Where only critical work is taken any more, for want of space or of room, status asks for attention", arguments: [true, false])
+    func lastTenth(_ isDisk: Bool) async throws {
+        let settings = isDisk ? "store: { min_free: 64MB }\n" : "store: { max_mutations: 100 }\n"
+        let stand = try await AgentStand.start(settings, freeBytes: isDisk ? 65_000_000 : 1 << 40)
+        let line = #"{"entity":"audits","action":"create","data":{}}"#
+        if !isDisk { for _ in 0..<90 { _ = try await stand.enqueue(line) } }
+        let refused = try await stand.send(.post, "/v1/mutations", line)
+        #expect(refused.status == 507, "\(refused.text)")
+        let critical = try await stand.send(.post, "/v1/mutations", #"{"entity":"audits","action":"create","data":{},"priority":"critical"}"#)
+        #expect(critical.status == 201, "\(critical.text)")
+        let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
+        #expect(status.database.state == (isDisk ? .diskFull : .queueFull))
+        #expect(status.overall.level == .attention)
+        try await stand.stop()
+    }
+
     @Test("On a full disk nothing new is taken, from the first mutation on, and status says why; reads go on")
     func diskFull() async throws {
         let stand = try await AgentStand.start(freeBytes: 1_000)

@@ -23,6 +23,18 @@ struct HubTroubleTests {
 
     private static let json = "application/json"
 
+    @Test("Status tells the present reason of an outage, and not the one that it began with")
+    func presentCause() async throws {
+        let stand = try await AgentStand.start()
+        for detail in ["no address for hub.example.com", "the certificate is of another name", "connection refused"] {
+            stand.hub.weather = .fails(TransportError(.unreachable, doing: "ask the hub", detail: detail))
+            #expect(try await stand.sync()["result"] == "failed")
+            let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
+            #expect(status.connectivity.detail?.contains(detail) == true, "\(status.connectivity.detail ?? "nothing")")
+        }
+        try await stand.stop()
+    }
+
     @Test(
         "Nonsense changes nothing in the store, is named in status, and the work goes through when the hub is back",
         arguments: [

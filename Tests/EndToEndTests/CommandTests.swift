@@ -72,7 +72,7 @@ extension EndToEnd {
                 let other = String(second.text.prefix { $0 != " " })
                 let why = try await stand.agentctl("why", other)
                 #expect(why.text.contains("depends on \(id)") || why.text.contains("paused"), "\(why.text)")
-                #expect(try await stand.agentctl("enqueue", "work_orders", "wo-3", "--depends-on", "nothing").status == 1)
+                #expect(try await stand.agentctl("enqueue", "work_orders", "wo-3", "--data", "{}", "--depends-on", "nothing").status == 1)
                 // Each may be given more than once.
                 let resolve = try await stand.agentctl(
                     "conflicts", "resolve", "c-1", "--field", "a=local", "--field", "b=remote", "--value", "c=1", "--value", "d=2")
@@ -81,6 +81,31 @@ extension EndToEnd {
                 #expect(try await stand.agentctl("mutations", "cancel", other).status == 0)
                 let late = try await stand.agentctl("rejected", "acknowledge", other)
                 #expect(late.status == 1 && late.talk.contains("nothing is left to do"), "\(late.talk)")
+            }
+        }
+
+        @Test("What is deleted, unknown or not there is said, with the command that lists what is there")
+        func absentThings() async throws {
+            try await Stand.with { stand in
+                #expect(try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", "{}", "--wait").status == 0)
+                #expect(try await stand.agentctl("enqueue", "work_orders", "wo-1", "--action", "delete", "--wait").status == 0)
+                let gone = try await stand.agentctl("get", "work_orders", "wo-1")
+                #expect(gone.status == 1 && gone.text.isEmpty && gone.talk.contains("work_orders/wo-1 was deleted"), "\(gone.talk)")
+                let key = "0199c3f2-0000-7000-8000-000000000000"
+                for (words, list) in [
+                    (["why", key], "agentctl mutations list"), (["mutations", "show", key], "agentctl mutations list"),
+                    (["conflicts", "show", "c-99"], "agentctl conflicts list"), (["blobs", "show", "b-99"], "agentctl blobs list"),
+                ] {
+                    let answer = try await stand.agentctl(words)
+                    #expect(answer.status == 1 && answer.talk.contains("`\(list)` lists what is there"), "\(words): \(answer.talk)")
+                    #expect(try await stand.agentctl(list.split(separator: " ").dropFirst().map(String.init)).status == 0)
+                }
+                for words in [["plan", "--link", "wwan9"], ["links", "hint", "wwan9", "--metered"]] {
+                    let answer = try await stand.agentctl(words)
+                    #expect(answer.status == 0 && answer.talk.contains("there is no link wwan9 now"), "\(words): \(answer.talk)")
+                }
+                let empty = try await stand.agentctl("enqueue", "work_orders", "wo-2")
+                #expect(empty.status == 64 && empty.talk.contains("--data"), "\(empty.talk)")
             }
         }
 

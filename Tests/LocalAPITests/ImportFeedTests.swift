@@ -65,8 +65,11 @@ import Testing
         feed.note(.refused(line: 1, ref: 1, problem.problem("full")))
         while let piece = feed.next(upTo: 9) { sent += piece }
         #expect(String(decoding: sent, as: UTF8.self) == one + two)
-        #expect(feed.report.isStopped)
+        #expect(feed.report.isStopped && feed.report.stop?.line == 1)
         #expect(feed.next(upTo: 100) == nil)
+        // What was under way has an answer of its own.
+        feed.note(.refused(line: 2, ref: 2, problem.problem("full")))
+        #expect(feed.report.stop?.line == 1 && feed.report.takenAfterStop == 0)
     }
 
     @Test("Between two lines it stops at once")

@@ -293,7 +293,7 @@ import Testing
             WORK      safe: 1,206 accepted = 1,184 at hub + 2 on flash + 20 closed
             STATE     online via eth0 since 2026-11-18 17:28Z; last success 38 s ago
             SYNC      idle; next pull in 22 s (21:41:12Z)
-            OUTBOX    empty
+            OUTBOX    nothing waits to be sent; 2 refused
             REJECTED  2  audits/a-9  validation: status must be one of open, closed?[31m, a…
                       -> agentctl rejected show 0199c3f3-0000-7000-8000-000000000001
             COST      nothing to send; today 2.4 MB up, 840 KB down
@@ -309,7 +309,7 @@ import Testing
             WORK      safe: 1,205 accepted = 1,184 at hub + 1 on flash + 20 closed
             STATE     online via eth0 since 2026-11-18 17:28Z; last success 38 s ago
             SYNC      idle; next pull in 22 s (21:41:12Z)
-            OUTBOX    empty
+            OUTBOX    nothing waits to be sent; 1 parked
             PARKED    1  audits/a-12  overloaded: the hub failed 10 times on this one alone
                       -> agentctl mutations show 0199c3f3-0000-7000-8000-000000000002
             COST      nothing to send; today 2.4 MB up, 840 KB down

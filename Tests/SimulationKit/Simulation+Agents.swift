@@ -214,6 +214,7 @@ extension Simulation {
             say("agent \(agent.index) cycle: \(outcome.error ?? "ok"), pushed \(outcome.pushed), pulled \(outcome.pulled)")
             return
         case .reachability(_, let to, _): say("agent \(agent.index) is \(to.rawValue)")
+        case .cause: break
         case .regressed(let hub, let ours):
             count("regressions")
             say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")

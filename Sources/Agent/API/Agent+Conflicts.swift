@@ -28,7 +28,7 @@ extension Agent {
         read(call) { reads, _ throws(StoreError) in
             try reads.conflict(id.number).flatMap { peer.allows($0.record.entity) ? ConflictItem($0, withHistory: true) : nil }
         } answer: { item in
-            item?.answer ?? LocalProblem.notFound.problem("there is no conflict \(id)").localAnswer
+            item?.answer ?? LocalProblem.notFound("there is no conflict \(id)", list: "agentctl conflicts list").localAnswer
         }
     }
 
@@ -38,7 +38,7 @@ extension Agent {
         let decision = ConflictDecision(body)
         store.run { store, now throws(StoreError) in
             guard let conflict = try store.reads.conflict(id.number), peer.allows(conflict.record.entity) else {
-                throw .refused(LocalProblem.notFound.problem("there is no conflict \(id)"))
+                throw .refused(LocalProblem.notFound("there is no conflict \(id)", list: "agentctl conflicts list"))
             }
             // An app may decide about its own; whoever may operate, about all.
             guard peer.allows(.operate) || conflict.app == peer.app else {

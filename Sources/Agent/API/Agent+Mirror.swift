@@ -95,7 +95,7 @@ extension Agent {
             item.history = try reads.history(of: key).map { .init(at: $0.at, state: $0.state.name, detail: nil) }
             return item
         } answer: { item in
-            item?.answer ?? LocalProblem.notFound.problem("there is no mutation \(key)").localAnswer
+            item?.answer ?? LocalProblem.notFound("there is no mutation \(key)", list: "agentctl mutations list").localAnswer
         }
     }
 

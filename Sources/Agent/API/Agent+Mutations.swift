@@ -42,7 +42,7 @@ extension Agent {
         let peer = call.peer
         store.run { store, now throws(StoreError) in
             guard let mutation = try store.reads.mutation(key, at: now), peer.allows(mutation.record.entity) else {
-                throw .refused(LocalProblem.notFound.problem("there is no mutation \(key)"))
+                throw .refused(LocalProblem.notFound("there is no mutation \(key)", list: "agentctl mutations list"))
             }
             // An app may touch its own; whoever may operate, all of them.
             guard peer.allows(.operate) || mutation.app == peer.app else {

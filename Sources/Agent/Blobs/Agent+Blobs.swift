@@ -194,7 +194,7 @@ extension Agent {
     }
 
     private static func noBlob(_ id: BlobID) -> LocalAnswer {
-        LocalProblem.notFound.problem("there is no blob \(id)").localAnswer
+        LocalProblem.notFound("there is no blob \(id)", list: "agentctl blobs list").localAnswer
     }
 
     private func item(_ row: BlobRow) -> BlobItem {
@@ -313,7 +313,7 @@ extension Agent {
         let why = "removed by uid \(peer.uid) (app \(peer.app)) before it was uploaded"
         store.run { store, now throws(StoreError) in
             guard let row = try store.reads.blob(id), peer.allows(.operate) || row.app == peer.app else {
-                throw .refused(LocalProblem.notFound.problem("there is no blob \(id)"))
+                throw .refused(LocalProblem.notFound("there is no blob \(id)", list: "agentctl blobs list"))
             }
             let note = EventPayload.blob(id, state: .missing, offset: row.progress.offset, size: row.size, detail: why)
             return try store.removeBlob(

@@ -142,6 +142,8 @@ extension Agent {
         let url = loaded.configuration.hub.url
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
         hub.cause = observed.cause
+        hub.url = url.text.hasSuffix("/") ? String(url.text.dropLast()) : url.text
+        (hub.host, hub.port) = (url.host, url.port)
         hub.isAddress = url.isNumeric
         hub.isResolved = observed.isHubResolved
         hub.usesTLS = url.isSecure
@@ -159,7 +161,7 @@ extension Agent {
         let capacity = loaded.configuration.store
         var store = DoctorFacts.Store(
             integrity: observed.integrity, bytes: facts.bytes, maxBytes: Int64(capacity.maxSizeBytes), walBytes: facts.walBytes,
-            minFreeBytes: Int64(capacity.minFreeBytes), sqlite: facts.sqlite)
+            minFreeBytes: loaded.configuration.storeCapacity.minFreeForOrdinary, sqlite: facts.sqlite)
         store.synchronous = "full"
         store.isReadOnly = observed.storeIsReadOnly
         store.recovery = recoveryNews(isFull: observed.isQuotaUsedUp)

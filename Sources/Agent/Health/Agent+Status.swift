@@ -118,12 +118,13 @@ extension Agent {
     }
 
     private func database(_ facts: StoreFacts) -> StatusDocument.Database {
-        let capacity = loaded.configuration.store
         let free = environment.freeBytes()
-        var state = StatusDocument.Database.State.ok
-        if let free, free < Int64(capacity.minFreeBytes) { state = .diskFull }
-        if observed.isQuotaUsedUp { state = .diskFull }
-        if facts.open >= Int64(capacity.maxMutations) || facts.bytes >= Int64(capacity.maxSizeBytes) { state = .queueFull }
+        var state: StatusDocument.Database.State =
+            switch loaded.configuration.storeCapacity.limit(open: facts.open, bytes: facts.bytes, free: free) {
+            case .queue: .queueFull
+            case .disk: .diskFull
+            case nil: observed.isQuotaUsedUp ? .diskFull : .ok
+            }
         if observed.storeIsReadOnly { state = observed.storeFault?.code == .diskFull ? .diskFull : .readOnly }
         return .init(
             state: state, bytes: facts.bytes, walBytes: facts.walBytes, freeBytes: free, schema: facts.schema,

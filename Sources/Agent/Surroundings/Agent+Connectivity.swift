@@ -60,6 +60,7 @@ extension Agent {
             case .askPortal(let uri, let interface): askPortal(uri, interface)
             case .resolve: resolveHub()
             case .changed(_, _, let cause, let detail): around.cause = detail ?? cause.code
+            case .cause(let detail): noteCause(detail)
             case .uplink(let uplink): noteUplink(uplink)
             case .wake(let at):
                 around.connectivityWake?.cancel()
@@ -69,6 +70,13 @@ extension Agent {
             }
         }
         if !effects.isEmpty { tellConditions() }
+    }
+
+    /// Status shows the present reason, and not the one that the outage began with.
+    func noteCause(_ cause: String) {
+        guard engine.reachability != .online, observed.cause != cause else { return }
+        observed.cause = cause
+        log.info("connectivity", metadata: ["state": "\(engine.reachability.rawValue)", "cause": "\(cause)"])
     }
 
     func delay(until instant: Instant) -> Duration {

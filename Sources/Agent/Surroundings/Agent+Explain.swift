@@ -15,7 +15,7 @@ extension Agent {
             let obstacle = try reads.obstacle(to: key, at: now)
             return WhyAnswer(mutation, obstacle, in: situation, note, now: now.wall)
         } answer: { answer in
-            answer?.answer ?? LocalProblem.notFound.problem("there is no mutation \(key)").localAnswer
+            answer?.answer ?? LocalProblem.notFound("there is no mutation \(key)", list: "agentctl mutations list").localAnswer
         }
     }
 

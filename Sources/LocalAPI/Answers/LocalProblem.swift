@@ -89,6 +89,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     /// The hint for one problem, which may tell more than its code: what became of the change, the setting that it comes from.
     package static func hint(_ problem: Problem) -> String {
         guard let known = LocalProblem(problem) else { return "" }
+        if known == .notFound, let list = problem.members["list"]?.text { return "`\(PlainText.safe(list))` lists what is there" }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
         if known == .linked, let blob = problem.members["blob"]?.text {
             return "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
@@ -125,6 +126,11 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         _ detail: String, errors: [Problem.Pointer] = [], retryAfter: Int? = nil, members: JSONObject = [:]
     ) -> Problem {
         Problem(rawValue, status: status, detail: detail, errors: errors, retryAfter: retryAfter, members: members)
+    }
+
+    /// - Parameter list: The command that lists what is there.
+    package static func notFound(_ detail: String, list: String) -> Problem {
+        notFound.problem(detail, members: ["list": .string(list)])
     }
 
     /// The entry for a problem that came over the socket; `nil` for a code of a newer agent.

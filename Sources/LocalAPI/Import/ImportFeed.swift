@@ -24,8 +24,11 @@ package final class ImportFeed: Sendable {
         package var unsent: Int64 = 0
         /// The first ones, in the order of the file: unsent and refused lines.
         package var failures: [ImportFailure] = []
-        /// The agent had no room; the rest of the file was not sent.
-        package var isStopped = false
+        /// The first line for which the agent had no room; the rest of the file was not sent.
+        package var stop: ImportFailure?
+        package var isStopped: Bool { stop != nil }
+        /// Lines behind that one which were taken all the same: there was room again, or they need less.
+        package var takenAfterStop: Int64 = 0
         /// Why the file, or the rest of it, could not be used.
         package var fault: Problem?
     }
@@ -100,12 +103,16 @@ package final class ImportFeed: Sendable {
     package func note(_ answer: BulkAnswer) {
         let (bytesRead, answered) = state.withLock { state in
             switch answer {
-            case .accepted: state.report.answered += 1
+            case .accepted:
+                state.report.answered += 1
+                if state.report.isStopped { state.report.takenAfterStop += 1 }
             case .refused(let line, let ref, let problem):
                 state.report.answered += 1
-                keep(ImportFailure(line: ref?.int ?? line, problem: problem), &state)
+                let failure = ImportFailure(line: ref?.int ?? line, problem: problem)
+                keep(failure, &state)
                 switch LocalProblem(problem) {
-                case .queueFull?, .diskFull?, .readOnly?: state.report.isStopped = true
+                case .queueFull?, .diskFull?, .readOnly?:
+                    if state.report.stop.map({ failure.line < $0.line }) ?? true { state.report.stop = failure }
                 default: break
                 }
             case .summary: break

@@ -65,7 +65,7 @@ struct StatusRows {
         }
         switch document.database.state {
         case .ok: return StatusRow("WORK", [text], .good)
-        case .queueFull: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the queue is full" + limit], .bad)
+        case .queueFull: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the queue is full" + limit + "; its last tenth is for critical work"], .bad)
         case .diskFull:
             let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
@@ -157,7 +157,9 @@ struct StatusRows {
         let outbox = document.outbox
         let pending = outbox.count(.pending)
         let inFlight = outbox.count(.inFlight)
-        guard pending > 0 || inFlight > 0 else { return StatusRow("OUTBOX", ["empty"]) }
+        guard pending > 0 || inFlight > 0 else {
+            return StatusRow("OUTBOX", [outbox.open == 0 ? "empty" : "nothing waits to be sent; " + still])
+        }
         let classes = Priority.allCases.compactMap { priority in
             outbox.pending[priority].flatMap { $0 > 0 ? "\(count($0)) \(priority.name)" : nil }
         }
@@ -171,6 +173,15 @@ struct StatusRows {
             return numbers + verb + words(first.reason) + end(first)
         }
         return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning, wrapsTo: 2)
+    }
+
+    /// What is open and waits for people.
+    private var still: String {
+        let outbox = document.outbox
+        let kinds = [
+            (outbox.count(.conflicted), "in conflict"), (outbox.count(.rejected), "refused"), (outbox.sum([.failed, .held]), "parked"),
+        ]
+        return kinds.filter { $0.0 > 0 }.map { "\(count($0.0)) \($0.1)" }.joined(separator: ", ")
     }
 
     /// One deferral for each different reason and end.

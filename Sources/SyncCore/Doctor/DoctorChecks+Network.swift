@@ -13,6 +13,14 @@ extension Doctor {
         return .ok("\(what) is good for \(DoctorWords.span(left))")
     }
 
+    /// - Parameter path: Where the agent reads the token; one that the service manager hands over is kept elsewhere.
+    private static func tokenFix(_ path: String?) -> String {
+        guard let path, !path.hasPrefix("/run/credentials/") else {
+            return "put the token into /etc/credstore/hub-token, mode 600, owned by root, then: systemctl restart agentd"
+        }
+        return "put the token into \(path), mode 600, owned by the agent's user, then: agentctl sync --force"
+    }
+
     static let networkChecks: [DoctorCheck] = [
         DoctorCheck("link", why: "without a link with an address and a route nothing can be sent") { facts in
             guard let links = facts.links else { return .unknown(noAgent) }
@@ -26,7 +34,7 @@ extension Doctor {
             if hub.isAddress { return .ok("hub.url is an address; there is no name to look up") }
             switch hub.isResolved {
             case true?: return .ok("the hub's name has an address")
-            case false?: return .bad("the hub's name has no address now", fix: "resolvectl query HOST, or: getent hosts HOST; then look at /etc/resolv.conf")
+            case false?: return .bad("the hub's name has no address now", fix: "resolvectl query \(hub.host), or: getent hosts \(hub.host); then look at /etc/resolv.conf")
             case nil: return .unknown("nobody has asked for it yet")
             }
         },
@@ -42,7 +50,7 @@ extension Doctor {
             case .clientCertificate:
                 return .bad(fault.detail, fix: "look at hub.client_cert_file and hub.client_key_file; ask the hub's operator for a new certificate")
             default:
-                return .bad(fault.detail, fix: "openssl s_client -connect HOST:443 -servername HOST </dev/null; then look at hub.ca_file and hub.pin")
+                return .bad(fault.detail, fix: "openssl s_client -connect \(hub.host):\(hub.port) -servername \(hub.host) </dev/null; then look at hub.ca_file and hub.pin")
             }
         },
         DoctorCheck("tls_expiry", why: "when the hub's certificate ends, the whole fleet stops at the same moment") { facts in
@@ -75,8 +83,10 @@ extension Doctor {
             case .connecting: return .unknown("being tried\(cause)")
             case .offline: return .bad("offline\(cause)", fix: "agentctl links; ip -brief address")
             case .captive: return .bad("a portal stands in front of the network\(cause)", fix: "agentctl status shows the address to log in at")
-            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "curl -v HUB_URL/v1/probe; ask the hub's operator")
-            case .auth: return .bad("it does not know this device\(cause)", fix: "put a new token into hub.token_file (agenthub token add DEVICE), then: agentctl sync")
+            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "curl -v \(hub.url)/v1/probe; ask the hub's operator")
+            case .auth:
+                if let fault = facts.system?.token.fault { return .bad("it was not asked: \(fault)", fix: tokenFix(facts.system?.token.path)) }
+                return .bad("it does not know this device\(cause)", fix: "put a new token into hub.token_file (agenthub token add DEVICE), then: agentctl sync")
             }
         },
         DoctorCheck("hub_version", why: "hub and agent must speak a version of the protocol that both know") { facts in
@@ -92,7 +102,7 @@ extension Doctor {
             if facts.configuration?.weaknesses != nil { return .ok("not used: rest.headers shows who this device is") }
             guard let system = facts.system else { return .unknown("not looked at") }
             if let fault = system.token.fault {
-                return .bad(fault, fix: "install -o agentd -m 600 TOKEN_FILE \(system.token.path ?? "/etc/credstore/hub-token")")
+                return .bad(fault, fix: tokenFix(system.token.path))
             }
             if facts.hub?.isTokenRefused == true {
                 return .bad("the hub refuses it", fix: "agenthub token add DEVICE at the hub; put what it prints into \(system.token.path ?? "hub.token_file")")

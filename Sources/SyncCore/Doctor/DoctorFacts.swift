@@ -151,6 +151,10 @@ package struct DoctorFacts: Hashable, Sendable {
     /// What is known of the hub by its answers, or by their absence.
     package struct Hub: Hashable, Sendable {
         package var reachability: Reachability
+        /// Without a slash at its end.
+        package var url = "https://hub.example.com"
+        package var host = "hub.example.com"
+        package var port = 443
         package var cause: String?
         /// `nil`: nobody asked for it yet.
         package var isResolved: Bool?

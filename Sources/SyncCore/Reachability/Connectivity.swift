@@ -33,6 +33,8 @@ package struct Connectivity: Sendable {
         /// Resolve the hub's name, and give its addresses to the link monitor.
         case resolve
         case changed(from: Reachability, to: Reachability, ReachabilityCause, detail: String?)
+        /// It is as bad as before, for another reason.
+        case cause(String)
         /// The uplink, its cost or its limits changed.
         case uplink(Uplink?)
         /// Send ``Event/timer`` then, or as soon as possible when it has passed. Replaces the earlier wish.
@@ -174,6 +176,7 @@ package struct Connectivity: Sendable {
             case .changed(let from, let to, let cause, let detail):
                 if from == .online { watch.leftOnline(now: now) }
                 effects.append(.changed(from: from, to: to, cause, detail: detail))
+            case .cause(let detail): effects.append(.cause(detail))
             }
         }
     }

@@ -37,11 +37,15 @@ package struct ReachabilityMachine: Sendable {
         /// Ask the network's own API at this address (RFC 8910), if it is one.
         case askPortal(uri: String, interface: String)
         case changed(from: Reachability, to: Reachability, ReachabilityCause, detail: String?)
+        /// It is as bad as before, for another reason.
+        case cause(String)
     }
 
     package var settings: Settings
     private var random: SeededRandom
     package private(set) var reachability = Reachability.offline
+    /// In the words of whoever failed last, why it is no better.
+    private var cause: String?
     private var uplink: Uplink?
     /// Where the network of the uplink offers to be asked.
     private var portalURI: String?
@@ -269,7 +273,7 @@ package struct ReachabilityMachine: Sendable {
                 silentProbes += 1
                 planProbeAfterSilence(now: now)
             }
-            if reachability != .degraded, failures >= settings.failuresUntilDegraded {
+            if reachability == .degraded || failures >= settings.failuresUntilDegraded {
                 become(.degraded, .silent, detail: detail, &effects)
             }
         case .online, .auth:
@@ -309,7 +313,11 @@ package struct ReachabilityMachine: Sendable {
     private mutating func become(
         _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, _ effects: inout [Effect]
     ) {
-        guard next != reachability else { return }
+        defer { self.cause = detail }
+        guard next != reachability else {
+            if next != .online, let detail, detail != self.cause { effects.append(.cause(detail)) }
+            return
+        }
         let before = reachability
         reachability = next
         effects.append(.changed(from: before, to: next, cause, detail: detail))

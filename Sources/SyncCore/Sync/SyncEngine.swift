@@ -387,7 +387,12 @@ package struct SyncEngine: Sendable {
     mutating func hubIs(_ next: Reachability, cause: String, _ effects: inout [SyncEffect]) {
         let before = reachability
         hub = next
-        guard reachability != before else { return }
+        guard reachability != before else {
+            // Where the probe keeps attempts back, its word is the reason.
+            let isOwn = conditions.hasLink && !conditions.isBlocked
+            if isOwn, next != .online { effects.append(.report(.cause(cause))) }
+            return
+        }
         effects.append(.report(.reachability(from: before, to: reachability, cause: cause)))
     }
 

@@ -96,6 +96,8 @@ package enum SyncReport: Hashable, Sendable {
     case cycleBegan(session: String)
     case cycleEnded(CycleOutcome)
     case reachability(from: Reachability, to: Reachability, cause: String)
+    /// The hub is not reached, as before; this is why now.
+    case cause(String)
     /// Our database had gone back in time; it has a new replica id and settles everything again.
     case regressed(hubSeq: Int64, ours: Int64)
     /// The hub has another history than before: restored from a backup, or created anew.

@@ -39,9 +39,11 @@ package struct SystemExaminer: Sendable {
     }
 
     /// What is true of this very process; a program that looks at an agent from outside has nothing to say about it.
-    package static func addProcess(to system: inout DoctorFacts.System) {
-        system.isSupervised = getenv("NOTIFY_SOCKET") != nil || getenv("INVOCATION_ID") != nil
-        system.hasWatchdog = getenv("WATCHDOG_USEC") != nil
+    ///
+    /// - Parameter notifier: Took the service manager's variables out of the environment.
+    package static func addProcess(to system: inout DoctorFacts.System, _ notifier: ReadinessNotifier?) {
+        system.isSupervised = notifier != nil || getenv("INVOCATION_ID") != nil
+        system.hasWatchdog = notifier?.watchdogTimeout != nil
         var limit = rlimit()
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 { system.openFilesMax = Int64(clamping: limit.rlim_cur) }
     }
@@ -206,11 +208,13 @@ extension SystemExaminer {
     package static var ofThisProcess: SystemExaminer { SystemExaminer(userID: geteuid(), secrets: .ofThisProcess()) }
 
     /// On a thread of its own, which ends with the answer.
-    package func examine(_ questions: DoctorQuestions, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void) {
+    package func examine(
+        _ questions: DoctorQuestions, _ notifier: ReadinessNotifier?, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
+    ) {
         do throws(LinuxError) {
             _ = try OwnThread(name: "doctor") {
                 var system = examine(questions)
-                Self.addProcess(to: &system)
+                Self.addProcess(to: &system, notifier)
                 answer(system)
             }
         } catch {

@@ -36,6 +36,9 @@ struct EnqueueCommand: AgentCommand {
         if id == nil, action ?? .create != .create {
             throw ValidationError("--action \(action?.rawValue ?? "") needs the record's id.")
         }
+        if data == nil, action != .delete {
+            throw ValidationError("--data says what the record shall hold; for one without fields: --data '{}'.")
+        }
         if let ifMatch {
             guard EntityTags(ifMatch) != nil else { throw ValidationError("--if-match: it " + EntityTags.rule + ".") }
             guard id != nil, action != .create else { throw ValidationError("--if-match goes with a record that exists.") }

@@ -9,7 +9,7 @@ struct GetCommand: AgentCommand {
         discussion:
             """
             Always local, never waits for the network. The document goes to standard output, what else is known \
-            about it to standard error.
+            about it to standard error. Exit status: 1 where there is no such record, or where it was deleted.
             """
     )
 
@@ -27,11 +27,21 @@ struct GetCommand: AgentCommand {
             return RecordList.show(page, of: entity, asJSON: session.isJSON)
         }
         let reply = try await session.client.record(RecordName(entity, id), view: view)
+        let record = reply.value
+        let isGone = record.data == nil && (view != .both || record.base == nil)
         if session.isJSON {
             Output.json(reply.body)
-            return 0
+            return isGone ? 1 : 0
         }
-        let record = reply.value
+        guard !isGone else {
+            let when = record.updatedAt.map { " at \($0)" } ?? ""
+            let text =
+                record.pending.isEmpty
+                ? "\(record.name) was deleted\(when) (version \(record.version))"
+                : "\(record.name) was deleted here\(when); the hub has not confirmed it yet"
+            Output.note("agentctl: " + PlainText.safe(text))
+            return 1
+        }
         let pending = record.pending.isEmpty ? "" : ", open changes: \(record.pending.count)"
         Output.note(PlainText.safe("\(record.name) version \(record.version), \(record.status)\(pending), etag \(record.etag)"))
         if view == .both { Output.line(RecordList.pretty(record.base)) }

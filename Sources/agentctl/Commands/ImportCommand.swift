@@ -73,8 +73,18 @@ struct ImportCommand: AgentCommand {
         let again = keyPrefix == nil ? "" : "; run it again with the same --key-prefix"
         if !outcome.isComplete {
             Output.note("the stream was cut: lines without an answer were not taken" + again)
-        } else if report.isStopped {
-            Output.note("stopped there: the agent has no room; the rest of the file was not sent" + again)
+        } else if let stop = report.stop {
+            Output.note(PlainText.safe("stopped at line \(stop.line), which was not taken: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
+            // Answers come in the order of the lines: what stands before that one has its own.
+            let rest =
+                if keyPrefix != nil {
+                    "then run it again with the same --key-prefix"
+                } else if report.takenAfterStop == 0 {
+                    "then import the lines from \(stop.line) on"
+                } else {
+                    "of the lines behind it \(PlainText.count(report.takenAfterStop)) were taken: import the others"
+                }
+            Output.note(rest + "; what was taken is safe")
         }
     }
 
@@ -85,6 +95,7 @@ struct ImportCommand: AgentCommand {
             writer.member("repeated", outcome.repeated)
             writer.member("failed", outcome.failed + report.unsent)
             writer.member("complete", outcome.isComplete && !report.isStopped)
+            if let stop = report.stop { writer.member("stopped_at", stop.line) }
             writer.name("failures")
             writer.array { writer in
                 for failure in report.failures {

@@ -57,6 +57,7 @@ struct LinksCommand: ParsableCommand {
                     LinkHintBody(
                         isMetered: metered.map { $0 == .metered }, isRoaming: roaming.map { $0 == .roaming },
                         life: ttl?.duration))
+            if !clear { await session.noteAbsent(interface) }
             if session.isJSON {
                 Output.json(reply.body)
             } else {
@@ -70,3 +71,12 @@ struct LinksCommand: ParsableCommand {
 
 enum Metered: String, EnumerableFlag, Sendable { case metered, unmetered }
 enum Roaming: String, EnumerableFlag, Sendable { case roaming, home }
+
+extension Session {
+    /// A link may be named before it is there; a misspelt one never comes.
+    func noteAbsent(_ name: LinkName) async {
+        // Without the list there is nothing to warn of.
+        guard let links = try? await client.links().value.items.map(\.name), !links.contains(name.text) else { return }
+        Output.note(PlainText.safe("agentctl: there is no link \(name.text) now; there are \(links.sorted().joined(separator: ", "))"))
+    }
+}

@@ -15,8 +15,10 @@ struct ExportCommand: ParsableCommand {
         let inspector = try folder.inspector()
         var waiting: [UInt8] = []
         var isOpen = true
+        var count = 0
         do throws(HubError) {
             try inspector.export(entity) { line in
+                count += 1
                 waiting += line
                 waiting.append(UInt8(ascii: "\n"))
                 if waiting.count >= 1 << 16 {
@@ -24,6 +26,10 @@ struct ExportCommand: ParsableCommand {
                     waiting.removeAll(keepingCapacity: true)
                 }
                 return isOpen
+            }
+            if count == 0 {
+                let known = try inspector.entities().map(\.text).joined(separator: ", ")
+                Say.error("there are no records of \(entity); " + (known.isEmpty ? "there are none at all" : "there are records of \(known)"))
             }
         } catch {
             throw Failure(error)

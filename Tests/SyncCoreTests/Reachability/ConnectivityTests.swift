@@ -25,7 +25,7 @@ struct ConnectivityTests {
                 case .resolve: queue += value.handle(.resolved(isLiteral: false), now: now)
                 case .probe(let nonce, _):
                     if let probe { queue += value.handle(.probed(nonce: nonce, probe), now: now) }
-                case .askPortal, .changed, .uplink: break
+                case .askPortal, .changed, .cause, .uplink: break
                 }
             }
             guard let wake, wake <= .seconds(end) else { return all }

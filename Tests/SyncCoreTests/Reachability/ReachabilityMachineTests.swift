@@ -9,6 +9,7 @@ struct ReachabilityRig {
     var transitions: [String] = []
     var probes: [(nonce: String, at: Double)] = []
     var asked: [String] = []
+    var causes: [String] = []
 
     init(hasProbe: Bool = true, seed: UInt64 = 1) {
         var settings = ReachabilityMachine.Settings()
@@ -22,6 +23,7 @@ struct ReachabilityRig {
             case .probe(let nonce, _): probes.append((nonce, now))
             case .askPortal(let uri, _): asked.append(uri)
             case .changed(let from, let to, let cause, _): transitions.append("\(from)>\(to) \(cause.code)")
+            case .cause(let cause): causes.append(cause)
             }
         }
     }
@@ -165,6 +167,22 @@ struct ReachabilityMachineTests {
         #expect(rig.machine.reachability == .online)
         rig.answer(.silent("x"))
         #expect(rig.transitions == ["online>degraded no_answer"])
+    }
+
+    @Test("While the hub stays away each other reason is told, once")
+    func presentCause() {
+        var rig = ReachabilityRig.online()
+        for (second, cause) in [(10.0, "no address"), (12, "no address")] {
+            rig.now = second
+            rig.contact(.silent(cause))
+        }
+        rig.run(until: 12, answering: .silent("no address"))
+        #expect(rig.transitions == ["online>degraded no_answer"] && rig.causes == [])
+        rig.now = 40
+        rig.contact(.silent("the certificate is of another name"))
+        rig.contact(.silent("the certificate is of another name"))
+        #expect(rig.causes == ["the certificate is of another name"])
+        #expect(rig.transitions.count == 1)
     }
 
     @Test("A confirming probe that is good clears the suspicion")

@@ -126,4 +126,14 @@ struct SystemExaminerTests {
             #expect(system.clientCertificate?.fault?.contains("no certificate") == true)
         }
     }
+
+    @Test("What watches this process is what the service manager said, though its variables are gone from the environment")
+    func watched() throws {
+        for (seconds, isWatched) in [("60000000", true), (nil, false)] as [(String?, Bool)] {
+            let notifier = try ReadinessNotifier(socket: "/run/systemd/notify", watchdogMicroseconds: seconds, watchdogProcess: nil)
+            var system = DoctorFacts.System(stateFolder: "/")
+            SystemExaminer.addProcess(to: &system, notifier)
+            #expect(system.isSupervised == true && system.hasWatchdog == isWatched)
+        }
+    }
 }
