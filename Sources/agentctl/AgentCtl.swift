@@ -17,7 +17,7 @@ struct AgentCtl: ParsableCommand {
             """,
         version: ProductVersion.text,
         subcommands: [
-            StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
+            JoinCommand.self, StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
             WatchCommand.self, MutationsCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self, LinksCommand.self, PowerCommand.self,
             LedgerCommand.self, SyncCommand.self, PauseCommand.self,
             ResumeCommand.self, AuditCommand.self, ConfigCommand.self, DoctorCommand.self, DiagnoseCommand.self, VersionCommand.self, CompletionsCommand.self,

@@ -99,7 +99,9 @@ struct ConfigurationStartTests {
         for isAsked in [true, false] {
             let standby = try #require(Self.standby(start, isAsked: isAsked))
             #expect(standby.isStarted && standby.patience == nil)
-            #expect(standby.problem.detail == "agentd is not configured yet: set hub.url in /etc/agentd/agentd.yaml")
+            #expect(
+                standby.problem.detail
+                    == "agentd is not configured yet: set hub.url in /etc/agentd/agentd.yaml (or, as root: agentctl join URL TOKEN)")
         }
         #expect(Self.standby(start, isActivated: false) == nil)
     }

@@ -28,7 +28,8 @@ package struct ConfigurationStandby: Sendable {
         switch start {
         case .loaded, .lastGood: return nil
         case .unconfigured:
-            problem = LocalProblem.notConfigured.problem("agentd is not configured yet: set hub.url in \(config)")
+            problem = LocalProblem.notConfigured.problem(
+                "agentd is not configured yet: set hub.url in \(config) (or, as root: agentctl join URL TOKEN)")
             isStarted = true
             patience = nil
         case .refused(let errors):

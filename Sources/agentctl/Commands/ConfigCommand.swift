@@ -113,39 +113,22 @@ enum AgentProgram {
 
     /// What `agentd` with these arguments prints.
     static func output(_ arguments: [String]) throws(CommandFailure) -> [UInt8] {
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw failure(errno) }
-        // The program gets the writing end as its standard output only.
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
-        defer {
-            posix_spawn_file_actions_destroy(&actions)
-            close(ends[0])
+        do throws(Program.Absent) {
+            return try Program.run([beside("agentd"), "agentd"].compactMap { $0 }, arguments, hears: STDOUT_FILENO).bytes
+        } catch {
+            throw failure(error.errno)
         }
-        var pointers: [UnsafeMutablePointer<CChar>?] = (["agentd"] + arguments).map { strdup($0) }
-        pointers.append(nil)
-        defer { for pointer in pointers { free(pointer) } }
-        var child: pid_t = 0
-        var error: Int32 = ENOENT
-        for path in [beside("agentd"), "agentd"].compactMap({ $0 }) where error != 0 {
-            error = posix_spawnp(&child, path, &actions, nil, pointers, environ)
+    }
+
+    /// What `agentd --check` makes of the files of this machine, and what it complains of.
+    static func judgement() throws(CommandFailure) -> (status: Int32, complaint: String) {
+        do throws(Program.Absent) {
+            let result = try Program.run(
+                [beside("agentd"), "agentd"].compactMap { $0 }, ["--check", "--config", defaultFile], hears: STDERR_FILENO)
+            return (result.status, Program.line(of: result.bytes))
+        } catch {
+            throw failure(error.errno)
         }
-        // Our copy of the writing end must go, or the reading never ends.
-        close(ends[1])
-        guard error == 0 else { throw failure(error) }
-        var bytes: [UInt8] = []
-        var piece = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            let count = read(ends[0], &piece, piece.count)
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { break }
-            bytes += piece.prefix(count)
-        }
-        var status: Int32 = 0
-        while waitpid(child, &status, 0) < 0, errno == EINTR {}
-        return bytes
     }
 
     private static func failure(_ error: Int32) -> CommandFailure {

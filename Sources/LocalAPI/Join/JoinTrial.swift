@@ -1,0 +1,123 @@
+package import SyncCore
+
+/// Asks a hub whether this machine may join it, before anything is written.
+package struct JoinTrial: Sendable {
+    private let transport: any HTTPTransport
+    private let time: any TimeSource
+    private let url: String
+    private let token: String
+    private let device: DeviceID
+    /// Whether somebody has said the name, so that a one-time token must be of that one.
+    private let isNamed: Bool
+    private let tls: TLSIdentity
+
+    /// - Parameter caFile: `nil`: the authorities of the system.
+    package init(
+        _ transport: any HTTPTransport, _ time: any TimeSource, url: String, token: String, device: DeviceID, isNamed: Bool,
+        caFile: String?
+    ) {
+        (self.transport, self.time, self.token, self.device, self.isNamed) = (transport, time, token, device, isNamed)
+        self.url = url.hasSuffix("/") ? String(url.dropLast()) : url
+        tls = TLSIdentity(caFile: caFile)
+    }
+
+    /// What the hub has said.
+    package struct Welcome: Hashable, Sendable {
+        /// The name that the hub knows this device by.
+        package var device: DeviceID
+        /// How far the hub's clock is ahead of ours.
+        package var clockOffset: Duration?
+    }
+
+    /// More than a device may be off without its edits losing their order.
+    package static let clockTolerance: Duration = .seconds(300)
+
+    /// - Throws: The cause, and what to do about it, as a problem with the code `join`.
+    package func ask() async throws(Problem) -> Welcome {
+        let probe = try await send(HTTPRequest(.get, url + "/v1/probe?nonce=join", headers: headers, tls: tls))
+        guard probe.headers[HubHeader.version] != nil else {
+            throw Self.refusal(
+                "what answers at \(url) is no hub (\(probe.status), without Sync-Version); look at the URL, and at proxies and portals on "
+                    + "the way")
+        }
+        let offset = probe.headers[HubHeader.time].flatMap { Int64($0) }.map { time.now().wall.duration(to: Timestamp(milliseconds: $0)) }
+        if let offset, offset > Self.clockTolerance || offset < .zero - Self.clockTolerance {
+            let way = offset > .zero ? "behind" : "ahead of"
+            throw Self.refusal(
+                "the clock of this machine is \(PlainText.duration(offset > .zero ? offset : .zero - offset)) \(way) the hub's; "
+                    + "set it (timedatectl set-ntp true, or: date --set), then join again")
+        }
+        return Welcome(device: try await isOneTime ? enrolled() : known(), clockOffset: offset)
+    }
+
+    private var isOneTime: Bool { DeviceMessages.isEnrolment(token) }
+
+    private var headers: HTTPHeaders { [HubHeader.version: "1", "Accept": "application/json"] }
+
+    /// Until the token that comes back is shown, the one-time token stays good: the agent enrols with it in a moment.
+    private func enrolled() async throws(Problem) -> DeviceID {
+        var request = HTTPRequest(
+            .post, url + "/v1/devices/enroll", headers: headers, body: .bytes(DeviceMessages.enrolment(token)), tls: tls)
+        request.headers["Content-Type"] = "application/json"
+        let answer = try await send(request)
+        guard answer.status == 201 else { throw refusal(of: answer) }
+        let grant: TokenGrant
+        do throws(ReplyError) {
+            grant = try DeviceMessages.readGrant(answer.body)
+        } catch {
+            throw Self.refusal("the hub's answer to the one-time token cannot be read: \(error)")
+        }
+        if isNamed, grant.device != device {
+            throw Self.refusal(
+                "the one-time token is for the device \(grant.device), not for \(device); leave out --device, or have a token made for "
+                    + "\(device): agenthub token enrol \(device)")
+        }
+        return grant.device
+    }
+
+    private func known() async throws(Problem) -> DeviceID {
+        var request = HTTPRequest(.get, url + "/v1/config", headers: headers, tls: tls)
+        request.headers["Authorization"] = "Bearer \(token)"
+        request.headers[HubHeader.device] = device.text
+        let answer = try await send(request)
+        // A hub need not have a configuration for its devices.
+        guard (200...299).contains(answer.status) || answer.status == 404 else { throw refusal(of: answer) }
+        return device
+    }
+
+    private func refusal(of answer: HTTPResponse) -> Problem {
+        // Whatever else stands in the way may answer with a page: its status is told all the same.
+        let said = (try? JSONReader.read(answer.body))?.object?["detail"]?.text.map { Printable.text($0, max: 300) }
+        let words = said.map { ": \($0)" } ?? ""
+        switch answer.status {
+        case 401 where words.contains("another device"):
+            return Self.refusal("the token is of another device than \(device); say whose it is: --device NAME")
+        case 401: return Self.refusal("the hub refuses the token\(words); have a new one made at the hub: agenthub token enrol \(device)")
+        case 403: return Self.refusal("the hub refuses the device\(words); ask the hub's operator")
+        case 429: return Self.refusal("the hub was asked too often\(words); wait a minute, then join again")
+        default: return Self.refusal("the hub answers \(answer.status)\(words); ask the hub's operator")
+        }
+    }
+
+    private func send(_ request: HTTPRequest) async throws(Problem) -> HTTPResponse {
+        do throws(TransportError) {
+            return try await transport.send(request)
+        } catch {
+            throw Self.refusal("\(error.doing): \(error.detail); \(next(after: error.code))")
+        }
+    }
+
+    private func next(after code: TransportError.Code) -> String {
+        switch code {
+        case .unresolved: "look at the name in the URL, and at /etc/resolv.conf"
+        case .unreachable, .timedOut, .broken: "look at the URL, and at the network: ip -brief address"
+        case .untrusted where tls.caFile == nil: "say who vouches for the hub: --ca FILE"
+        case .untrusted: "has the authority in the file of --ca signed the hub's certificate, and is that of the name in the URL?"
+        case .untrustedDate: "look at the clock of this machine (date), then at the hub's certificate"
+        case .clientCertificate: "the hub wants a client certificate: write hub.client_cert_file and hub.client_key_file by hand"
+        case .tooLarge, .malformed, .credentials, .cancelled: "look at the URL"
+        }
+    }
+
+    private static func refusal(_ detail: String) -> Problem { Problem("join", status: 0, detail: detail) }
+}

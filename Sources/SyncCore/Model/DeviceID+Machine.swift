@@ -1,0 +1,19 @@
+extension DeviceID {
+    /// The device id of a machine that was given none: stable, and not the machine id, which systemd asks to be kept
+    /// confidential (machine-id(5)).
+    ///
+    /// - Parameter machineID: The first line of `/etc/machine-id`, 32 hexadecimal digits.
+    /// - Returns: `gw-` and 16 hexadecimal digits, or `nil` when that is no machine id (`uninitialized` during first
+    ///   boot).
+    package static func derived(fromMachineID machineID: String) -> DeviceID? {
+        let digits = Array(machineID.utf8)
+        let isHex = digits.allSatisfy { ($0 >= 48 && $0 <= 57) || ($0 >= 97 && $0 <= 102) }
+        guard digits.count == 32, isHex, digits.contains(where: { $0 != 48 }) else { return nil }
+        let digest = SHA256.authenticate(Array("edge-sync-agent device".utf8), key: digits)
+        let text = digest.prefix(8).map { byte in
+            let hex = String(byte, radix: 16)
+            return hex.utf8.count == 1 ? "0" + hex : hex
+        }
+        return DeviceID("gw-" + text.joined())
+    }
+}

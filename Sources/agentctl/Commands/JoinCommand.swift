@@ -1,0 +1,210 @@
+import ArgumentParser
+import Glibc
+import LocalAPI
+import SyncCore
+import SyncLinux
+
+struct JoinCommand: AgentCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "join",
+        abstract: "Connect this machine to a hub, in one go.",
+        discussion: """
+            Asks the hub first, so that a wrong URL, token, authority or clock changes nothing. Then it writes \
+            /etc/credstore/hub-token, /etc/agentd/hub-ca.pem (with --ca) and /etc/agentd/conf.d/90-join.yaml, \
+            restarts agentd and waits for the first sync. Where that fails, the files are put back as they were. \
+            Run again, it changes nothing. It takes the rights of root.
+            """)
+
+    @OptionGroup var global: GlobalOptions
+    @Argument(help: "Where the hub is: https://HOST or https://HOST:PORT.") var url: String
+    @Argument(help: "What `agenthub token enrol DEVICE` (or add) printed; @FILE or - (standard input) hides it from others.")
+    var token: String
+    @Option(help: "Certificates in PEM that vouch for the hub. Default: those of the system.") var ca: String?
+    @Option(help: "The name of this device. Default: the one of a one-time token, or one that the agent makes of the machine's id.")
+    var device: DeviceID?
+    @Option(help: "Write below this folder, for an image of another machine; nothing is started then.") var root: String = ""
+
+    func validate() throws {
+        guard JoinPlan.isAddress(url) else { throw ValidationError("\(url): a hub's address is https://HOST or https://HOST:PORT.") }
+    }
+
+    func run(_ session: Session) async throws -> Int32 {
+        guard geteuid() == 0 || !root.isEmpty else {
+            throw CommandFailure(
+                exitStatus: 77,
+                problem: Problem(
+                    "forbidden", status: 0, detail: "join writes into /etc and restarts agentd: run it as root (sudo agentctl join …)"))
+        }
+        let token = try secret()
+        let authorities = try ca.map { try InputFile.contents(of: $0, max: 1 << 20) }
+        let files = JoinFiles(root: root)
+        let known = JoinPlan(url: url, token: token, authorities: authorities, device: device ?? files.joinedDevice, root: root)
+        guard !known.changes(from: files.contents).isEmpty else {
+            if root.isEmpty { try await firstSync(session) }
+            show([("files", "nothing was changed: this machine has joined \(url) before")])
+            return 0
+        }
+        let trial = JoinTrial(
+            try CurlTransport(name: "join", idleConnections: 1), SystemClocks(), url: url, token: token, device: try device ?? derived(),
+            isNamed: device != nil, caFile: ca)
+        let welcome: JoinTrial.Welcome
+        do throws(Problem) {
+            welcome = try await trial.ask()
+        } catch {
+            throw CommandFailure(exitStatus: 1, problem: Problem("join", status: 0, detail: "\(error.detail). Nothing was changed"))
+        }
+        let plan = JoinPlan(url: url, token: token, authorities: authorities, device: welcome.device, root: root)
+        let changes = plan.changes(from: files.contents)
+        let before = try files.write(changes)
+        var lines: [(String, String)] = [("hub", "\(url) answers" + (clock(welcome.clockOffset) ?? "")), ("device", welcome.device.text)]
+        lines += plan.files.map { file in (file.name, file.path + (changes.contains(file) ? " written" : " as it was")) }
+        if root.isEmpty {
+            do {
+                try files.check()
+                try ServiceManager.restart()
+                let said = try await firstSync(session)
+                lines += [("agentd", "restarted"), ("first sync", said)]
+            } catch {
+                files.putBack(before)
+                // The agent that was there before goes on as before; why it does not would say nothing about the join.
+                try? ServiceManager.restart()
+                throw error
+            }
+        }
+        show(lines)
+        return 0
+    }
+
+    // MARK: What is given
+
+    private func secret() throws -> String {
+        var text = token
+        if token == "-" || token.hasPrefix("@") {
+            let bytes = try InputFile.contents(of: token == "-" ? "-" : String(token.dropFirst()), max: 4_096)
+            text = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
+        }
+        guard DeviceMessages.isToken(text) else {
+            throw CommandFailure.usage("the token is not one: expected up to 512 visible characters, without spaces")
+        }
+        return text
+    }
+
+    private func derived() throws -> DeviceID {
+        let id = try MachineIdentity(calls: LinuxFileCalls()).machineID()
+        guard let device = DeviceID.derived(fromMachineID: id) else {
+            throw CommandFailure.failed("join", "/etc/machine-id does not hold an id: say the name of this device, --device NAME")
+        }
+        return device
+    }
+
+    // MARK: The agent
+
+    /// Waits until the agent serves, and asks it for a cycle.
+    @discardableResult
+    private func firstSync(_ session: Session) async throws -> String {
+        var last = "agentd did not tell how it ended"
+        // Its links may not be known yet in the first moment.
+        for attempt in 0..<5 {
+            if attempt > 0 { sleep(1) }
+            let outcome = try await session.client.sync(SyncBody(SyncRequest(isForced: true), waits: true)).value.outcome
+            guard let outcome else { continue }
+            if outcome.result == "ok" { return "ok, \(PlainText.count(outcome.pulled)) records pulled" }
+            last = outcome.detail ?? outcome.result
+        }
+        throw CommandFailure.failed("join", "the first sync did not succeed: \(last). The files are as they were")
+    }
+
+    private func clock(_ offset: Duration?) -> String? {
+        guard let offset else { return nil }
+        if offset < .seconds(2), offset > .seconds(-2) { return ", clocks agree" }
+        return ", its clock differs by \(PlainText.duration(offset > .zero ? offset : .zero - offset))"
+    }
+
+    private func show(_ lines: [(String, String)]) {
+        if global.json {
+            Output.json(JSON.object(lines.reduce(into: [:]) { $0[$1.0.replacing(" ", with: "_")] = .string($1.1) }).bytes)
+            return
+        }
+        for (name, text) in lines { Output.line(PlainText.safe(name.padding(to: 12) + text)) }
+        Output.line("next".padding(to: 12) + (root.isEmpty ? "agentctl status" : "start the machine that gets this image"))
+    }
+}
+
+extension String {
+    fileprivate func padding(to width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
+}
+
+/// The files of a join on the disk.
+private struct JoinFiles {
+    let root: String
+    private let files = DurableFiles(calls: LinuxFileCalls())
+
+    init(root: String) { self.root = root }
+
+    func contents(_ path: String) -> [UInt8]? {
+        // What cannot be read is written anew, and that tells what is wrong.
+        try? files.read(path, maxBytes: 1 << 20)
+    }
+
+    /// The device of an earlier join.
+    var joinedDevice: DeviceID? {
+        let text = contents(root + JoinPlan.settingsPath).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        let line = text.split(separator: "\n").first { $0.hasPrefix("  device: \"") && $0.hasSuffix("\"") }
+        return line.flatMap { DeviceID(String($0.dropFirst("  device: \"".count).dropLast())) }
+    }
+
+    /// - Returns: What stood there before, by path.
+    func write(_ changes: [JoinPlan.File]) throws -> [(path: String, bytes: [UInt8]?, mode: UInt32)] {
+        var before: [(path: String, bytes: [UInt8]?, mode: UInt32)] = []
+        do throws(LinuxError) {
+            for file in changes {
+                before.append((file.path, contents(file.path), file.mode))
+                makeFolder(of: file.path)
+                try files.write(file.bytes, to: file.path, mode: file.mode)
+            }
+        } catch {
+            putBack(before)
+            throw CommandFailure.failed("join", "\(error). The files are as they were")
+        }
+        return before
+    }
+
+    func putBack(_ before: [(path: String, bytes: [UInt8]?, mode: UInt32)]) {
+        for (path, bytes, mode) in before.reversed() {
+            if let bytes {
+                do throws(LinuxError) {
+                    try files.write(bytes, to: path, mode: mode)
+                } catch {
+                    Output.note("agentctl: \(PlainText.safe(path)) could not be put back: \(PlainText.safe("\(error)"))")
+                }
+            } else {
+                unlink(path)
+            }
+        }
+    }
+
+    /// Other files may contradict: the agent's own reader has the last word.
+    func check() throws {
+        let (status, text) = try AgentProgram.judgement()
+        guard status == 0 else {
+            throw CommandFailure.failed("join", "the configuration is not accepted then: \(text). The files are as they were")
+        }
+    }
+
+    private func makeFolder(of path: String) {
+        var made = ""
+        for part in path.split(separator: "/").dropLast() {
+            made += "/" + part
+            // That it could not be made is told by the file that cannot be written.
+            mkdir(made, made.hasSuffix("/credstore") ? 0o700 : 0o755)
+        }
+    }
+}
+
+/// systemd, as its own program speaks to it.
+private enum ServiceManager {
+    static func restart() throws(CommandFailure) {
+        let (status, text) = try Program.run("systemctl", ["restart", "agentd.service"])
+        if status != 0 { throw CommandFailure.failed("join", "agentd could not be restarted: \(text). The files are as they were") }
+    }
+}
