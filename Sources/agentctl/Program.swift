@@ -28,6 +28,8 @@ enum Program {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_adddup2(&actions, ends[1], descriptor)
+        // Whoever listens to complaints has results of its own to print.
+        if descriptor != STDOUT_FILENO { posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) }
         defer {
             posix_spawn_file_actions_destroy(&actions)
             close(ends[0])

@@ -205,6 +205,14 @@ import Testing
         #expect(deferral.reason == "metered")
         #expect(deferral.event == "when an unmetered link is up")
 
+        (situation.isWindowOpen, situation.windowOpensAt) = (false, Samples.now.advanced(by: .seconds(7_200)))
+        let both = WhyAnswer(id: "k", record: nil, Policy.explain(.bulk, in: situation, now: Samples.now))
+        #expect(both.reason == "metered" && both.until == situation.windowOpensAt && both.also.count == 1)
+        #expect(try WhyAnswer(JSONReader.read(both.answer.body)) == both)
+        let screen = WhyScreen.render(both, now: Samples.now)
+        #expect(screen.contains { $0.hasPrefix("it waits as well because it is outside the time window") }, "\(screen)")
+        #expect(screen.contains { $0.hasPrefix("not before ") }, "\(screen)")
+
         let free = Policy.explain(.critical, in: situation, now: Samples.now, bytes: 200, since: Samples.now)
         #expect(WhyAnswer(id: "k", record: nil, free).verdict == "allow")
         #expect(StatusDocument.Deferral(.critical, count: 1, free) == nil)

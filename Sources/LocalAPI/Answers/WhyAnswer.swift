@@ -44,6 +44,8 @@ package struct WhyAnswer: Hashable, Sendable {
     package var rule: String?
     /// What would let it go, each by itself: completes "it goes …".
     package var wouldChange: [String]
+    /// What else holds it back: completes "it waits as well because …".
+    package var also: [String] = []
     package var situation: SituationNote?
 
     package init(
@@ -71,8 +73,9 @@ package struct WhyAnswer: Hashable, Sendable {
         let deferral = explanation.deferral
         self.init(
             id: id, record: record, state: MutationState.pending.name, verdict: deferral == nil ? .allow : .defer,
-            reason: deferral?.reason.rawValue, until: deferral?.until, sentence: explanation.sentence,
+            reason: deferral?.reason.rawValue, until: explanation.end, sentence: explanation.sentence,
             rule: explanation.rule.rawValue, wouldChange: explanation.reliefs.map(\.sentence), situation: situation)
+        also = explanation.also
     }
 
     package var answer: LocalAnswer {
@@ -93,6 +96,7 @@ package struct WhyAnswer: Hashable, Sendable {
                 writer.member("sentence", sentence)
                 writer.member("rule", rule)
                 writer.member("would_change", JSON.list(wouldChange))
+                if !also.isEmpty { writer.member("also", JSON.list(also)) }
                 if let situation {
                     writer.name("situation")
                     situation.write(to: &writer)
@@ -119,6 +123,7 @@ package struct WhyAnswer: Hashable, Sendable {
         self.sentence = sentence
         rule = reader.text("rule")
         wouldChange = reader.texts("would_change")
+        also = reader.texts("also")
         if reader.has("situation") { situation = SituationNote(reader.inside("situation")) }
     }
 }

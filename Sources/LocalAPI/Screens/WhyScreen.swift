@@ -8,9 +8,11 @@ package enum WhyScreen {
         let record = answer.record.map { "  \($0)" } ?? ""
         var lines = wrapped("\(answer.id)\(record)  \(answer.state)", width)
         lines += wrapped(answer.sentence, width)
+        for other in answer.also { lines += wrapped("it waits as well because \(other)", width) }
         if let until = answer.until {
             let left = until > now ? " (in \(PlainText.duration(now.duration(to: until))))" : ""
-            lines += wrapped("until \(PlainText.clock(until, now: now, offset: offset))\(left)", width)
+            let word = answer.also.isEmpty ? "until" : "not before"
+            lines += wrapped("\(word) \(PlainText.clock(until, now: now, offset: offset))\(left)", width)
         }
         if let end = answer.expiresAt, end > now {
             let left = PlainText.duration(now.duration(to: end))

@@ -176,7 +176,8 @@ extension StatusDocument {
                 default: true
                 }
             }
-            self.init(priority, count: count, deferral, event: event?.sentence)
+            self.init(
+                priority, count: count, SyncCore.Deferral(deferral.reason, until: explanation.end), event: event?.sentence)
         }
 
         package init(

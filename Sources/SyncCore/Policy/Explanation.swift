@@ -79,11 +79,29 @@ package struct Explanation: Hashable, Sendable {
     package var rule: PolicyRule
     /// What would have to change, each by itself enough for this row. Empty when the verdict is to allow.
     package var reliefs: [Relief]
+    /// What the rows behind it say as well: with the first out of the way, these hold it back.
+    package var others: [Other] = []
+
+    package struct Other: Hashable, Sendable {
+        package var rule: PolicyRule
+        package var deferral: Deferral
+    }
+
     /// Name of the uplink, where the row is about it.
     var link: String?
 
     package var deferral: Deferral? {
         if case .defer(let deferral) = verdict { deferral } else { nil }
+    }
+
+    /// Before this moment it does not go by itself: the latest end that is known of all that holds it back.
+    package var end: Timestamp? {
+        ([deferral?.until] + others.map(\.deferral.until)).compactMap { $0 }.max()
+    }
+
+    /// "the data budget of wwan0 does not allow it (until 2026-11-21T00:00:00.000Z)", one for each of ``others``.
+    package var also: [String] {
+        others.map { other in reason(other.deferral.reason) + (other.deferral.until.map { " (until \($0))" } ?? "") }
     }
 
     /// One sentence: "normal mutations wait because the link wwan0 is metered; they go when an unmetered link is up, at

@@ -40,20 +40,25 @@ package enum Policy {
             (.readiness, readiness), (.lowBattery, lowBattery), (.budget, budget), (.roaming, roaming),
             (.metered, metered), (.batterySaver, batterySaver), (.window, window),
         ]
+        var first: Explanation?
         for (rule, ask) in rows {
             let yieldsToForce = rule != .readiness && rule != .budget
             if yieldsToForce && situation.isForced { continue }
             guard let objection = ask(question, situation) else { continue }
-            var reliefs = objection.reliefs
             // A moment that has passed ends nothing: whoever said it is late.
             let until = objection.until.flatMap { $0 > now ? $0 : nil }
+            guard first == nil else {
+                first?.others.append(.init(rule: rule, deferral: Deferral(objection.reason, until: until)))
+                continue
+            }
+            var reliefs = objection.reliefs
             if let until { reliefs.append(.time(until)) }
             if yieldsToForce { reliefs.append(.force) }
-            return Explanation(
+            first = Explanation(
                 traffic: traffic, verdict: .defer(Deferral(objection.reason, until: until)), rule: rule,
                 reliefs: reliefs, link: situation.uplink?.name)
         }
-        return Explanation(traffic: traffic, verdict: .allow, rule: .otherwise, reliefs: [])
+        return first ?? Explanation(traffic: traffic, verdict: .allow, rule: .otherwise, reliefs: [])
     }
 
     /// The most bytes that one request of this class may have; `nil`: no limit. Means nothing while the class is deferred.

@@ -3,6 +3,11 @@
 /// or an answer that got lost. It is reported, counted and repaired, because an unattended device has nobody else.
 package struct Watchdog: Hashable, Sendable {
     package static let patience: Duration = .seconds(300)
+    /// Whoever looks so long after the time to look was asleep: the machine was suspended, and nothing stood still meanwhile.
+    package static let sleepMin: Duration = .seconds(60)
+
+    /// Whether a look that was due then comes after a sleep.
+    package static func wasAsleep(dueAt: Instant, now: Instant) -> Bool { dueAt.duration(to: now) > sleepMin }
 
     /// Priorities of which something is known to wait, and since when.
     package private(set) var waiting: [Priority: Instant] = [:]
@@ -46,12 +51,13 @@ package struct Watchdog: Hashable, Sendable {
         return max(allowedSince, triedAt ?? allowedSince).advanced(by: Self.patience)
     }
 
-    /// - Returns: Whether patience has ended. It begins anew then.
+    /// - Returns: Whether patience has ended. It begins anew then, and after a sleep.
     package mutating func hasStalled(at now: Instant) -> Bool {
         guard let endsAt, endsAt <= now else { return false }
-        stalls += 1
         allowedSince = now
         triedAt = now
+        guard !Self.wasAsleep(dueAt: endsAt, now: now) else { return false }
+        stalls += 1
         return true
     }
 }

@@ -195,6 +195,7 @@ extension SyncEngine {
             let patience = jobPatience
             guard began.duration(to: moment.instant) >= patience else { return }
             jobBegan = moment.instant
+            guard !Watchdog.wasAsleep(dueAt: began.advanced(by: patience), now: moment.instant) else { return }
             watchdog.hung()
             let step = cycle.map { "\($0.step.word)" } ?? (house.isUnderWay ? "the store" : "remember")
             effects.append(.report(.stalled("no answer for \(patience.milliseconds / 1_000) s: \(step)")))

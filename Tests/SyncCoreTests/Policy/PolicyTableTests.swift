@@ -91,6 +91,29 @@ struct PolicyTableTests {
             """)
     }
 
+    @Test("All rows that object are told, and the latest end that is known of them")
+    func others() {
+        let evening = Self.now.advanced(by: .seconds(3_600)), tomorrow = Timestamp(milliseconds: 1_795_305_600_000)
+        var situation = Self.online {
+            $0.uplink = Uplink(name: "wwan0", isMetered: true)
+            $0.budgets = [Budget(limit: 1_000, used: 950, resetsAt: tomorrow)]
+            ($0.isWindowOpen, $0.windowOpensAt) = (false, evening)
+        }
+        situation.retryAt = Self.now.advanced(by: .seconds(60))
+        let bulk = Policy.explain(.bulk, in: situation, now: Self.now)
+        #expect(bulk.rule == .readiness && bulk.deferral?.until == situation.retryAt)
+        #expect(bulk.others.map(\.rule) == [.budget, .metered, .window])
+        #expect(bulk.end == max(evening, tomorrow))
+        #expect(bulk.also.count == 3 && bulk.also[0] == "the data budget of wwan0 does not allow it (until \(tomorrow))")
+        // What nothing else holds back is as before.
+        situation.budgets = []
+        let critical = Policy.explain(.critical, in: situation, now: Self.now)
+        #expect(critical.others.isEmpty && critical.end == situation.retryAt)
+        // Force passes the rows that it beats.
+        situation.isForced = true
+        #expect(Policy.explain(.bulk, in: situation, now: Self.now).others.isEmpty)
+    }
+
     @Test("Row 3: the last tenth of a budget is for critical work, and a spent budget stops that too")
     func budget() {
         let tomorrow = Timestamp(milliseconds: 1_795_305_600_000)

@@ -52,6 +52,27 @@ struct EngineWatchdogTests {
         #expect(rig.asked == "loadInFlight")
     }
 
+    @Test("After a suspend nothing has stood still: patience begins anew, and a call is given up only then", arguments: [3_600, 30 * 86_400])
+    func suspended(_ seconds: Int) {
+        var rig = Rig.pushing(Rig.batch(1...2))
+        rig.advance(.seconds(seconds))
+        rig.handle(.timer)
+        #expect(Self.stalls(rig) == 0 && rig.engine.watchdog.stalls == 0)
+        rig.advance(Watchdog.patience)
+        rig.abandon()
+        rig.handle(.timer)
+        #expect(Self.stalls(rig) == 1)
+
+        var watchdog = Watchdog()
+        let at = { (seconds: Int64) in Instant(nanoseconds: seconds * 1_000_000_000) }
+        watchdog.enqueued(.normal, at: at(0))
+        watchdog.look(allowed: .bulk, at: at(0))
+        let slept = watchdog.hasStalled(at: at(Int64(seconds)))
+        #expect(!slept && watchdog.stalls == 0 && watchdog.endsAt == at(Int64(seconds) + 300))
+        let again = watchdog.hasStalled(at: at(Int64(seconds) + 300))
+        #expect(again)
+    }
+
     @Test("Work that waits while nothing forbids it and nobody tries is noticed")
     func idle() {
         var watchdog = Watchdog()
