@@ -15,7 +15,7 @@ struct AgentCtl: ParsableCommand {
             when it is an error. Exit status: 0 fine, 1 degraded or the answer is no, 2 agent not reachable, 3 \
             attention needed (status), 64 usage, 77 not allowed.
             """,
-        version: ProductVersion.text,
+        version: "agentctl \(ProductVersion.text)",
         subcommands: [
             JoinCommand.self, StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
             WatchCommand.self, MutationsCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self, LinksCommand.self, PowerCommand.self,
@@ -31,6 +31,10 @@ struct AgentCtl: ParsableCommand {
         do {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst(), repeatable: repeatable) {
                 throw ValidationError(RepeatedOption.complaint(twice))
+            }
+            let names = configuration.subcommands.compactMap { $0.configuration.commandName }
+            if let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst().first, among: names) {
+                throw ValidationError(complaint)
             }
             var command = try parseAsRoot()
             try command.run()

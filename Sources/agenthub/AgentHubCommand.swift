@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import HubServer
 import LocalAPI
+import SyncCore
 import SyncLinux
 
 /// `agenthub`: the reference hub. One program and one database file; or any number of it over a PostgreSQL server.
@@ -28,6 +29,10 @@ struct AgentHubCommand: ParsableCommand {
         do {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {
                 throw ValidationError(RepeatedOption.complaint(twice))
+            }
+            let names = configuration.subcommands.compactMap { $0.configuration.commandName }
+            if let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst().first, among: names) {
+                throw ValidationError(complaint)
             }
             var command = try parseAsRoot()
             try command.run()

@@ -49,7 +49,10 @@ struct DataFolder: ParsableArguments {
     func inspector() throws -> HubInspector {
         do {
             if let place = try place() { return try HubInspector(place) }
-            guard access(file, F_OK) == 0 else { throw Failure(66, "there is no hub in \(folder)") }
+            guard access(file, F_OK) == 0 else {
+                if errno == EACCES { throw Failure(77, "\(folder) may not be opened by this user: run it as the hub's user, such as runuser -u agenthub -- agenthub …") }
+                throw Failure(66, "there is no hub in \(folder)")
+            }
             return try HubInspector(file: file)
         } catch let error as HubError {
             throw Failure(error)

@@ -36,7 +36,7 @@ struct StateDirectoryTests {
             }
             #expect(error.code == .inUse)
             #expect(error.path == path + "/lock")
-            #expect(error.description.contains("no other agent on the same state, but process \(getpid()) holds it"))
+            #expect(error.description.contains("no other program in the same folder, but process \(getpid()) holds it"))
 
             state.close()
             let second = try StateDirectory.open(path, calls: LinuxFileCalls(), userID: getuid())

@@ -224,7 +224,7 @@ package final class StateDirectory: Sendable {
             let holder = digits.isEmpty ? "another process" : "process \(String(decoding: digits, as: UTF8.self))"
             throw LinuxError(
                 .inUse, doing: FileStep.lock.rawValue, path: lockPath,
-                expected: "no other agent on the same state, but \(holder) holds it")
+                expected: "no other program in the same folder, but \(holder) holds it")
         }
         // Always the same length, so that an older, longer number never shines through.
         let number = String(getpid())

@@ -52,7 +52,8 @@ final class FullScreen: Sendable {
             guard state.isOurs else { return }
             var text = ""
             for (index, line) in lines.enumerated() where index >= state.shown.count || state.shown[index] != line {
-                text += "\u{1B}[\(index + 1);1H\(TerminalText.escaped(line))\u{1B}[K"
+                // Erased first: after a line that fills the screen the cursor still stands on its last column.
+                text += "\u{1B}[\(index + 1);1H\u{1B}[K\(TerminalText.escaped(line))"
             }
             if state.shown.count > lines.count { text += "\u{1B}[\(lines.count + 1);1H\u{1B}[J" }
             state.shown = lines

@@ -1,6 +1,6 @@
 /// The known name that was probably meant, or `nil` when none is close: at most a third of the letters may differ, and
 /// no more than three. Of equally close names the first is taken.
-func nearestName(to written: String, among known: [String]) -> String? {
+package func nearestName(to written: String, among known: [String]) -> String? {
     let letters = Array(written.utf8)
     // No key is that long, and the cost grows with the square.
     guard letters.count <= 64 else { return nil }
