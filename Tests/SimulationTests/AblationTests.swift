@@ -22,8 +22,8 @@ struct AblationTests {
         .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition,
     ]
 
-    /// Led histories that break, and are to be mended: a decision is made after other changes of its record, which wait for what they
-    /// depend on, the decision itself, while it waits for them (CHANGELOG, Known). The test fails when one of them ends well.
+    /// Led histories that break, and are to be mended: after three decisions on one device, changes of two records are never sent
+    /// (CHANGELOG, Known). The test fails when one of them ends well.
     private static let broken: [Ablation: Set<UInt64>] = [.mergeForgotten: [28]]
 
     @Test("Histories that are led to the moments of a rule end well with it", arguments: rare)
