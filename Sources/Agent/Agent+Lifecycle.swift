@@ -5,7 +5,6 @@ package import SyncCore
 package import SyncHTTP
 package import SyncStore
 package import SyncYAML
-package import SyncYAML
 
 // From the first request to the last.
 extension Agent {

@@ -36,9 +36,9 @@ package struct YAMLDocument: Sendable {
         do {
             root = try builder.document() ?? YAMLNode(position: start, content: .mapping([]))
         } catch {
-            errors.append(error.error)
+            errors.append(error)
             // At the end of a last line without an end libyaml points at a line that does not exist.
-            if error.error.line > scan.end.line {
+            if error.line > scan.end.line {
                 errors[0].line = scan.end.line
                 errors[0].column = scan.end.column
             }
@@ -101,7 +101,7 @@ private struct YAMLTreeBuilder: ~Copyable {
     }
 
     /// - Returns: `nil` when there is no document.
-    mutating func document() throws(YAMLEvents.SyntaxError) -> YAMLNode? {
+    mutating func document() throws(ConfigurationError) -> YAMLNode? {
         var root: YAMLNode?
         var documents = 0
         while true {
@@ -121,7 +121,7 @@ private struct YAMLTreeBuilder: ~Copyable {
         }
     }
 
-    private mutating func node(_ event: YAMLEvents.Event, depth: Int) throws(YAMLEvents.SyntaxError) -> YAMLNode {
+    private mutating func node(_ event: YAMLEvents.Event, depth: Int) throws(ConfigurationError) -> YAMLNode {
         nodes += 1
         if depth > YAMLDocument.maxDepth { throw tooMuch(event, "nested deeper than \(YAMLDocument.maxDepth) levels") }
         if nodes > YAMLDocument.maxNodes { throw tooMuch(event, "more than \(YAMLDocument.maxNodes) values") }
@@ -143,7 +143,7 @@ private struct YAMLTreeBuilder: ~Copyable {
         return node
     }
 
-    private mutating func elements(depth: Int) throws(YAMLEvents.SyntaxError) -> [YAMLNode] {
+    private mutating func elements(depth: Int) throws(ConfigurationError) -> [YAMLNode] {
         var elements: [YAMLNode] = []
         while true {
             let event = try events.next()
@@ -152,7 +152,7 @@ private struct YAMLTreeBuilder: ~Copyable {
         }
     }
 
-    private mutating func members(depth: Int) throws(YAMLEvents.SyntaxError) -> [YAMLMember] {
+    private mutating func members(depth: Int) throws(ConfigurationError) -> [YAMLMember] {
         var members: [YAMLMember] = []
         var places: [[UInt8]: Int] = [:]
         while true {
@@ -199,8 +199,8 @@ private struct YAMLTreeBuilder: ~Copyable {
         errors.append(ConfigurationError(at: event.position, problem: problem, expected: expected))
     }
 
-    private func tooMuch(_ event: YAMLEvents.Event, _ problem: String) -> YAMLEvents.SyntaxError {
-        YAMLEvents.SyntaxError(error: ConfigurationError(at: event.position, problem: problem), offset: 0)
+    private func tooMuch(_ event: YAMLEvents.Event, _ problem: String) -> ConfigurationError {
+        ConfigurationError(at: event.position, problem: problem)
     }
 }
 

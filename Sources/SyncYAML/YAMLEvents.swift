@@ -18,13 +18,6 @@ struct YAMLEvents: ~Copyable {
         var hasTag = false
     }
 
-    /// Where and why libyaml gave up.
-    struct SyntaxError: Error {
-        var error: ConfigurationError
-        /// Unicode characters before the place.
-        var offset: Int
-    }
-
     private let file: String
     private let parser: UnsafeMutablePointer<yaml_parser_t>
     /// libyaml keeps a pointer into its input, so the input lives as long as the parser.
@@ -49,7 +42,7 @@ struct YAMLEvents: ~Copyable {
     }
 
     /// - Throws: After an error or the end of the stream there is nothing more to ask for.
-    mutating func next() throws(SyntaxError) -> Event {
+    mutating func next() throws(ConfigurationError) -> Event {
         var raw = yaml_event_t()
         guard yaml_parser_parse(parser, &raw) == 1 else { throw syntaxError() }
         defer { yaml_event_delete(&raw) }
@@ -88,7 +81,8 @@ struct YAMLEvents: ~Copyable {
         YAMLPosition(file: file, line: Int(clamping: mark.line) + 1, column: Int(clamping: mark.column) + 1)
     }
 
-    private func syntaxError() -> SyntaxError {
+    /// Where and why libyaml gave up.
+    private func syntaxError() -> ConfigurationError {
         let state = parser.pointee
         let place = position(state.problem_mark)
         var problem = state.problem.map { String(cString: $0) } ?? "unknown reason"
@@ -99,9 +93,7 @@ struct YAMLEvents: ~Copyable {
             }
         }
         if isTab(at: Int(clamping: state.problem_mark.index)) { problem += "; indent with spaces, not with tabs" }
-        return SyntaxError(
-            error: ConfigurationError(at: place, problem: "not valid YAML: " + printable(problem)),
-            offset: Int(clamping: state.problem_mark.index))
+        return ConfigurationError(at: place, problem: "not valid YAML: " + printable(problem))
     }
 
     /// libyaml's words for a tab in the indentation ("found character that cannot start any token") help nobody.

@@ -88,7 +88,7 @@ private final class Backend {
 
 private final class RestDevice {
     static let entity = EntityName(trusted: "e")
-    static let id = RecordID(trusted: "r")
+    static let id = WorkedExample.record
     let backend: Backend
     private let name: String
     private let store: Store

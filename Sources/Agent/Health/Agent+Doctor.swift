@@ -142,8 +142,7 @@ extension Agent {
         let url = loaded.configuration.hub.url
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
         hub.cause = observed.cause
-        hub.url = url.text.hasSuffix("/") ? String(url.text.dropLast()) : url.text
-        (hub.host, hub.port) = (url.host, url.port)
+        (hub.url, hub.host, hub.port) = (url.text, url.host, url.port)
         hub.isAddress = url.isNumeric
         hub.isResolved = observed.isHubResolved
         hub.usesTLS = url.isSecure

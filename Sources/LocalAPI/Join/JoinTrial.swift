@@ -29,9 +29,6 @@ package struct JoinTrial: Sendable {
         package var clockOffset: Duration?
     }
 
-    /// More than a device may be off without its edits losing their order.
-    package static let clockTolerance: Duration = .seconds(300)
-
     /// - Throws: The cause, and what to do about it, as a problem with the code `join`.
     package func ask() async throws(Problem) -> Welcome {
         let probe = try await send(HTTPRequest(.get, url + "/v1/probe?nonce=join", headers: headers, tls: tls))
@@ -41,10 +38,11 @@ package struct JoinTrial: Sendable {
                     + "the way")
         }
         let offset = probe.headers[HubHeader.time].flatMap { Int64($0) }.map { time.now().wall.duration(to: Timestamp(milliseconds: $0)) }
-        if let offset, offset > Self.clockTolerance || offset < .zero - Self.clockTolerance {
+        // Further off, its edits would lose their order.
+        if let offset, offset.magnitude > HybridClock.aheadMax {
             let way = offset > .zero ? "behind" : "ahead of"
             throw Self.refusal(
-                "the clock of this machine is \(PlainText.duration(offset > .zero ? offset : .zero - offset)) \(way) the hub's; "
+                "the clock of this machine is \(PlainText.duration(offset.magnitude)) \(way) the hub's; "
                     + "set it (timedatectl set-ntp true, or: date --set), then join again")
         }
         return Welcome(device: try await isOneTime ? enrolled() : known(), clockOffset: offset)

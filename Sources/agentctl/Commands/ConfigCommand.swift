@@ -92,13 +92,14 @@ struct ConfigCommand: ParsableCommand {
 enum AgentProgram {
     static let defaultFile = "/etc/agentd/agentd.yaml"
 
+    /// Beside this program first, so that a build tree and an installation each find their own.
+    private static var paths: [String] { [beside("agentd"), "agentd"].compactMap { $0 } }
+
     /// Becomes `agentd --check --config FILE`; the exit status is that program's.
     ///
     /// - Returns: Why it could not be started.
     static func check(_ file: String?) -> CommandFailure {
         let arguments = ["agentd", "--check", "--config", file ?? defaultFile]
-        // Beside this program first, so that a build tree and an installation each find their own.
-        let paths = [beside("agentd"), "agentd"].compactMap { $0 }
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
         pointers.append(nil)
         for path in paths { execvp(path, pointers) }
@@ -114,7 +115,7 @@ enum AgentProgram {
     /// What `agentd` with these arguments prints.
     static func output(_ arguments: [String]) throws(CommandFailure) -> [UInt8] {
         do throws(Program.Absent) {
-            return try Program.run([beside("agentd"), "agentd"].compactMap { $0 }, arguments, hears: STDOUT_FILENO).bytes
+            return try Program.run(paths, arguments, hears: STDOUT_FILENO).bytes
         } catch {
             throw failure(error.errno)
         }
@@ -123,8 +124,7 @@ enum AgentProgram {
     /// What `agentd --check` makes of the files of this machine, and what it complains of.
     static func judgement() throws(CommandFailure) -> (status: Int32, complaint: String) {
         do throws(Program.Absent) {
-            let result = try Program.run(
-                [beside("agentd"), "agentd"].compactMap { $0 }, ["--check", "--config", defaultFile], hears: STDERR_FILENO)
+            let result = try Program.run(paths, ["--check", "--config", defaultFile], hears: STDERR_FILENO)
             return (result.status, Program.line(of: result.bytes))
         } catch {
             throw failure(error.errno)

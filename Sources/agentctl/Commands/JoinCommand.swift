@@ -116,8 +116,8 @@ struct JoinCommand: AgentCommand {
 
     private func clock(_ offset: Duration?) -> String? {
         guard let offset else { return nil }
-        if offset < .seconds(2), offset > .seconds(-2) { return ", clocks agree" }
-        return ", its clock differs by \(PlainText.duration(offset > .zero ? offset : .zero - offset))"
+        if offset.magnitude < .seconds(2) { return ", clocks agree" }
+        return ", its clock differs by \(PlainText.duration(offset.magnitude))"
     }
 
     private func show(_ lines: [(String, String)]) {

@@ -21,7 +21,7 @@ struct ExampleFleet {
     static let all = Way.allCases.flatMap { way in [true, false].map { ExampleFleet(way: way, coalesces: $0) } }
 
     static let entity: EntityName = "e"
-    static let id: RecordID = "r"
+    static let id = WorkedExample.record
 
     /// - Returns: What is not as the example says, in sentences.
     func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
