@@ -110,9 +110,7 @@ extension Store {
         intent.payload.supersedes = supersedes
         if !rules.refs.isEmpty || !mutation.dependsOn.isEmpty, !options.ablations.contains(.tiesIgnored) {
             intent.ties = try findTies(of: mutation, rules)
-            if let group {
-                for seq in intent.ties.on where try isMember(seq, of: group) { intent.ties.on.remove(seq) }
-            }
+            if let group { try leaveOut(group, from: &intent.ties, isSuccessor: supersedes != nil) }
         }
         if !intent.ties.on.isEmpty, supersedes == nil {
             intent.chain = try chainLength(behind: intent.ties.on, at: mutation.dependsOn.isEmpty ? "/data" : "/depends_on")

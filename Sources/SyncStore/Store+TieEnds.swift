@@ -361,13 +361,16 @@ extension Store {
     /// - Returns: `nil` when nothing is left.
     func sentDependencies(of seq: Int64, _ text: String) throws(StoreError) -> String? {
         let waits = Set(try ties(of: seq))
+        let list = try outboxRow(seq)?.group
         var keys: [String] = []
         for key in try presentDependencies(text) {
             guard let earlier = UUIDv7.carried(in: key), let row = try outboxRow(earlier), try payload(earlier)?.key == key else {
                 keys.append(key)
                 continue
             }
-            if row.state == .superseded || (!row.state.isTerminal && !waits.contains(earlier) && earlier > seq) { continue }
+            // Members of one list do not wait for each other: there the order tells what comes before.
+            let isBefore = row.state.isTerminal || waits.contains(earlier) || (list != nil && list == row.group && earlier < seq)
+            if row.state == .superseded || !isBefore { continue }
             keys.append(key)
         }
         return keys.isEmpty ? nil : JSON.list(keys).json

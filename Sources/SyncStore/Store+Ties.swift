@@ -5,8 +5,9 @@ import SyncCore
 // almost no mutation has a tie, and those without pay for none.
 //
 // A tie ends with the one that was waited for: accepted, it lets go on; refused or given up, it takes along what was tied to
-// it (`Store+TieEnds.swift`). Ties run from younger to older mutations, so nobody waits in a circle. The one exception is a
-// child that was made before its parent; there, and where a tie is handed on, a circle is looked for.
+// it (`Store+TieEnds.swift`). Ties run from younger to older mutations, so nobody waits in a circle. There are three exceptions,
+// and for each of them a circle is looked for: a child that was made before its parent, a tie that is handed on, and a mutation
+// that takes the place of an older one in an atomic list.
 
 /// What a mutation waits for, as found before anything is written.
 struct Ties {
@@ -75,6 +76,19 @@ extension Store {
             WHERE m.rid = ? AND m.state < 6 AND p.action = 0 ORDER BY m.seq DESC LIMIT 1
             """, .int(row.rid))
         if let creation { ties.on.insert(creation) } else if row.document == nil { ties.unmet.append(parent) }
+    }
+
+    /// The list that the mutation belongs to does not wait for itself: its members have no ties to each other. What takes the place
+    /// of an older member does not wait for what waits for the list, either.
+    func leaveOut(_ list: EnqueueGroup, from ties: inout Ties, isSuccessor: Bool) throws(StoreError) {
+        for earlier in ties.on {
+            var waitsForList = try isMember(earlier, of: list)
+            if !waitsForList, isSuccessor {
+                let before = try waitedFor(by: earlier)
+                waitsForList = before?.contains(where: list.seqs.contains) ?? true
+            }
+            if waitsForList { ties.on.remove(earlier) }
+        }
     }
 
     // MARK: - The write

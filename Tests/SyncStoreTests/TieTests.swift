@@ -392,6 +392,51 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A decision does not wait for the creation of its parent, where that waits for the list that the decision joins")
+    func circleOfDecision() throws {
+        var site = EntityRules(), visit = EntityRules()
+        visit.refs = ["site": EntityName(trusted: "site")]
+        visit.onDeleted = .manual
+        site.onDeleted = .deleteWins
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "site"): site, EntityName(trusted: "visit"): visit]))
+        try agent.pull([("s", 1, [:])], entity: "site")
+        try agent.pull([("v", 2, ["site": "s"]), ("w", 3, ["site": "s"])], entity: "visit")
+        let list = try agent.list([
+            TestAgent.mutation(.update, "v", ["n": 1], entity: "visit"), TestAgent.mutation(.update, "w", ["n": 1], entity: "visit"),
+        ]).map(\.key)
+        // Somebody else deletes the site and one of the visits. Here the site is made anew, in one list with a change of the other visit.
+        try agent.pull([], deleted: [("s", 4)], entity: "site")
+        let later = try agent.list([
+            TestAgent.mutation(.create, "s", entity: "site"), TestAgent.mutation(.update, "v", ["n": 2], entity: "visit"),
+        ]).map(\.key)
+        try agent.pull([], deleted: [("w", 5)], entity: "visit")
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.store.verify() == [])
+        let batch = try agent.claim(2)
+        #expect(batch.map(\.key) == [list[0], decision])
+        for mutation in batch { try agent.answer(.accepted(mutation.key, 10 + Int64(mutation.key == decision ? 1 : 0))) }
+        #expect(try agent.claim().map(\.key) == later)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A decision in a list names no other decision to the hub that goes behind the list")
+    func circleOfDecisions() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["finding": "pass"])])
+        let first = try agent.update("a", ["finding": "fail"]).key
+        var dependent = TestAgent.mutation(.update, "b", ["finding": "fail"])
+        dependent.dependsOn = [first]
+        let list = try agent.list([TestAgent.mutation(.update, "a", ["n": 1]), dependent]).map(\.key)
+        try agent.pull([("a", 5, ["finding": "flagged"]), ("b", 6, ["finding": "flagged"])])
+        let decisions = try [1, 2].map { try #require(try ConflictTests.resolve(agent, .all(.local), id: $0).mutation) }
+        #expect(try agent.store.verify() == [])
+        let batch = try agent.claim(2)
+        #expect(batch.map(\.key) == [list[0], decisions[1]] && batch.map(\.dependsOn) == [nil, nil])
+        for (index, mutation) in batch.enumerated() { try agent.answer(.accepted(mutation.key, Int64(10 + index))) }
+        #expect(try agent.claim().map(\.key) == [decisions[0]])
+        #expect(try agent.store.verify() == [])
+    }
+
     // MARK: - What does not get through
 
     @Test("What was in flight with a parent that is sent back goes back behind it", arguments: ["busy", "alone"])
