@@ -47,6 +47,16 @@ extension ConformanceRun {
             try require(found, answer.errors.first.map { "the problem \($0.problem.code)" } ?? "the new record is not in it")
             return "the new record"
         }
+        await check("snapshot-deleted-total", "A8", "Where a listing counts deletions (deleted_total), it counts one that was just made.") {
+            guard let before = try await listing(after: nil, limit: 1).deletedTotal else { throw NotOffered("no deleted_total") }
+            let id = newRecord()
+            let made = try await accept(mutation(.create, id, ["n": 1]))
+            _ = try await accept(mutation(.delete, id, base: made))
+            let after = try await listing(after: nil, limit: 1).deletedTotal
+            // Others may work at the same time.
+            try require(after.map { $0 > before } == true, "\(before) before a deletion, \(after.map { "\($0)" } ?? "nothing") after it")
+            return "\(before), then \(after ?? 0)"
+        }
         await check("snapshot-malformed", "A5", "A listing without an entity is 400 malformed.") {
             try refusal(try await send(.get, "/v1/sync/snapshot?limit=1"), 400, "malformed")
             return "400"

@@ -171,6 +171,10 @@ enum PostgresSchema {
               PRIMARY KEY (device, entity, id))
             """,
         ],
+        [
+            "ALTER TABLE horizon ADD COLUMN forgotten BIGINT NOT NULL DEFAULT 0",
+            "CREATE INDEX record_deleted ON record(entity) WHERE data IS NULL",
+        ],
     ]
 
     /// Which version the tables have; `nil`: there are none.

@@ -178,6 +178,7 @@ struct Feed {
             after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
             total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil)
         page.unreadable = unreadable
+        if request.after == nil, !request.isSeed, request.buckets == nil { page.deletedTotal = try store.deletedTotal(request.entity) }
         return .success(page)
     }
 

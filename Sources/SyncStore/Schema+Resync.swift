@@ -18,4 +18,12 @@ extension Schema {
         -- already (Store+History.swift).
         CREATE TABLE requeued (seq INTEGER PRIMARY KEY) STRICT;
         """
+
+    /// How many deletions of the entity this device has heard of in this history of the hub, counted up (`deleted`; `NULL`: the hub does
+    /// not count), what the hub said when the present listing began, and the day whose deletions `run_deleted` counts.
+    static let turnover = """
+        ALTER TABLE stream ADD COLUMN deleted INTEGER;
+        ALTER TABLE stream ADD COLUMN listing_deleted INTEGER;
+        ALTER TABLE stream ADD COLUMN run_day INTEGER;
+        """
 }

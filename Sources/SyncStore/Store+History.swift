@@ -152,7 +152,10 @@ extension Store {
             }
             sweep.history = 0
             for stream in try loadStreams(at: now) {
-                try restartStream(try names.entity(stream.entity, in: database))
+                let eid = try names.entity(stream.entity, in: database)
+                try restartStream(eid)
+                // What another history has deleted says nothing about this one.
+                try database.run("UPDATE stream SET deleted = NULL WHERE eid = ?", .int(eid))
             }
             return false
         }

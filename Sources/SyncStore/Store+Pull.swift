@@ -68,7 +68,8 @@ extension Store {
             """
             INSERT INTO stream (eid, gen, listing, snapshot) VALUES (?1, 1, 1, ?2)
             ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = ?2,
-                snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0, seeding = 0
+                snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0, run_day = NULL, seeding = 0,
+                listing_deleted = NULL
             """, .int(eid), .bool(rest == nil))
     }
 
@@ -101,7 +102,8 @@ extension Store {
             guard let row = try MirrorRow.find(database, eid: eid, id: item.id.text) else { continue }
             if row.isNewer(thanDeletion: item) { summary.unchanged += 1 } else { deleted.append((row, item)) }
         }
-        if try isMassDelete(deleted.count { $0.row.base != nil }, eid: eid, endsRun: !page.hasMore) {
+        try countDeletions(page.deletions.count { $0.reason == nil }, eid: eid)
+        if try isMassDelete(deleted.filter { $0.row.base != nil }.map(\.item), eid: eid, endsRun: !page.hasMore) {
             summary.massDeletes.append(page.entity)
             try hold(deleted.filter { $0.row.base != nil }.map(\.row.rid), of: eid)
             deleted.removeAll { $0.row.base != nil }
@@ -116,17 +118,37 @@ extension Store {
         if let listing, !page.hasMore { try endListing(of: page.entity, eid, listing, &summary) }
     }
 
-    /// Whether the feed deletes suspiciously much, since it was last read to its end.
-    private func isMassDelete(_ count: Int, eid: Int64, endsRun: Bool) throws(StoreError) -> Bool {
-        guard count > 0 || endsRun else { return false }
-        let before = try database.number("SELECT run_deleted FROM stream WHERE eid = ?", .int(eid)) ?? 0
-        let run = before + Int64(count)
-        if endsRun ? before > 0 : count > 0 {
-            try database.run("UPDATE stream SET run_deleted = ? WHERE eid = ?", .int(endsRun ? 0 : run), .int(eid))
+    /// Those that this device never had count as well: the hub counts all.
+    private func countDeletions(_ count: Int, eid: Int64) throws(StoreError) {
+        guard count > 0 else { return }
+        try database.run("UPDATE stream SET deleted = deleted + ? WHERE eid = ?", .int(Int64(count)), .int(eid))
+    }
+
+    /// Whether the feed deletes suspiciously much: more on one day than a guard lets pass, since it was last read to its end. Over the
+    /// weeks that a device was away, everything may have been replaced in good order.
+    private func isMassDelete(_ deletions: [StreamPage.Deletion], eid: Int64, endsRun: Bool) throws(StoreError) -> Bool {
+        guard !deletions.isEmpty || endsRun else { return false }
+        let known = try database.first("SELECT run_deleted, coalesce(run_day, 0) FROM stream WHERE eid = ?", .int(eid)) {
+            row throws(StoreError) in (count: row.int(0), day: row.int(1))
         }
-        guard count > 0, run > options.massDelete.free else { return false }
+        let before = known ?? (count: 0, day: 0)
+        var run = before
+        var most = before.count
+        for deletion in deletions {
+            // Without a time it belongs to those before it.
+            let day = deletion.hlc.flatMap { HybridTime($0) }.map { Int64($0.milliseconds / 86_400_000) } ?? run.day
+            if day > run.day { run = (0, day) }
+            run.count += 1
+            most = max(most, run.count)
+        }
+        if endsRun ? before.count > 0 : run != before {
+            try database.run(
+                "UPDATE stream SET run_deleted = ?, run_day = ? WHERE eid = ?", .int(endsRun ? 0 : run.count), .int(endsRun ? 0 : run.day),
+                .int(eid))
+        }
+        guard !deletions.isEmpty, most > options.massDelete.free else { return false }
         let live = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
-        return options.massDelete.isReached(by: run, of: live + before)
+        return options.massDelete.isReached(by: most, of: live + before.count)
     }
 
     func apply(
@@ -221,10 +243,15 @@ extension Store {
         }.compactMap { (rid: Int64?) in rid }
         if options.ablations.contains(.sweepSkipped) { missing = [] }
         let all = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
-        if options.massDelete.isReached(by: Int64(missing.count), of: all) {
+        // What the hub says it deleted since is turnover. It is the rest that it may have lost.
+        let unexplained = Int64(missing.count) - (only == nil ? try deletedUnheard(eid) : 0)
+        if options.massDelete.isReached(by: unexplained, of: all) {
             summary.massDeletes.append(entity)
             try hold(missing, of: eid)
         } else {
+            if only == nil {
+                try database.run("UPDATE stream SET deleted = coalesce(listing_deleted, deleted) WHERE eid = ?", .int(eid))
+            }
             try sweep(missing)
             summary.deletions += missing.count
             try hold([], of: eid)
@@ -232,9 +259,14 @@ extension Store {
         try database.run(
             """
             UPDATE stream SET listing = 0, listing_head = NULL, snapshot = 0, snap_after = NULL, snap_cursor = NULL,
-                buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ? WHERE eid = ?
+                listing_deleted = NULL, buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ? WHERE eid = ?
             """, .int(now.wall.milliseconds), .int(age), .int(eid))
         try noteSeeded()
+    }
+
+    /// How many deletions the hub has counted that this device never heard of; 0 where either does not know.
+    private func deletedUnheard(_ eid: Int64) throws(StoreError) -> Int64 {
+        max(0, try database.number("SELECT listing_deleted - deleted FROM stream WHERE eid = ?", .int(eid)) ?? 0)
     }
 
     /// Once everything was read to its end, the device is no beginner any more, whatever is configured later.

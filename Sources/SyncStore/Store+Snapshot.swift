@@ -26,8 +26,10 @@ extension Store {
                 listing.head = page.startVersion
                 listing.cursor = page.startCursor
                 try database.run(
-                    "UPDATE stream SET listing_head = ?, snap_cursor = ?, seed_total = coalesce(?, seed_total) WHERE eid = ?",
-                    .int(page.startVersion), .text(page.startCursor), .optional(page.total), .int(eid))
+                    """
+                    UPDATE stream SET listing_head = ?, snap_cursor = ?, seed_total = coalesce(?, seed_total), listing_deleted = ?
+                    WHERE eid = ?
+                    """, .int(page.startVersion), .text(page.startCursor), .optional(page.total), .optional(page.deletedTotal), .int(eid))
             }
             try apply(page.records, eid: eid, listing: Listing(gen: listing.gen, head: listing.head), &summary)
             try spare(page.unreadable, eid: eid, Listing(gen: listing.gen, head: listing.head))
@@ -104,7 +106,8 @@ extension Store {
                 "SELECT rid, eid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)
             ) { row throws(StoreError) in (rid: row.int(0), eid: row.int(1)) }
             try sweep(held.map(\.rid))
-            try database.run("UPDATE stream SET sweep_held = 0")
+            // The count that the person has just made good is known again after the next listing.
+            try database.run("UPDATE stream SET deleted = CASE WHEN sweep_held = 0 THEN deleted END, sweep_held = 0")
             let counts = Dictionary(held.map { (names.entity($0.eid).text, 1) }, uniquingKeysWith: +)
             for (entity, count) in counts.sorted(by: { $0.key < $1.key }) {
                 try audit("accept_deletions", entity, uid: uid, ["records": .int(Int64(count))])

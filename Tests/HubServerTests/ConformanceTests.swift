@@ -323,6 +323,9 @@ struct ConformanceTests {
                 return .object(record)
             }.sorted { ($0.object?["id"]?.text ?? "") < ($1.object?["id"]?.text ?? "") })
         }),
+        Mistake(what: "counts no deletions", noticedBy: "snapshot-deleted-total", spoil: body("/v1/sync/snapshot") { object in
+            if object["deleted_total"] != nil { object["deleted_total"] = 7 }
+        }),
         Mistake(what: "lists without order", noticedBy: "snapshot-paging", spoil: body("/v1/sync/snapshot") { object in
             if let list = object["records"]?.array { object["records"] = .array(list.reversed()) }
         }),

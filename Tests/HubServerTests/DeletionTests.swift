@@ -94,6 +94,8 @@ struct DeletionTests {
     func migration() throws {
         let rows = try HubRows()
         do { _ = try Self.deleted(rows.place) }
+        try rows.run("DROP INDEX record_deleted")
+        try rows.run("ALTER TABLE horizon DROP COLUMN forgotten")
         try rows.run("ALTER TABLE record DROP COLUMN kept")
         try rows.run("ALTER TABLE record DROP COLUMN kept_version")
         try rows.run("UPDATE record SET exceptions = NULL, additions = NULL")

@@ -206,6 +206,26 @@ struct PullTests {
         #expect(try bench.hub.stats().entities.map(\.tombstones) == [0])
     }
 
+    @Test("The first page of a listing of all counts the deletions of the entity, also those that are forgotten")
+    func deletedTotal() throws {
+        let bench = try Self.filled(5)
+        func counted(_ request: SnapshotRequest = SnapshotRequest(entity: "audits", after: nil, limit: 2)) throws -> [Int64?] {
+            try bench.list(request).map(\.deletedTotal)
+        }
+        #expect(try counted() == [0, nil, nil])
+        for number in 0..<3 { _ = try bench.verdict(Sent("d\(number)", seq: Int64(9 + number), .delete, id: "a-\(number)", base: Int64(1 + number))) }
+        #expect(try counted() == [3])
+        #expect(try bench.hub.collectTombstones(before: bench.now.advanced(by: .seconds(1))) == 3)
+        _ = try bench.verdict(Sent("d9", seq: 20, .delete, id: "a-4", base: 5))
+        #expect(try counted() == [4])
+        #expect(try bench.hub.collectTombstones(before: bench.now.advanced(by: .seconds(1))) == 1)
+        #expect(try counted() == [4])
+        var parts = SnapshotRequest(entity: "audits", after: nil, limit: 2)
+        parts.buckets = [1, 2]
+        #expect(try counted(parts) == [nil])
+        #expect(try counted(SnapshotRequest(entity: "other", after: nil, limit: 2)) == [0])
+    }
+
     @Test("Who creates a record anew whose deletion is forgotten is told what it is now: an old copy may still be there")
     func createOverForgotten() throws {
         let bench = try HubBench()

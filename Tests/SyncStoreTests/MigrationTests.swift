@@ -33,7 +33,7 @@ struct MigrationTests {
         try raw.rows("PRAGMA user_version = 0")
         let again = try TestAgent(in: folder)
         #expect(again.store.opening.isNew)
-        #expect(try again.database.pragma("user_version") == "12")
+        #expect(try again.database.pragma("user_version") == "13")
         try again.create("a")
         #expect(try again.store.verify() == [])
     }
@@ -59,7 +59,7 @@ struct MigrationTests {
         try RawDatabase(folder.database).goBack(to: version)
 
         try agent.reopen()
-        #expect(try agent.database.pragma("user_version") == "12")
+        #expect(try agent.database.pragma("user_version") == "13")
         #expect(try agent.store.verify() == [])
         #expect(try agent.states(keys) == before)
         #expect(try agent.store.reads.facts(at: agent.now).enqueued == facts.enqueued)

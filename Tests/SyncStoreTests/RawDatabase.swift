@@ -77,6 +77,7 @@ final class RawDatabase {
             "DROP INDEX mutation_joined", "DROP INDEX mutation_ttl",
             "CREATE INDEX mutation_ttl ON mutation (ttl_age) WHERE ttl_age IS NOT NULL AND state = 0 AND sent = 0 AND priority > 0",
         ],
+        13: ["deleted", "listing_deleted", "run_day"].map { "ALTER TABLE stream DROP COLUMN \($0)" },
     ]
 
     func number(_ sql: String) throws -> Int64? { try rows(sql).first?.first?.flatMap { Int64($0) } }

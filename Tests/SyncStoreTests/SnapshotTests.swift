@@ -133,6 +133,82 @@ struct SnapshotTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test(
+        "What the hub says it deleted in good order is turnover, and asks nobody; what it does not explain is kept",
+        arguments: [(70, true), (299, true), (60, true), (10, false), (5, false), (nil, false)] as [(Int64?, Bool)])
+    func turnover(_ deleted: Int64?, _ isOrdinary: Bool) throws {
+        let agent = try TestAgent()
+        let rows = (0..<100).map { ("r\(1_000 + $0)", Int64($0 + 1), ["v": 1] as JSONObject) }
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        var first = page(rows, version: 100)
+        first.deletedTotal = 5
+        _ = try agent.store.applySnapshot(first, at: agent.now)
+        // Heard of by the feed, and never had: counted all the same.
+        try agent.pull([], deleted: [("gone", 101), ("r1000", 102)])
+        // Ninety days later: 62 more are gone, and the feed has forgotten them.
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        var second = page(Array(rows.suffix(37)), hasMore: true, version: 300)
+        second.deletedTotal = deleted
+        _ = try agent.store.applySnapshot(second, at: agent.now)
+        let applied = try agent.store.applySnapshot(page([]), at: agent.now)
+        #expect(applied.summary.massDeletes == (isOrdinary ? [] : [Self.audit]))
+        #expect(applied.summary.deletions == (isOrdinary ? 62 : 0))
+        // The next one begins from what was said then.
+        if isOrdinary {
+            try agent.store.restartStreams([Self.audit], at: agent.now)
+            var third = page([], version: 400)
+            third.deletedTotal = deleted
+            #expect(try agent.store.applySnapshot(third, at: agent.now).summary.massDeletes.isEmpty, "37 are let pass at any rate")
+        }
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What another history of the hub has deleted explains nothing of this one, and what was accepted is not counted twice")
+    func turnoverOfOthers() throws {
+        for isHistory in [true, false] {
+            let agent = try TestAgent()
+            let rows = (0..<200).map { ("r\(1_000 + $0)", Int64($0 + 1), ["v": 1] as JSONObject) }
+            try agent.store.restartStreams([Self.audit], at: agent.now)
+            var first = page(rows, version: 200)
+            first.deletedTotal = 0
+            _ = try agent.store.applySnapshot(first, at: agent.now)
+            if isHistory {
+                try agent.store.adoptReplica(ReplicaID(trusted: "another"), at: agent.now)
+                while try agent.store.forgetHistory(at: agent.now) {}
+            } else {
+                try agent.store.restartStreams([Self.audit], at: agent.now)
+                _ = try agent.store.applySnapshot(page(Array(rows.suffix(100)), version: 300), at: agent.now)
+                #expect(try agent.store.acceptDeletions(uid: 0, at: agent.now) == 100)
+                try agent.store.restartStreams([Self.audit], at: agent.now)
+            }
+            var next = page(Array(rows.suffix(20)), version: 400)
+            next.deletedTotal = 1_000
+            let summary = try agent.store.applySnapshot(next, at: agent.now).summary
+            // Of a new history nothing was shown yet, so nothing counts as gone there.
+            #expect(summary.deletions == 0 && (isHistory || summary.massDeletes == [Self.audit]), "\(isHistory)")
+            #expect(try agent.store.verify() == [])
+        }
+    }
+
+    @Test("Of a feed the deletions of one day count: what was replaced over weeks asks nobody", arguments: [1, 10])
+    func turnoverByFeed(_ days: Int) throws {
+        let agent = try guarded(300)
+        let day: UInt64 = 86_400_000
+        let deletions = (0..<200).map { number in
+            StreamPage.Deletion(
+                id: RecordID(trusted: "r\(1_000 + number)"), version: Int64(400 + number),
+                hlc: HybridTime(milliseconds: 20_000 * day + UInt64(number * days / 200) * day, counter: 0, node: "a").description)
+        }
+        var held: [EntityName] = []
+        for start in stride(from: 0, to: 200, by: 50) {
+            let page = StreamPage(
+                entity: Self.audit, cursor: "c\(start)", hasMore: start < 150, records: [], deletions: Array(deletions[start..<(start + 50)]))
+            held += try agent.store.applyPull(PullResponse(epoch: "e", head: 1_000, pages: [page]), at: agent.now).massDeletes
+        }
+        #expect(held.isEmpty == (days > 1), "\(held)")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A feed that deletes suspiciously much, page after page, is stopped; what is ordinary is not")
     func massDeleteByFeed() throws {
         let agent = try guarded(300)

@@ -299,14 +299,21 @@ final class HubStore {
         try database.first("SELECT version FROM horizon WHERE entity = ?", .text(entity.text)) { $0.int(0) } ?? 0
     }
 
+    /// How many records of the entity were deleted and not made again: tombstones, and those that are forgotten by now.
+    func deletedTotal(_ entity: EntityName) throws(DatabaseError) -> Int64 {
+        let forgotten = try database.first("SELECT forgotten FROM horizon WHERE entity = ?", .text(entity.text)) { $0.int(0) } ?? 0
+        let known = try database.first("SELECT count(*) FROM record WHERE entity = ? AND data IS NULL", .text(entity.text)) { $0.int(0) } ?? 0
+        return forgotten + known
+    }
+
     /// Forgets tombstones, and raises the horizon in the same transaction.
     func collectTombstones(before: Timestamp, raisingHorizon: Bool) throws(DatabaseError) -> Int {
         if raisingHorizon {
             try database.run(
                 """
-                INSERT INTO horizon(entity, version)
-                SELECT entity, max(version) FROM record WHERE data IS NULL AND updated_at_ms < ? GROUP BY entity
-                ON CONFLICT(entity) DO UPDATE SET version =
+                INSERT INTO horizon(entity, version, forgotten)
+                SELECT entity, max(version), count(*) FROM record WHERE data IS NULL AND updated_at_ms < ? GROUP BY entity
+                ON CONFLICT(entity) DO UPDATE SET forgotten = horizon.forgotten + excluded.forgotten, version =
                 CASE WHEN excluded.version > horizon.version THEN excluded.version ELSE horizon.version END
                 """, .int(before.milliseconds))
         }

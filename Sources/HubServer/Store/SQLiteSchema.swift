@@ -97,7 +97,14 @@ enum SQLiteSchema {
         waiting,
         lineage,
         deletions,
+        turnover,
     ]
+
+    /// How many tombstones of an entity were forgotten; and those that are left, by entity.
+    private static let turnover = """
+        ALTER TABLE horizon ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
+        CREATE INDEX record_deleted ON record(entity) WHERE data IS NULL;
+        """
 
     /// What a tombstone keeps of its record (`exceptions` and `additions` are those of the document then; it counts while
     /// `kept_version` is the tombstone's own), and the records that a device wanted to make and was refused.

@@ -52,6 +52,7 @@ package enum SnapshotMessages {
             writer.member("after", page.after?.text)
             writer.member("has_more", page.hasMore)
             writer.member("total", page.total)
+            writer.member("deleted_total", page.deletedTotal)
         }
         return writer.bytes
     }
@@ -80,6 +81,7 @@ package enum SnapshotMessages {
             entity: entity, startCursor: cursor, startVersion: try ReplyReader.version(start["version"], "/start/version"),
             records: records, after: after, hasMore: hasMore, total: object["total"]?.int.map { max(0, $0) })
         page.unreadable = try UnreadableRecords.read(object["unreadable"], "/unreadable")
+        page.deletedTotal = object["deleted_total"]?.int.map { max(0, $0) }
         return page
     }
 }
@@ -126,6 +128,9 @@ package struct SnapshotPage: Hashable, Sendable {
     package var hasMore: Bool
     /// Live records of the entity, for the progress that people see; `nil` when the hub does not say.
     package var total: Int64?
+    /// Records of the entity that this history of the hub has deleted, counted up; on the first page of a listing of all. `nil` when
+    /// the hub does not say.
+    package var deletedTotal: Int64?
     /// It is what a new device needs first, not a part of the listing. Not in the answer; who asked knows.
     package var isSeed = false
     /// What came beside the answer: kept with its records. Not in the body.
