@@ -150,6 +150,14 @@ extension ConformanceRun {
             try require(words[1].hasPrefix("rejected: parent-rejected"), "the second was \(words[1])")
             return "rejected"
         }
+        await check("push-creation-rejected", "A4", "A change of a record whose creation was rejected is rejected as parent-rejected.") {
+            let id = newRecord()
+            var bad = mutation(.create, id)
+            bad["data"] = "no object"
+            let words = try await verdicts([bad, mutation(.update, id, ["n": 1])]).map { word($0.verdict) }
+            try require(words[1].hasPrefix("rejected: parent-rejected"), "the change was \(words[1])")
+            return "rejected"
+        }
         await check("push-dependency", "A4", "What depends on a mutation that never came is told to retry: dependency-missing.") {
             let answer = try await verdict(mutation(.create, newRecord(), ["n": 1], dependsOn: [newName()]))
             guard case .retry(let problem, _) = answer, problem?.code == "dependency-missing" else { throw Deviation("\(word(answer)), not retry: dependency-missing") }

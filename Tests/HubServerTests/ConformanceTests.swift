@@ -187,6 +187,12 @@ struct ConformanceTests {
         body("/v1/sync/push") { each("results", in: &$0, change) }
     }
 
+    private static let forgetsParent: @Sendable (inout JSONObject) -> Void = { result in
+        guard var problem = result["problem"]?.object, problem["type"] == "urn:edge-sync:parent-rejected" else { return }
+        problem["type"] = "urn:edge-sync:deleted"
+        result["problem"] = .object(problem)
+    }
+
     static let mistakes: [Mistake] = [
         Mistake(what: "knows no keys", noticedBy: "push-duplicate", alter: { request in
             // As if each repeat came under a new key: the server treats it as new.
@@ -209,6 +215,8 @@ struct ConformanceTests {
         Mistake(
             what: "names only entities of its configuration", noticedBy: "pull-entities",
             spoil: body("/v1/sync/pull") { if $0["entities"] != nil { $0["entities"] = ["templates"] } }),
+        Mistake(what: "forgets what it has rejected", noticedBy: "push-parent-rejected", spoil: results(Self.forgetsParent)),
+        Mistake(what: "takes a record whose creation it rejected for a deleted one", noticedBy: "push-creation-rejected", spoil: results(Self.forgetsParent)),
         Mistake(what: "does not say that a lower value was not taken", noticedBy: "push-max-kept", spoil: results { $0["kept"] = nil }),
         Mistake(what: "compares all fields of a mutation by one stamp", noticedBy: "push-field-stamps", alter: { request in
             guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
