@@ -98,7 +98,7 @@ extension Store {
             }
             let damaged = rows.filter { !$0.isSound }
             if damaged.isEmpty {
-                let chosen = try inListOrder(ClaimSelection.leading(of: rows, within: limits, isOneByOne: rest != nil))
+                let chosen = try unitsInListOrder(ClaimSelection.leading(of: rows, within: limits, isOneByOne: rest != nil)) { $0.outbox }
                 guard !chosen.isEmpty else { return nil }
                 guard rest != nil else { return try batch(chosen) }
                 return try transact(at: now) { () throws(StoreError) in
@@ -115,15 +115,15 @@ extension Store {
     }
 
     /// The members of each atomic list as the hub is to decide them: a decision that has joined one is younger than the list.
-    private func inListOrder(_ rows: [ClaimRow]) throws(StoreError) -> [ClaimRow] {
-        guard rows.contains(where: \.outbox.hasJoined) else { return rows }
-        var ordered: [ClaimRow] = []
+    func unitsInListOrder<Member>(_ rows: [Member], _ outbox: (Member) -> OutboxRow) throws(StoreError) -> [Member] {
+        guard rows.contains(where: { outbox($0).hasJoined }) else { return rows }
+        var ordered: [Member] = []
         var rest = rows[...]
         while let first = rest.first {
-            let unit = rest.prefix { $0.unit == first.unit }
+            let unit = rest.prefix { outbox($0).unit == outbox(first).unit }
             rest = rest.dropFirst(unit.count)
-            let bySeq = Dictionary(unit.map { ($0.outbox.seq, $0) }, uniquingKeysWith: { first, _ in first })
-            ordered += try inListOrder(unit.map(\.outbox)).compactMap { bySeq[$0.seq] }
+            let bySeq = Dictionary(unit.map { (outbox($0).seq, $0) }, uniquingKeysWith: { first, _ in first })
+            ordered += try inListOrder(unit.map(outbox)).compactMap { bySeq[$0.seq] }
         }
         return ordered
     }

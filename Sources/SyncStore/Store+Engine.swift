@@ -127,7 +127,7 @@ extension Store {
 
     package func memory() throws(StoreError) -> EngineMemory {
         var memory = EngineMemory(stored: try MetaTable(database).text("engine"))
-        memory.standing = HubStanding(stored: try MetaTable(database).text("standing"))
+        memory.standing = try MetaTable(database).text("standing").flatMap { StoredJSON.read($0)?.object }.flatMap { HubStanding($0) }
         memory.leftOut = LeftOutRecords(try MetaTable(database).text("left_out").flatMap { StoredJSON.read($0)?.object } ?? [:])
         return memory
     }
@@ -135,7 +135,7 @@ extension Store {
     /// Keeps what the hub may not fall behind. A row of its own, written with the verdicts: the rest of the memory is not.
     func keep(_ standing: HubStanding?) throws(StoreError) {
         let meta = MetaTable(database)
-        let text = standing?.stored ?? ""
+        let text = standing.map { JSON.object($0.json).json } ?? ""
         if try meta.text("standing") ?? "" != text { try meta.set("standing", text) }
     }
 
@@ -148,18 +148,18 @@ extension Store {
 }
 
 extension HubStanding {
-    fileprivate var stored: String {
+    fileprivate var json: JSONObject {
         var object: JSONObject = [
             "epoch": .string(epoch), "replica": .string(replica.text), "head": .int(head), "seq": .int(seq),
         ]
         object["receipt"] = receipt.map { .string($0) }
-        return object.json
+        return object
     }
 
-    /// - Returns: `nil` when nothing is kept. A damaged text is none: the proof is lost with it, and no data.
-    fileprivate init?(stored text: String?) {
-        guard let object = text.flatMap({ StoredJSON.read($0)?.object }), let epoch = object["epoch"]?.text,
-            let replica = object["replica"]?.text, let head = object["head"]?.int, let seq = object["seq"]?.int
+    /// - Returns: `nil` for what is damaged: the proof is lost with it, and no data.
+    fileprivate init?(_ object: JSONObject) {
+        guard let epoch = object["epoch"]?.text, let replica = object["replica"]?.text, let head = object["head"]?.int,
+            let seq = object["seq"]?.int
         else { return nil }
         self.init(
             epoch: epoch, replica: ReplicaID(trusted: replica), head: head, seq: seq, receipt: object["receipt"]?.text)
@@ -171,9 +171,11 @@ extension EngineMemory {
         var object: JSONObject = ["failures": .int(failures)]
         object["epoch"] = epoch.map { .string($0) }
         if let healing {
-            object["healing"] = .object([
+            var json: JSONObject = [
                 "epoch": .string(healing.epoch), "asked_seq": .int(healing.askedSeq), "requeued": .int(Int64(healing.requeued)),
-            ])
+            ]
+            json["standing"] = healing.standing.map { .object($0.json) }
+            object["healing"] = .object(json)
         }
         if isBreakerOpen { object["breaker_open"] = .bool(true) }
         object["not_before_ms"] = notBefore.map { .int($0.milliseconds) }
@@ -211,7 +213,8 @@ extension EngineMemory {
         hubEntities = object["hub_entities"]?.array?.compactMap(\.text).map { EntityName(trusted: $0) }
         if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
             healing = Healing(
-                epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0))
+                epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0),
+                standing: json["standing"]?.object.flatMap { HubStanding($0) })
         }
     }
 }

@@ -45,19 +45,25 @@ extension Store {
     /// In the order in which the mutations were made, whatever order the answer has: members of an atomic list share one
     /// version, and what one of them makes is the ground for the next.
     private func inOrder(_ results: [PushResult]) throws(StoreError) -> [PushResult] {
-        let bySeq = results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
+        let sorted = results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
         // What was decided about a member of a list went in that member's place, perhaps before older ones of its record.
         let hasJoined = try database.number(
             "SELECT 1 FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND first_seq > 0 LIMIT 1") != nil
-        guard hasJoined, results.count > 1 else { return bySeq }
-        var placed: [(claim: Int64, place: Int64, result: PushResult)] = []
-        for result in bySeq {
+        guard hasJoined, results.count > 1 else { return sorted }
+        var rows: [OutboxRow] = []
+        var unknown: [PushResult] = []
+        var bySeq: [Int64: PushResult] = [:]
+        for result in sorted {
             let row = try UUIDv7.carried(in: result.key.text).flatMap { seq throws(StoreError) in try outboxRow(seq) }
-            placed.append((row?.claim ?? .max, row?.place ?? .max, result))
+            guard let row, bySeq[row.seq] == nil else { unknown.append(result); continue }
+            bySeq[row.seq] = result
+            rows.append(row)
         }
-        return placed.enumerated()
-            .sorted { ($0.element.claim, $0.element.place, $0.offset) < ($1.element.claim, $1.element.place, $1.offset) }
-            .map(\.element.result)
+        // As ``loadInFlight(_:at:)`` has it.
+        let sent = rows.enumerated().sorted {
+            ($0.element.claim ?? -1, $0.element.place ?? -1, $0.offset) < ($1.element.claim ?? -1, $1.element.place ?? -1, $1.offset)
+        }.map(\.element)
+        return try unitsInListOrder(sent) { $0 }.compactMap { bySeq[$0.seq] } + unknown
     }
 
     /// Mutations that were accepted with the record, where the next verdict about that record is the same.

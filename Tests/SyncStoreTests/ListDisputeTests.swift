@@ -78,6 +78,25 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("After a database went back in time the verdicts count in the order in which the list goes again")
+    func settledAgain() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass", "n": 0])])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "a", ["n": 1]),
+        ]).map(\.key)
+        try agent.pull([("a", 5, ["finding": "flagged", "n": 0])])
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        try agent.store.adoptReplica(ReplicaID(trusted: "another"), at: agent.now)
+        #expect(try agent.inFlight().map(\.key) == [decision, keys[1]])
+        // Each shows the record as it was after it, and both share one version.
+        try agent.answer(
+            .accepted(decision, 6, record: HubRecord(version: 6, data: ["finding": "fail", "n": 0, "more": 1])),
+            .accepted(keys[1], 6, record: HubRecord(version: 6, data: ["finding": "fail", "n": 1, "more": 1])))
+        #expect(try agent.document("a") == ["finding": "fail", "n": 1, "more": 1])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Later changes of the same records hold it up no more than it holds them up, also those of a second list")
     func laterChanges() throws {
         var later: [MutationKey] = []

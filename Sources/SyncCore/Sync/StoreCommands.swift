@@ -269,11 +269,14 @@ package struct EngineMemory: Hashable, Sendable {
         package var askedSeq: Int64 = 0
         /// Mutations that it did not know.
         package var requeued: Int = 0
+        /// How far the hub was when it answered; `nil` before its first answer.
+        package var standing: HubStanding?
 
-        package init(epoch: String, askedSeq: Int64 = 0, requeued: Int = 0) {
+        package init(epoch: String, askedSeq: Int64 = 0, requeued: Int = 0, standing: HubStanding? = nil) {
             self.epoch = epoch
             self.askedSeq = askedSeq
             self.requeued = requeued
+            self.standing = standing
         }
     }
 

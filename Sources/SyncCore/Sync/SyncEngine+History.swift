@@ -133,9 +133,33 @@ extension SyncEngine {
         _ body: [UInt8], about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
         let unknown = Set(try KnownMessages.readResponse(body)).intersection(keys)
+        guard answersAsBefore() else { return askFromTheStart(at: moment, &effects) }
         guard !unknown.isEmpty else { return asked(upTo: seq, at: moment, &effects) }
         advance(to: .requeuing(upTo: seq))
         effects.append(.store(.requeue(keys.filter(unknown.contains))))
+    }
+
+    /// Notes how far the hub is that says what it knows. An older copy of its database may take its place, before everything was
+    /// asked or later, and does not know the same.
+    ///
+    /// - Returns: `false` when it is behind what it was for the keys before these.
+    private mutating func answersAsBefore() -> Bool {
+        guard let epoch = memory.healing?.epoch, let facts = cycle?.facts, let head = facts.head else { return true }
+        let now = HubStanding(epoch: epoch, replica: replica, head: head, seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
+        let before = memory.healing?.standing
+        memory.healing?.standing = now
+        return ablations.contains(.proofIgnored) || before.map { now.head >= $0.head && now.seq >= $0.seq } ?? true
+    }
+
+    private mutating func askFromTheStart(at moment: Moment, _ effects: inout [SyncEffect]) {
+        memory.healing?.askedSeq = 0
+        // Two hubs that take turns at one address would be asked for ever.
+        guard let healed = cycle?.healed, healed < 2 else {
+            return endInFailure(
+                "the hub forgets what it knew while it is asked", kind: .gone, retry: waitForOneHistory(), at: moment, &effects)
+        }
+        cycle?.healed += 1
+        loadSettled(at: moment, &effects)
     }
 
     mutating func requeued(_ count: Int, upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -165,7 +189,7 @@ extension SyncEngine {
         effects.append(.report(.historyAdopted(epoch: healing.epoch, requeued: healing.requeued)))
         memory.epoch = healing.epoch
         memory.healing = nil
-        memory.standing = nil
+        memory.standing = ablations.contains(.proofIgnored) ? nil : healing.standing
         cycle?.isHealing = false
         greetedAt = nil
         advance(to: .adoptingHistory)
