@@ -303,8 +303,7 @@ extension Store {
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
         let base = before.parsedBase
-        let known = try base.known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) }
-        var ground = Rebase.Ground(known: known, record: remote.record)
+        var ground = Rebase.Ground(known: base.known, record: remote.record)
         ground.isLast = options.rest != nil
         ground.disputed = Set(fields)
         ground.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
