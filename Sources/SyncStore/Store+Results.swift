@@ -50,20 +50,16 @@ extension Store {
         let hasJoined = try database.number(
             "SELECT 1 FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND first_seq > 0 LIMIT 1") != nil
         guard hasJoined, results.count > 1 else { return sorted }
-        var rows: [OutboxRow] = []
+        var known: [(row: OutboxRow, result: PushResult)] = []
         var unknown: [PushResult] = []
-        var bySeq: [Int64: PushResult] = [:]
         for result in sorted {
             let row = try UUIDv7.carried(in: result.key.text).flatMap { seq throws(StoreError) in try outboxRow(seq) }
-            guard let row, bySeq[row.seq] == nil else { unknown.append(result); continue }
-            bySeq[row.seq] = result
-            rows.append(row)
+            if let row { known.append((row, result)) } else { unknown.append(result) }
         }
         // As ``loadInFlight(_:at:)`` has it.
-        let sent = rows.enumerated().sorted {
-            ($0.element.claim ?? -1, $0.element.place ?? -1, $0.offset) < ($1.element.claim ?? -1, $1.element.place ?? -1, $1.offset)
-        }.map(\.element)
-        return try unitsInListOrder(sent) { $0 }.compactMap { bySeq[$0.seq] } + unknown
+        func turn(_ row: OutboxRow) -> (Int64, Int64, Int64) { (row.claim ?? -1, row.place ?? -1, row.seq) }
+        known.sort { turn($0.row) < turn($1.row) }
+        return try unitsInListOrder(known, \.row).map(\.result) + unknown
     }
 
     /// Mutations that were accepted with the record, where the next verdict about that record is the same.

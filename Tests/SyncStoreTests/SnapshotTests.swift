@@ -133,16 +133,22 @@ struct SnapshotTests {
         #expect(try agent.store.verify() == [])
     }
 
+    /// An agent that has listed so many records of a hub that has deleted others.
+    private func listed(_ count: Int, deletedTotal: Int64) throws -> (TestAgent, rows: [(String, Int64, JSONObject)]) {
+        let agent = try TestAgent()
+        let rows = (0..<count).map { ("r\(1_000 + $0)", Int64($0 + 1), ["v": 1] as JSONObject) }
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        var first = page(rows, version: Int64(count))
+        first.deletedTotal = deletedTotal
+        _ = try agent.store.applySnapshot(first, at: agent.now)
+        return (agent, rows)
+    }
+
     @Test(
         "What the hub says it deleted in good order is turnover, and asks nobody; what it does not explain is kept",
         arguments: [(70, true), (299, true), (60, true), (10, false), (5, false), (nil, false)] as [(Int64?, Bool)])
     func turnover(_ deleted: Int64?, _ isOrdinary: Bool) throws {
-        let agent = try TestAgent()
-        let rows = (0..<100).map { ("r\(1_000 + $0)", Int64($0 + 1), ["v": 1] as JSONObject) }
-        try agent.store.restartStreams([Self.audit], at: agent.now)
-        var first = page(rows, version: 100)
-        first.deletedTotal = 5
-        _ = try agent.store.applySnapshot(first, at: agent.now)
+        let (agent, rows) = try listed(100, deletedTotal: 5)
         // Heard of by the feed, and never had: counted all the same.
         try agent.pull([], deleted: [("gone", 101), ("r1000", 102)])
         // Ninety days later: 62 more are gone, and the feed has forgotten them.
@@ -166,12 +172,7 @@ struct SnapshotTests {
     @Test("What another history of the hub has deleted explains nothing of this one, and what was accepted is not counted twice")
     func turnoverOfOthers() throws {
         for isHistory in [true, false] {
-            let agent = try TestAgent()
-            let rows = (0..<200).map { ("r\(1_000 + $0)", Int64($0 + 1), ["v": 1] as JSONObject) }
-            try agent.store.restartStreams([Self.audit], at: agent.now)
-            var first = page(rows, version: 200)
-            first.deletedTotal = 0
-            _ = try agent.store.applySnapshot(first, at: agent.now)
+            let (agent, rows) = try listed(200, deletedTotal: 0)
             if isHistory {
                 try agent.store.adoptReplica(ReplicaID(trusted: "another"), at: agent.now)
                 while try agent.store.forgetHistory(at: agent.now) {}

@@ -55,9 +55,7 @@ extension SyncEngine {
         else { return false }
         if owesHealing, !hasHealedLately(at: moment) { return true }
         guard let standing = memory.standing, standing.epoch == epoch else { return false }
-        if let head = facts.head, head < standing.head { return true }
-        guard let seq = facts.deviceSeq, standing.replica == replica else { return false }
-        return seq < standing.seq
+        return standing.isAhead(of: facts, for: replica)
     }
 
     /// The hub is asked once more, with its receipt. If it goes on as before, this database heals alone: it offers again what
@@ -133,22 +131,22 @@ extension SyncEngine {
         _ body: [UInt8], about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
         let unknown = Set(try KnownMessages.readResponse(body)).intersection(keys)
-        guard answersAsBefore() else { return askFromTheStart(at: moment, &effects) }
+        // An older copy of the hub may take its place, before everything was asked or later, and does not know the same.
+        let before = memory.healing?.standing
+        noteHealingStanding()
+        if let before, let facts = cycle?.facts, before.isAhead(of: facts, for: replica), !ablations.contains(.proofIgnored) {
+            return askFromTheStart(at: moment, &effects)
+        }
         guard !unknown.isEmpty else { return asked(upTo: seq, at: moment, &effects) }
         advance(to: .requeuing(upTo: seq))
         effects.append(.store(.requeue(keys.filter(unknown.contains))))
     }
 
-    /// Notes how far the hub is that says what it knows. An older copy of its database may take its place, before everything was
-    /// asked or later, and does not know the same.
-    ///
-    /// - Returns: `false` when it is behind what it was for the keys before these.
-    private mutating func answersAsBefore() -> Bool {
-        guard let epoch = memory.healing?.epoch, let facts = cycle?.facts, let head = facts.head else { return true }
-        let now = HubStanding(epoch: epoch, replica: replica, head: head, seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
-        let before = memory.healing?.standing
-        memory.healing?.standing = now
-        return ablations.contains(.proofIgnored) || before.map { now.head >= $0.head && now.seq >= $0.seq } ?? true
+    /// How far the hub is that says what it knows.
+    private mutating func noteHealingStanding() {
+        guard let epoch = memory.healing?.epoch, let facts = cycle?.facts, let head = facts.head else { return }
+        memory.healing?.standing = HubStanding(
+            epoch: epoch, replica: replica, head: head, seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
     }
 
     private mutating func askFromTheStart(at moment: Moment, _ effects: inout [SyncEffect]) {

@@ -71,4 +71,12 @@ package struct HubStanding: Hashable, Sendable {
         self.seq = seq
         self.receipt = receipt
     }
+
+    /// Whether an answer in this history shows less than the hub had said. What it does not say shows nothing, nor does the `seq` of
+    /// another database.
+    package func isAhead(of facts: HubHeaders, for replica: ReplicaID) -> Bool {
+        if let head = facts.head, head < self.head { return true }
+        guard let seq = facts.deviceSeq, self.replica == replica else { return false }
+        return seq < self.seq
+    }
 }
