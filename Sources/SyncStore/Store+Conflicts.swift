@@ -162,6 +162,12 @@ extension Store {
                 action, names.entity(row.eid), name, data: content.data, unset: content.unset, operations: content.operations,
                 priority: row.priority, dependsOn: try liveDependencies(of: payload), author: decision?.author ?? payload?.author)
             mutation.base = content.base
+            // Members of an object count each by its own time, and the decision is about the deletion alone.
+            if conflict.kind == .updateDelete, carried.isEmpty, let hlc = payload.flatMap({ HybridTime($0.hlc) }) {
+                for field in content.data.names where rules.strategy == .fields && rules.strategy(of: field) == .merge {
+                    mutation.stamps[JSONString(field)] = content.stamps[JSONString(field)] ?? hlc
+                }
+            }
             // What goes on by itself goes on with its deadline; what a person has decided has none.
             let answer = try accept(
                 mutation, by: requester, in: list, supersedes: payload?.key ?? "",

@@ -248,7 +248,7 @@ extension Store {
         if action == .delete { return MutationContent(.delete) }
         var content = MutationContent(
             action, data: mutation.data, unset: mutation.unset, operations: mutation.operations,
-            base: mutation.base)
+            base: mutation.base, stamps: mutation.stamps)
         // What goes again does so by a new decision, and is as late as that.
         for index in content.operations.indices { content.operations[index].hlc = nil }
         if isSuccessor { return content }

@@ -167,6 +167,20 @@ extension Store {
         return found == 1
     }
 
+    /// A base of an older history without the changes that are offered again: what they rest on.
+    ///
+    /// - Parameter seq: Older ones stay in it.
+    func withoutRequeued(
+        _ record: MirrorRow, _ base: JSONObject, from seq: Int64, _ rules: EntityRules
+    ) throws(StoreError) -> JSONObject {
+        guard record.baseVersion < 0 else { return base }
+        var document = base
+        for open in try openMutations(of: record.rid, after: seq - 1).reversed() where try isRequeued(open.row.seq) {
+            if let content = open.payload?.content(under: rules) { document = Fold.undo(content, in: document) }
+        }
+        return document
+    }
+
     /// Forgets the mark of those that are settled and whose record is of the present history by now.
     func forgetRequeued() throws(StoreError) {
         try database.run(

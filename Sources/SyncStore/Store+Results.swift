@@ -299,7 +299,11 @@ extension Store {
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
         let base = before.parsedBase
-        var ground = Rebase.Ground(known: base.known, record: remote.record)
+        // Only what is made again carries what it rests on.
+        let known =
+            remote.record == nil
+            ? try base.known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) } : base.known
+        var ground = Rebase.Ground(known: known, record: remote.record)
         ground.isLast = options.rest != nil
         ground.disputed = Set(fields)
         ground.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion

@@ -625,6 +625,21 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A decision to bring a record back dates what is decided, and leaves the members of objects as old as they are")
+    func updateDeleteKeepsTimes() throws {
+        let agent = try Self.agent()
+        try agent.update("a", ["finding": "fail", "form": ["left": "worn"]])
+        try agent.pull([], deleted: [("a", 9)])
+        agent.wait(.seconds(60))
+        try Self.resolve(agent, .all(.local))
+        let decision = try #require(try agent.claim().first)
+        let dates = try #require(try JSONReader.read(decision.fieldHLC ?? "").object)
+        #expect(decision.action == .create && dates.names == ["form"])
+        let (written, decided) = (try #require(dates["form"]?.text.flatMap { HybridTime($0) }), try #require(HybridTime(decision.hlc)))
+        #expect(decided.milliseconds - written.milliseconds == 60_000)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("What is brought back over a record that was made anew shows what had been seen before the deletion")
     func updateDeleteShowsBase() throws {
         let agent = try Self.agent()
@@ -672,7 +687,8 @@ struct ConflictTests {
         try agent.pull([], deleted: [("s", 9)], entity: "site")
         let batch = try agent.claim()
         #expect(batch.map(\.action) == [.create, .update])
-        #expect(try JSONReader.read(batch[0].data ?? "").object == ["note": "old", "visits": 4])
+        #expect(try JSONReader.read(batch[0].data ?? "").object == ["note": "old", "visits": 3])
+        #expect(batch[0].operations == #"[{"field":"visits","op":"inc","value":1}]"#)
         #expect(try JSONReader.read(batch[0].base ?? "").object == ["note": "old", "visits": 3])
         #expect(batch[0].baseVersion == 9)
         #expect(try agent.record("s", "site")?.view == #"{"note":"new","visits":4}"#)

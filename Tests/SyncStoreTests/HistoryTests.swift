@@ -56,6 +56,37 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A change that is offered again and meets a deletion comes back once, and rests on nothing that it wrote itself")
+    func conflictOfRequeued() throws {
+        var rules = EntityRules()
+        rules.fields = ["n": .counter, "list": .append, "m": .manual]
+        rules.onDeleted = .manual
+        let agent = try TestAgent(rules: RuleBook([Self.audit: rules]))
+        try agent.pull([("a", 10, ["n": 5, "m": "old", "title": "t", "list": ["w"]])], head: 10)
+        let key = try agent.enqueue(
+            NewMutation(
+                .update, Self.audit, RecordID(trusted: "a"), data: ["m": "mine"],
+                operations: [FieldOperation("n", .increment, 2), FieldOperation("list", .append, ["x"])])
+        ).key
+        try agent.drain()
+        #expect(try agent.store.requeue([key], at: agent.now) == 1)
+        #expect(try !agent.store.forgetHistory(at: agent.now))
+        _ = try agent.inFlight()
+        try agent.answer(.conflict(key, ["$delete"], .absent))
+        let shown: JSONObject = ["n": 7, "m": "mine", "title": "t", "list": ["w", "x"]]
+        #expect(try agent.document("a") == shown)
+        try ConflictTests.resolve(agent, .all(.local))
+        let decision = try #require(try agent.claim().first)
+        let before: JSONObject = ["n": 5, "title": "t", "list": ["w"]]
+        var data = before
+        data["m"] = "mine"
+        #expect(try JSONReader.read(Array((decision.base ?? "").utf8)).object == before)
+        #expect(try JSONReader.read(Array((decision.data ?? "").utf8)).object == data)
+        #expect(decision.operations == #"[{"field":"n","op":"inc","value":2},{"field":"list","op":"append","value":["x"]}]"#)
+        #expect(try agent.document("a") == shown)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An addition that is offered again shows once, before and after, until the hub's new record is here")
     func showsOnce() throws {
         var rules = EntityRules()

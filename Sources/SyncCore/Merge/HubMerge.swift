@@ -300,7 +300,10 @@ private struct Merge {
             }
             let wasNothing = field.isNothing
             let isChanged = apply(operation, to: &fold, &additions[named, default: [:]], base)
-            if isChanged, let its = record.stamp(of: operation.top), self.isNews(its, since: base) {
+            // Who wrote the field last need not have seen what others had put into the set before.
+            let key = operation.kind.isOfSet ? SetElement.key(operation.value) : Optional.none
+            let isNewElement = self.isNews(key.flatMap { record.additions[named]?[$0] }, since: base)
+            if isChanged, let its = record.stamp(of: operation.top), isNewElement || self.isNews(its, since: base) {
                 let present = before[named] ?? PresentField(record, operation, its)
                 before[named] = present
                 displace(operation, wasNothing: wasNothing, in: present, since: base)
@@ -382,11 +385,11 @@ private struct Merge {
             var writer = present.stamp
             if let addition = present.additions[SetElement.key(element)], isNews(addition, since: base) {
                 writer = addition
-            } else if present.isNewByAddition || !operation.path.isEmpty {
+            } else if present.isNewByAddition || !operation.path.isEmpty || !isNews(present.stamp, since: base) {
                 return
             }
             lost = LostValue(field: SetElement.place(of: element, in: field), value: element, stamp: writer)
-        } else if present.isNothing, wasNothing, operation.path.isEmpty {
+        } else if present.isNothing, wasNothing, operation.path.isEmpty, isNews(present.stamp, since: base) {
             lost = LostValue(field: field, value: present.value, stamp: present.stamp)
         } else {
             return

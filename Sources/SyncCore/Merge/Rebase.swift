@@ -259,23 +259,17 @@ private struct Pass {
         if local.content.action != .create {
             // Where nothing is known of the record any more, its author had still seen the objects that it changes.
             let known = ground.known ?? local.content.base
-            result = MutationContent(.create, data: Fold.apply(local.content, to: known) ?? [:], base: known, stamps: stampsOfParts)
+            // Operations stay what they are: they fit whatever somebody else makes of the record meanwhile.
+            var values = local.content
+            values.operations = []
+            result.action = .create
+            result.data = Fold.apply(values, to: known) ?? [:]
+            result.unset = []
+            result.base = known
         }
         guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
         lose(Optional.none, of: HubMerge.wholeRecord, on: .remote)
         return outcome(.stays)
-    }
-
-    /// When each field was changed last, where that is not when the mutation was made.
-    private var stampsOfParts: [JSONString: HybridTime] {
-        local.content.operations.reduce(into: local.content.stamps) { stamps, operation in
-            // An operation on a member dates that member, and none beside it.
-            if operation.path.isEmpty {
-                stamps[JSONString(operation.top)] = operation.hlc
-            } else {
-                stamps[JSONString(operation.field)] = operation.hlc ?? local.hlc
-            }
-        }
     }
 
     /// That the bytes of a file are at the hub is nobody's change.

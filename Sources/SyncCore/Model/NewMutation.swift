@@ -26,6 +26,8 @@ package struct NewMutation: Hashable, Sendable {
     package var blobs: [JSON]
     /// See ``MutationContent/base``; only of what takes the place of another mutation.
     package var base: JSONObject = [:]
+    /// See ``MutationContent/stamps``; only of what takes the place of another mutation.
+    package var stamps: [JSONString: HybridTime] = [:]
     /// Bytes of the mutation as sent, for quotas.
     package var size: Int
 

@@ -255,6 +255,13 @@ struct HubMergeTests {
         let removal = try #require(Self.merge(put(0, .remove), onto: there, base: 10, rules: rules, commit: 12).accepted)
         #expect(removal.lost == [LostValue(field: "f[1]", value: nil, stamp: Self.stamp(12, ms: 900, Self.mine))])
         #expect(try #require(Self.merge(put(2), onto: there, base: 11, rules: rules, commit: 12).accepted).lost.isEmpty, "it was seen")
+        // The device has put something else into the set since, without having seen the element.
+        let another = MutationContent(.update, operations: [FieldOperation("f", .add, ["id": 2])])
+        let both = try #require(Self.merge(another, onto: there, base: 10, ms: 700, rules: rules, commit: 12).accepted?.record)
+        #expect(both.stamp(of: "f")?.writer == Self.mine)
+        let blind = try #require(Self.merge(put(2), onto: both, base: 10, rules: rules, commit: 13).accepted)
+        #expect(blind.lost == [LostValue(field: "f[1]", value: ["id": 1, "n": 1], stamp: theirs)])
+        #expect(try #require(Self.merge(put(2), onto: both, base: 12, rules: rules, commit: 13).accepted).lost.isEmpty)
     }
 
     @Test("A deletion tells what it takes with it that its device had not seen")
