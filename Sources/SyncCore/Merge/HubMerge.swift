@@ -208,7 +208,11 @@ private struct Merge {
                 }
             // Of what a create brings back, only what differs from what was there before was ever asked for: also where somebody
             // has taken it away meanwhile.
-            if isBlind, old != nil, value != nil, content.base[field] == value { continue }
+            if isBlind, old != nil, value != nil, content.base[field] == value {
+                // The device takes for granted that it is there.
+                accepted.isPlain = false
+                continue
+            }
             // And what is as it had seen it is no news, whoever wrote it.
             if isBlind, let seen = content.base[field], seen == present, rules.strategy(of: field) != .merge {
                 document[field] = value

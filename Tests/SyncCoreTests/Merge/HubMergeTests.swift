@@ -359,6 +359,10 @@ struct HubMergeTests {
         let there = Self.record(["n": 5, "a": "xz", "m": 2, "s": "theirs"])
         let accepted = try #require(Self.merge(create, onto: there, base: 9, rules: rules).accepted)
         #expect(accepted.record?.data == ["n": 6, "a": "xzy", "m": 2, "s": "theirs"])
+        // Also over what the device itself has written since, which it need not know any more.
+        let operations = MutationContent(.create, data: ["n": 3, "s": "same"], operations: [FieldOperation("n", .increment, 1)], base: ["n": 3, "s": "same"])
+        let own = try #require(Self.merge(operations, onto: VersionedRecord(data: ["n": 5, "s": "mine"], stamp: Self.stamp(10, ms: 500, Self.mine)), base: 9, rules: rules).accepted)
+        #expect(own.record?.data == ["n": 6, "s": "mine"] && !own.isPlain)
     }
 
     // MARK: Clocks
