@@ -27,7 +27,7 @@ extension AgentConfiguration {
     /// Another address, authority or client certificate means that old failures say nothing about what comes now.
     private var serverName: String {
         let address = restMapping?.baseURL ?? hub.url.text
-        return [address, hub.caFile ?? "", hub.clientCertificateFile ?? "", hub.pin?.description ?? ""].joined(separator: " ")
+        return [address, hub.caFile ?? "", hub.clientCertificateFile ?? "", hub.pin?.description ?? "", proxy?.url.text ?? ""].joined(separator: " ")
             .trimmingSpaces
     }
 
@@ -37,7 +37,7 @@ extension AgentConfiguration {
     var restSettings: RestClient.Settings? {
         restMapping.map { mapping in
             RestClient.Settings(
-                mapping: mapping, tls: tlsIdentity, userAgent: "agentd/\(AgentVersion.current)")
+                mapping: mapping, tls: tlsIdentity, proxy: proxy, userAgent: "agentd/\(AgentVersion.current)")
         }
     }
 
@@ -47,10 +47,18 @@ extension AgentConfiguration {
             caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile, publicKeyPin: hub.pin)
     }
 
+    /// What every request to a server goes through, but for those that stay in this machine.
+    var proxy: HTTPProxy? {
+        hub.proxy.map { HTTPProxy(url: $0, credentialsFile: hub.proxyCredentialsFile, exceptions: hub.noProxy) }
+    }
+
+    /// The machine that a connection to the server is made to: the proxy, where one carries it.
+    var nextHop: ServiceURL { proxy.flatMap { $0.carries(hub.url.host) ? $0.url : nil } ?? hub.url }
+
     package func hubSettings(device: DeviceID) -> HubClient.Settings {
         HubClient.Settings(
             baseURL: hub.url.text, device: device,
-            tls: tlsIdentity,
+            tls: tlsIdentity, proxy: proxy,
             compressOver: sync.compressOverBytes, userAgent: "agentd/\(AgentVersion.current)")
     }
 }

@@ -8,14 +8,18 @@ package final class HubClient: Sendable {
         package var baseURL: String
         package var device: DeviceID
         package var tls: TLSIdentity
+        package var proxy: HTTPProxy?
         package var compressOver: Int
         /// `agentd/` and the version.
         package var userAgent: String
 
-        package init(baseURL: String, device: DeviceID, tls: TLSIdentity, compressOver: Int, userAgent: String) {
+        package init(
+            baseURL: String, device: DeviceID, tls: TLSIdentity, proxy: HTTPProxy? = nil, compressOver: Int, userAgent: String
+        ) {
             self.baseURL = baseURL
             self.device = device
             self.tls = tls
+            self.proxy = proxy
             self.compressOver = compressOver
             self.userAgent = userAgent
         }
@@ -311,7 +315,7 @@ package final class HubClient: Sendable {
         let settings = state.withLock(\.settings)
         var tls = TLSIdentity()
         tls.caFile = settings.tls.caFile
-        var request = HTTPRequest(method, url, headers: ["User-Agent": settings.userAgent], tls: tls)
+        var request = HTTPRequest(method, url, headers: ["User-Agent": settings.userAgent], tls: tls, proxy: settings.proxy)
         request.interface = uplink?.boundInterface
         return request
     }
@@ -333,7 +337,7 @@ package final class HubClient: Sendable {
         (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
         let request = HTTPRequest(
             .get, settings.baseURL + "/v1/probe?n=" + nonce, headers: ["User-Agent": settings.userAgent], tls: settings.tls,
-            deadlines: deadlines, maxResponseBytes: 1_024)
+            proxy: settings.proxy, deadlines: deadlines, maxResponseBytes: 1_024)
         return await transport.answer(to: request)
     }
 
@@ -361,8 +365,8 @@ package final class HubClient: Sendable {
         deadlines.total = call.timeLimit
         return HTTPRequest(
             call.method, settings.baseURL + call.target, headers: headers,
-            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls, deadlines: deadlines,
-            maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
+            body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls, proxy: settings.proxy,
+            deadlines: deadlines, maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true)
     }
 }
 

@@ -7,11 +7,13 @@ package final class RestClient: Sendable {
     package struct Settings: Sendable {
         package var mapping: RestMapping
         package var tls: TLSIdentity
+        package var proxy: HTTPProxy?
         package var userAgent: String
 
-        package init(mapping: RestMapping, tls: TLSIdentity, userAgent: String) {
+        package init(mapping: RestMapping, tls: TLSIdentity, proxy: HTTPProxy? = nil, userAgent: String) {
             self.mapping = mapping
             self.tls = tls
+            self.proxy = proxy
             self.userAgent = userAgent
         }
     }
@@ -53,7 +55,7 @@ package final class RestClient: Sendable {
         (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
         let request = HTTPRequest(
             .get, settings.mapping.baseURL + settings.mapping.probe, headers: ["User-Agent": settings.userAgent],
-            tls: settings.tls, deadlines: deadlines, maxResponseBytes: 64 << 10)
+            tls: settings.tls, proxy: settings.proxy, deadlines: deadlines, maxResponseBytes: 64 << 10)
         return await transport.answer(to: request)
     }
 
@@ -233,8 +235,8 @@ package final class RestClient: Sendable {
         for field in request.headers.fields { headers[field.name] = field.value }
         var carried = HTTPRequest(
             request.method, settings.mapping.baseURL + request.target, headers: headers,
-            body: request.body.map { .bytes($0) } ?? .none, tls: settings.tls, maxResponseBytes: Limits.hubResponseBytes,
-            maxInflateRatio: Limits.inflateRatio, acceptsGzip: true, keepsConnection: request.isRepeatable)
+            body: request.body.map { .bytes($0) } ?? .none, tls: settings.tls, proxy: settings.proxy,
+            maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true, keepsConnection: request.isRepeatable)
         carried.interface = uplink?.boundInterface
         carried.bytesPerSecond = uplink?.bytesPerSecond
         return await transport.answer(to: carried)

@@ -29,6 +29,7 @@ struct HubCredentials: Sendable {
     func completing(_ questions: DoctorQuestions) -> DoctorQuestions {
         var questions = questions
         questions.tokenFile = path
+        questions.proxyCredentialsFile = questions.proxyCredentialsFile ?? secrets.credential(HTTPProxy.credentialName)
         return questions
     }
 

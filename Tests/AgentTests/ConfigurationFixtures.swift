@@ -1,4 +1,5 @@
 import Agent
+import SyncCore
 import Foundation
 import SyncYAML
 import Testing

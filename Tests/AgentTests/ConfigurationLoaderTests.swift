@@ -158,6 +158,9 @@ struct ConfigurationLoaderTests {
         expected.hub.caFile = "/etc/agentd/ca"
         expected.hub.clientCertificateFile = "/etc/agentd/crt"
         expected.hub.clientKeyFile = "/etc/agentd/key"
+        expected.hub.proxy = try ServiceURL("http://proxy:3128")
+        expected.hub.proxyCredentialsFile = "/etc/agentd/proxy"
+        expected.hub.noProxy = try ["example.org", "10.0.0.0/8"].map { try #require(HTTPProxy.Exception($0)) }
         expected.hub.pin = "sha256//" + String(repeating: "A", count: 43) + "="
         expected.socket.path = "/tmp/agent.sock"
         expected.socket.group = Account(name: "inspectors", id: 901)

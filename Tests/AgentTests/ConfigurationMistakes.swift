@@ -469,6 +469,15 @@ enum ConfigurationMistakes {
             "3:8: hub.pin: sha1//AAAA is not accepted, expected sha256//BASE64, several with ; between them"
         ),
         ("verify: false", "3:3: hub.verify: unknown key"),
+        ("proxy: https://p:3128", "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"),
+        ("proxy: http://u:p@proxy:3128", "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"),
+        ("proxy: http://proxy:3128/x", "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"),
+        ("proxy_credentials_file: /p", "3:27: hub.proxy_credentials_file: is alone, expected proxy beside it"),
+        ("no_proxy: [a]", "3:13: hub.no_proxy: is alone, expected proxy beside it"),
+        (
+            "no_proxy: ['*']",
+            "3:14: hub.no_proxy[0]: \"*\" is not accepted, expected a host name such as example.com, an address, or a network such as 10.0.0.0/8"
+        ),
     ]
 
     static let everyKey = """
@@ -480,6 +489,9 @@ enum ConfigurationMistakes {
           client_cert_file: /etc/agentd/crt
           client_key_file: /etc/agentd/key
           pin: sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+          proxy: http://proxy:3128
+          proxy_credentials_file: /etc/agentd/proxy
+          no_proxy: [example.org, 10.0.0.0/8]
         adapter: hub
         rest:
           base_url: https://api.example.org

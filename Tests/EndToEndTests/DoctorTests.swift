@@ -6,7 +6,7 @@ import Testing
 extension EndToEnd {
     @Suite("Doctor")
     struct DoctorTests {
-        private static func findings(_ output: Output) throws -> [DoctorFinding] {
+        static func findings(_ output: Output) throws -> [DoctorFinding] {
             try #require(DoctorAnswer(JSONReader.read(output.text)), "\(output.talk)").findings
         }
 

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncLinux
 import Testing
 
@@ -24,7 +25,7 @@ extension EndToEnd {
                 chmod("\(place)/token", 0o600)
                 transport = try CurlTransport(name: "standby", idleConnections: 1)
                 client = AgentClient(transport: transport, socketPath: "\(place)/s")
-                listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+                listener = FreePorts.socket(AF_UNIX)
                 let result = UnixAddress.with("\(place)/s") { bind(listener, $0, $1) }
                 guard result == 0, listen(listener, 16) == 0 else { throw StandError("listen: \(String(cString: strerror(errno)))") }
             }
@@ -69,7 +70,7 @@ extension EndToEnd {
 
             /// An app that connects and waits for an answer.
             func connect() throws -> Int32 {
-                let app = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+                let app = FreePorts.socket(AF_UNIX)
                 let result = UnixAddress.with("\(place)/s") { Glibc.connect(app, $0, $1) }
                 guard result == 0 else { throw StandError("connect: \(String(cString: strerror(errno)))") }
                 return app

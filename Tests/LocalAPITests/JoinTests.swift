@@ -9,7 +9,7 @@ struct JoinTests {
 
     @Test("The files of a join, of which only those that differ are written, the settings last")
     func files() throws {
-        let plan = JoinPlan(url: "https://hub.example.com:8443", token: "est_1", authorities: Array("PEM".utf8), device: DeviceID(trusted: "pump-3"), root: "/r")
+        let plan = JoinPlan(url: try ServiceURL("https://hub.example.com:8443"), token: "est_1", authorities: Array("PEM".utf8), device: DeviceID(trusted: "pump-3"), root: "/r")
         #expect(plan.files.map(\.path) == ["/r/etc/credstore/hub-token", "/r/etc/agentd/hub-ca.pem", "/r/etc/agentd/conf.d/90-join.yaml"])
         #expect(plan.files.map(\.mode) == [0o600, 0o644, 0o644])
         let settings = try #require(plan.files.last).bytes
@@ -22,12 +22,14 @@ struct JoinTests {
         #expect(plan.changes { path in path == "/r/etc/credstore/hub-token" ? Array("est_1\n".utf8) : nil }.map(\.name) == ["authorities", "settings"])
     }
 
-    @Test(
-        "What is no address of a hub",
-        arguments: ["", "hub.example.com", "ftp://hub", "https://", "https://h h", "https://user@h", "https://h?x", "https://h\"", "https://h\n"])
-    func addresses(_ text: String) {
-        #expect(!JoinPlan.isAddress(text))
-        #expect(JoinPlan.isAddress("https://hub.example.com"))
+    @Test("A proxy stands in the settings, its credentials where the service manager takes them from")
+    func proxy() throws {
+        let proxy = JoinPlan.Proxy(url: try ServiceURL("http://proxy.example.com:3128"), credentials: Array("u:p\n".utf8))
+        let plan = JoinPlan(url: try ServiceURL("https://hub.example.com"), token: "est_1", authorities: nil, device: nil, proxy: proxy)
+        #expect(plan.files.map(\.path) == ["/etc/credstore/hub-token", "/etc/credstore/hub-proxy", "/etc/agentd/conf.d/90-join.yaml"])
+        #expect(plan.files[1].mode == 0o600 && plan.files[1].bytes == Array("u:p\n".utf8))
+        let settings = String(decoding: try #require(plan.files.last).bytes, as: UTF8.self)
+        #expect(settings.hasSuffix("\n  proxy: \"http://proxy.example.com:3128\"\n"))
     }
 
     // MARK: The hub's answers
@@ -67,7 +69,7 @@ struct JoinTests {
     private static func failed(_ code: TransportError.Code) -> Hub.Answer { .failure(TransportError(code, doing: "connect", detail: "no")) }
 
     private func ask(_ hub: Hub, token: String = "est_1", isNamed: Bool = false, ca: String? = nil) async throws -> JoinTrial.Welcome {
-        try await JoinTrial(hub, Clock(), url: "https://hub/", token: token, device: DeviceID(trusted: "pump-3"), isNamed: isNamed, caFile: ca).ask()
+        try await JoinTrial(hub, Clock(), url: try ServiceURL("https://hub/"), token: token, device: DeviceID(trusted: "pump-3"), isNamed: isNamed, caFile: ca).ask()
     }
 
     @Test("A device's token is shown once, with its name, to a question that changes nothing")

@@ -26,9 +26,9 @@ package enum FreePorts {
 
     /// Here, because what `SOCK_STREAM` is called depends on the modules of the file that names it.
     ///
-    /// - Returns: A TCP socket that is closed in children; -1 with `errno` when there is none.
-    package static func socket() -> Int32 {
-        Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    /// - Returns: A socket for a stream of bytes that is closed in children; -1 with `errno` when there is none.
+    package static func socket(_ family: Int32 = AF_INET) -> Int32 {
+        Glibc.socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     }
 
     private static func bind() throws -> (descriptor: Int32, port: UInt16) {

@@ -63,8 +63,15 @@ extension AgentConfiguration.Hub {
                 .optional("client_cert_file", \.clientCertificateFile, .path()),
                 .optional("client_key_file", \.clientKeyFile, .path(hidesValue: true)),
                 .optional("pin", \.pin, .publicKeyPins),
+                .optional("proxy", \.proxy, .proxyURL),
+                .optional("proxy_credentials_file", \.proxyCredentialsFile, .path(hidesValue: true)),
+                .key("no_proxy", \.noProxy, .list(.proxyException, upTo: 100)),
             ],
             check: { hub, node, reading in
+                let ofProxy = [("proxy_credentials_file", hub.proxyCredentialsFile != nil), ("no_proxy", !hub.noProxy.isEmpty)]
+                for (key, isGiven) in ofProxy where isGiven && hub.proxy == nil {
+                    reading.report(node.deepest([key]).position, below: key, problem: "is alone", expected: "proxy beside it")
+                }
                 let pair = [("client_cert_file", hub.clientCertificateFile), ("client_key_file", hub.clientKeyFile)]
                 guard let given = pair.first(where: { $0.1 != nil }), let missing = pair.first(where: { $0.1 == nil })
                 else { return }

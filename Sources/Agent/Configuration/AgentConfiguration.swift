@@ -49,6 +49,11 @@ package struct AgentConfiguration: Hashable, Sendable {
         /// PEM. Invariant: set if and only if `clientKeyFile` is.
         package var clientCertificateFile: String?
         package var clientKeyFile: String?
+        /// `http`, without a path; `nil`: the servers are asked directly.
+        package var proxy: ServiceURL?
+        /// `USER:PASSWORD`; `nil`: the systemd credential `hub-proxy`, where there is one.
+        package var proxyCredentialsFile: String?
+        package var noProxy: [HTTPProxy.Exception] = []
         /// One or more `sha256//BASE64` of accepted public keys, with `;` between them, as libcurl takes them.
         package var pin: String?
     }

@@ -48,6 +48,26 @@ extension Format where Value == ServiceURL? {
     }
 }
 
+extension Format where Value == ServiceURL {
+    static var proxyURL: Format {
+        .text(
+            expected: "http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file", hidesValue: true,
+            parse: { text in
+                // `try?`: what is wrong with it is in the words above.
+                guard let url = try? ServiceURL(text), !url.isSecure, url.path.isEmpty else { return nil }
+                return url
+            }, write: { .string($0.text) })
+    }
+}
+
+extension Format where Value == HTTPProxy.Exception {
+    static var proxyException: Format {
+        .text(
+            expected: "a host name such as example.com, an address, or a network such as 10.0.0.0/8",
+            parse: { HTTPProxy.Exception($0) }, write: { .string($0.description) })
+    }
+}
+
 extension Format where Value == UInt16 {
     /// Permission bits as `chmod` takes them, four octal digits. The agent itself must be able to use its socket.
     static var socketMode: Format {

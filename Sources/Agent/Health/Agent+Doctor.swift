@@ -143,7 +143,10 @@ extension Agent {
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
         hub.cause = observed.cause
         (hub.url, hub.host, hub.port) = (url.text, url.host, url.port)
-        hub.isAddress = url.isNumeric
+        if let proxy = loaded.configuration.proxy, proxy.carries(url.host) {
+            (hub.proxy, hub.proxyHost) = (proxy.url.text, proxy.url.host)
+        }
+        hub.isAddress = loaded.configuration.nextHop.isNumeric
         hub.isResolved = observed.isHubResolved
         hub.usesTLS = url.isSecure
         hub.tlsFault = observed.tlsFault
@@ -216,6 +219,7 @@ extension DoctorQuestions {
         clientCertificateFile = configuration.hub.clientCertificateFile
         clientKeyFile = configuration.hub.clientKeyFile
         authoritiesFile = configuration.hub.caFile
+        proxyCredentialsFile = configuration.hub.proxyCredentialsFile
         socketPath = configuration.socket.path
     }
 }

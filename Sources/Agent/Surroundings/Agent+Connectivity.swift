@@ -153,10 +153,10 @@ extension Agent {
         feed(.portalSaid(portal, on: interface))
     }
 
-    /// Of the hub as it is configured now; the answer may be long in coming.
+    /// Of the hub as it is configured now, or of the proxy before it; the answer may be long in coming.
     func resolveHub() {
         guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
-        resolve(loaded.configuration.hub.url.host) { [weak self] addresses, isLiteral in
+        resolve(loaded.configuration.nextHop.host) { [weak self] addresses, isLiteral in
             guard let self else { return }
             executor.loop.execute {
                 self.assumeIsolated { agent in

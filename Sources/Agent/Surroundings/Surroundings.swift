@@ -52,6 +52,7 @@ extension AgentConfiguration {
         if probe.url == nil, let restSettings {
             client = ProbeClient(backend: restSettings.mapping.baseURL + restSettings.mapping.probe, tls: restSettings.tls)
         }
+        client.proxy = proxy
         client.totalTimeout = probe.timeout
         client.connectTimeout = min(.seconds(3), probe.timeout)
         return client

@@ -14,18 +14,22 @@ package struct JoinPlan: Hashable, Sendable {
     package var files: [File]
 
     /// - Parameters:
-    ///   - url: Of the hub, as ``isAddress(_:)`` takes it.
     ///   - authorities: The file of certificates that vouch for the hub; `nil`: those of the system.
     ///   - device: `nil`: the name that the agent gives itself.
+    ///   - proxy: What leads to the hub; `nil`: nothing does.
     ///   - root: Before each path; empty for this machine.
-    package init(url: String, token: String, authorities: [UInt8]?, device: DeviceID?, root: String = "") {
+    package init(url: ServiceURL, token: String, authorities: [UInt8]?, device: DeviceID?, proxy: Proxy? = nil, root: String = "") {
         files = [File(name: "token", path: root + Self.tokenPath, bytes: Array((token + "\n").utf8), mode: 0o600)]
+        if let credentials = proxy?.credentials {
+            files.append(File(name: "proxy", path: root + Self.proxyCredentialsPath, bytes: credentials, mode: 0o600))
+        }
         if let authorities {
             files.append(File(name: "authorities", path: root + Self.authoritiesPath, bytes: authorities, mode: 0o644))
         }
-        var lines = ["# Written by agentctl join, and written anew by the next one.", "hub:", "  url: \(Self.quoted(url))"]
+        var lines = ["# Written by agentctl join, and written anew by the next one.", "hub:", "  url: \(Self.quoted(url.text))"]
         if authorities != nil { lines.append("  ca_file: \(Self.quoted(Self.authoritiesPath))") }
         if let device { lines.append("  device: \(Self.quoted(device.text))") }
+        if let proxy { lines.append("  proxy: \(Self.quoted(proxy.url.text))") }
         let text = lines.joined(separator: "\n") + "\n"
         files.append(File(name: "settings", path: root + Self.settingsPath, bytes: Array(text.utf8), mode: 0o644))
     }
@@ -36,16 +40,23 @@ package struct JoinPlan: Hashable, Sendable {
     /// The unit hands it over as a credential.
     package static let tokenPath = "/etc/credstore/hub-token"
 
+    package static let proxyCredentialsPath = "/etc/credstore/\(HTTPProxy.credentialName)"
+
+    package struct Proxy: Hashable, Sendable {
+        /// `http://HOST:PORT`
+        package var url: ServiceURL
+        /// The content of the file with `USER:PASSWORD`; `nil`: it asks for none.
+        package var credentials: [UInt8]?
+
+        package init(url: ServiceURL, credentials: [UInt8]?) {
+            self.url = url
+            self.credentials = credentials
+        }
+    }
+
     /// What differs from what is there.
     package func changes(from present: (String) -> [UInt8]?) -> [File] {
         files.filter { present($0.path) != $0.bytes }
-    }
-
-    /// `https://HOST`, `https://HOST:PORT`, or `http://` for this machine alone. The agent's own reader has the last word.
-    package static func isAddress(_ url: String) -> Bool {
-        guard let scheme = ["https://", "http://"].first(where: { url.hasPrefix($0) }) else { return false }
-        let rest = url.dropFirst(scheme.count)
-        return !rest.isEmpty && rest.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"\"\\@?#".utf8.contains($0) }
     }
 
     /// JSON strings are YAML.

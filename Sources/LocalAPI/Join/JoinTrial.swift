@@ -10,14 +10,18 @@ package struct JoinTrial: Sendable {
     /// Whether somebody has said the name, so that a one-time token must be of that one.
     private let isNamed: Bool
     private let tls: TLSIdentity
+    private let proxy: HTTPProxy?
 
-    /// - Parameter caFile: `nil`: the authorities of the system.
+    /// - Parameters:
+    ///   - caFile: `nil`: the authorities of the system.
+    ///   - proxy: What leads to the hub; `nil`: nothing does.
     package init(
-        _ transport: any HTTPTransport, _ time: any TimeSource, url: String, token: String, device: DeviceID, isNamed: Bool,
-        caFile: String?
+        _ transport: any HTTPTransport, _ time: any TimeSource, url: ServiceURL, token: String, device: DeviceID, isNamed: Bool,
+        caFile: String?, proxy: HTTPProxy? = nil
     ) {
         (self.transport, self.time, self.token, self.device, self.isNamed) = (transport, time, token, device, isNamed)
-        self.url = url.hasSuffix("/") ? String(url.dropLast()) : url
+        self.url = url.text
+        self.proxy = proxy
         tls = TLSIdentity(caFile: caFile)
     }
 
@@ -98,6 +102,8 @@ package struct JoinTrial: Sendable {
     }
 
     private func send(_ request: HTTPRequest) async throws(Problem) -> HTTPResponse {
+        var request = request
+        request.proxy = proxy
         do throws(TransportError) {
             return try await transport.send(request)
         } catch {
@@ -107,13 +113,16 @@ package struct JoinTrial: Sendable {
 
     private func next(after code: TransportError.Code) -> String {
         switch code {
-        case .unresolved: "look at the name in the URL, and at /etc/resolv.conf"
+        case .unresolved where proxy != nil, .unreachable where proxy != nil, .timedOut where proxy != nil, .broken where proxy != nil:
+            "look at --proxy and --proxy-credentials, and at the network: ip -brief address"
+        case .unresolved: "look at the name in the URL, and at /etc/resolv.conf; behind a company's proxy: --proxy http://HOST:PORT"
         case .unreachable, .timedOut, .broken: "look at the URL, and at the network: ip -brief address"
         case .untrusted where tls.caFile == nil: "say who vouches for the hub: --ca FILE"
         case .untrusted: "has the authority in the file of --ca signed the hub's certificate, and is that of the name in the URL?"
         case .untrustedDate: "look at the clock of this machine (date), then at the hub's certificate"
         case .clientCertificate: "the hub wants a client certificate: write hub.client_cert_file and hub.client_key_file by hand"
-        case .tooLarge, .malformed, .credentials, .cancelled: "look at the URL"
+        case .credentials: "look at the file of --proxy-credentials"
+        case .tooLarge, .malformed, .cancelled: "look at the URL"
         }
     }
 

@@ -31,12 +31,23 @@ extension Doctor {
         },
         DoctorCheck("dns", why: "the hub is found by its name") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            if hub.isAddress { return .ok("hub.url is an address; there is no name to look up") }
+            if hub.isAddress { return .ok("\(hub.proxy == nil ? "hub.url" : "hub.proxy") is an address; there is no name to look up") }
+            let (server, name) = hub.proxyHost.map { ("proxy", $0) } ?? ("hub", hub.host)
             switch hub.isResolved {
-            case true?: return .ok("the hub's name has an address")
-            case false?: return .bad("the hub's name has no address now", fix: "resolvectl query \(hub.host), or: getent hosts \(hub.host); then look at /etc/resolv.conf")
+            case true?: return .ok("the \(server)'s name has an address")
+            case false?: return .bad("the \(server)'s name has no address now", fix: "resolvectl query \(name), or: getent hosts \(name); then look at /etc/resolv.conf")
             case nil: return .unknown("nobody has asked for it yet")
             }
+        },
+        DoctorCheck("proxy", why: "where one is set, every request to the hub goes through it") { facts in
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            guard let proxy = hub.proxy else { return .ok("none: the hub is asked directly, whatever the environment says") }
+            guard let credentials = facts.system?.proxyCredentials else { return .ok("\(proxy), without credentials") }
+            let file = credentials.path ?? "hub.proxy_credentials_file"
+            if let fault = credentials.fault {
+                return .bad(fault, fix: "put USER:PASSWORD into \(file), mode 600, owned by the agent's user, then: agentctl sync --force")
+            }
+            return .ok("\(proxy), with the credentials of \(file)")
         },
         DoctorCheck("tls", why: "a hub that cannot prove who it is gets neither data nor token") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
@@ -50,7 +61,7 @@ extension Doctor {
             case .clientCertificate:
                 return .bad(fault.detail, fix: "look at hub.client_cert_file and hub.client_key_file; ask the hub's operator for a new certificate")
             default:
-                return .bad(fault.detail, fix: "openssl s_client -connect \(hub.host):\(hub.port) -servername \(hub.host) </dev/null; then look at hub.ca_file and hub.pin")
+                return .bad(fault.detail, fix: "openssl s_client -connect \(hub.host):\(hub.port)\(hub.opensslProxy) -servername \(hub.host) </dev/null; then look at hub.ca_file and hub.pin")
             }
         },
         DoctorCheck("tls_expiry", why: "when the hub's certificate ends, the whole fleet stops at the same moment") { facts in
@@ -83,7 +94,7 @@ extension Doctor {
             case .connecting: return .unknown("being tried\(cause)")
             case .offline: return .bad("offline\(cause)", fix: "agentctl links; ip -brief address")
             case .captive: return .bad("a portal stands in front of the network\(cause)", fix: "agentctl status shows the address to log in at")
-            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "curl -v \(hub.url)/v1/probe; ask the hub's operator")
+            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "\(hub.curl); ask the hub's operator")
             case .auth:
                 if let fault = facts.system?.token.fault { return .bad("it was not asked: \(fault)", fix: tokenFix(facts.system?.token.path)) }
                 return .bad("it does not know this device\(cause)", fix: "put a new token into hub.token_file (agenthub token add DEVICE), then: agentctl sync")
@@ -208,4 +219,11 @@ extension Doctor {
             return .warn(text, fix: "agentctl conflicts list; agentctl rejected list")
         },
     ]
+}
+
+extension DoctorFacts.Hub {
+    /// Asks the hub the way the agent does: curl itself would look for a proxy in the environment.
+    fileprivate var curl: String { "curl -v \(proxy.map { "--proxy \($0)" } ?? "--noproxy '*'") \(url)/v1/probe" }
+
+    fileprivate var opensslProxy: String { proxy.map { " -proxy \($0.dropFirst("http://".count))" } ?? "" }
 }

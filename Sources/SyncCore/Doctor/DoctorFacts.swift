@@ -70,6 +70,7 @@ package struct DoctorFacts: Hashable, Sendable {
         package var configurationFaults: [String] = []
         package var token = Secret()
         package var clientKey: Secret?
+        package var proxyCredentials: Secret?
         package var clientCertificate: Certificate?
         package var authorities: Certificate?
         /// A word that says what it is, where it does not keep what is written: `tmpfs`, `NFS`.
@@ -160,6 +161,9 @@ package struct DoctorFacts: Hashable, Sendable {
         package var isResolved: Bool?
         /// Numeric in the configuration: there is no name to resolve.
         package var isAddress = false
+        /// `http://HOST:PORT` of the proxy that requests to the hub go through. Then ``isAddress`` and ``isResolved`` are about its host.
+        package var proxy: String?
+        package var proxyHost: String?
         /// The last handshake was refused by us.
         package var tlsFault: TLSFault?
         /// Of the first certificate of its chain to end; `nil`: no handshake since the start, or no TLS.

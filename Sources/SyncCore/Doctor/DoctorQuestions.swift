@@ -10,6 +10,7 @@ package struct DoctorQuestions: Hashable, Sendable {
     package var clientCertificateFile: String?
     package var clientKeyFile: String?
     package var authoritiesFile: String?
+    package var proxyCredentialsFile: String?
     package var socketPath: String?
     /// Of interest for reverse path filtering.
     package var interfaces: [String] = []

@@ -18,10 +18,16 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     package var description: String { text }
 
     /// Whether requests to it stay in this machine: `localhost`, 127.0.0.0/8, `::1`.
-    package var isLoopback: Bool {
+    package var isLoopback: Bool { Self.isLoopback(host) }
+
+    /// - Parameter host: A name or an address, without brackets.
+    package static func isLoopback(_ host: String) -> Bool {
         if host == "localhost" || IPv6Address(host)?.isLoopback == true { return true }
         return IPv4Address(host)?.isLoopback ?? false
     }
+
+    /// `HOST:PORT`, with brackets around an IPv6 address.
+    package var authority: String { (host.contains(":") ? "[\(host)]" : host) + ":\(port)" }
 
     /// The host is an address, so there is nothing to look up.
     package var isNumeric: Bool { IPv4Address(host) != nil || IPv6Address(host) != nil }
@@ -147,10 +153,10 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// Four decimal numbers without leading zeros.
-struct IPv4Address {
-    private var bytes: [UInt8]
+package struct IPv4Address: Hashable, Sendable {
+    package private(set) var bytes: [UInt8]
 
-    init?(_ text: some StringProtocol) {
+    package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         bytes = parts.compactMap { part in
             let isNumber = !part.isEmpty && part.utf8.allSatisfy { $0 >= 48 && $0 <= 57 }
@@ -159,17 +165,17 @@ struct IPv4Address {
         guard parts.count == 4, bytes.count == 4 else { return nil }
     }
 
-    var isLoopback: Bool { bytes[0] == 127 }
-    var isUnspecified: Bool { bytes.allSatisfy { $0 == 0 } }
+    package var isLoopback: Bool { bytes[0] == 127 }
+    package var isUnspecified: Bool { bytes.allSatisfy { $0 == 0 } }
     /// As the last two groups of an IPv6 address.
     var groups: [UInt16] { [UInt16(bytes[0]) << 8 | UInt16(bytes[1]), UInt16(bytes[2]) << 8 | UInt16(bytes[3])] }
 }
 
 /// RFC 4291, 2.2: eight groups of up to four hexadecimal digits, at most one `::`, the last two groups maybe as IPv4.
-struct IPv6Address {
+package struct IPv6Address: Hashable, Sendable {
     private var groups: [UInt16]
 
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let bytes = Array(text.utf8), colon = UInt8(ascii: ":")
         let gap = bytes.indices.dropLast().first { bytes[$0] == colon && bytes[$0 + 1] == colon }
         guard let head = IPv6Address.groups(bytes[..<(gap ?? bytes.count)], isLast: gap == nil) else { return nil }
@@ -184,7 +190,8 @@ struct IPv6Address {
         }
     }
 
-    var isLoopback: Bool { groups == [0, 0, 0, 0, 0, 0, 0, 1] }
+    package var isLoopback: Bool { groups == [0, 0, 0, 0, 0, 0, 0, 1] }
+    package var bytes: [UInt8] { groups.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xFF)] } }
 
     private static func groups(_ bytes: ArraySlice<UInt8>, isLast: Bool) -> [UInt16]? {
         if bytes.isEmpty { return [] }

@@ -31,6 +31,11 @@ package struct ProbeClient: Hashable, Sendable {
     /// An existing backend knows no probe: whatever it answers itself is good, and TLS says that it is it.
     private var isBackend = false
     private var tls: TLSIdentity?
+    /// What sync requests go through. What answers in plain HTTP beside it says nothing about the way through it.
+    package var proxy: HTTPProxy? {
+        didSet { isProxied = Self.host(of: url).map { proxy?.carries($0) ?? false } ?? false }
+    }
+    private var isProxied = false
 
     /// - Parameter url: `https://api.example.org/healthz`
     package init(backend url: String, tls: TLSIdentity) {
@@ -70,7 +75,7 @@ package struct ProbeClient: Hashable, Sendable {
     /// - Parameter first: What the probe itself found.
     /// - Returns: `nil` when there is no reason to look.
     package func portalRequest(after first: ProbeOutcome, nonce: String, interface: String?) -> HTTPRequest? {
-        guard case .silent = first, let plainURL else { return nil }
+        guard case .silent = first, !isProxied, let plainURL else { return nil }
         return request(plainURL, tls: nil, nonce, interface)
     }
 
@@ -91,10 +96,10 @@ package struct ProbeClient: Hashable, Sendable {
         deadlines.total = totalTimeout
         if isBackend {
             return HTTPRequest(
-                .get, url, interface: interface, tls: tls, deadlines: deadlines, maxResponseBytes: 64 << 10, keepsConnection: false)
+                .get, url, interface: interface, tls: tls, proxy: proxy, deadlines: deadlines, maxResponseBytes: 64 << 10, keepsConnection: false)
         }
         return HTTPRequest(
-            .get, "\(url)?n=\(nonce)", interface: interface, tls: tls, deadlines: deadlines,
+            .get, "\(url)?n=\(nonce)", interface: interface, tls: tls, proxy: proxy, deadlines: deadlines,
             maxResponseBytes: Self.maxBodyBytes, maxInflateRatio: 1, keepsConnection: false)
     }
 
@@ -103,6 +108,9 @@ package struct ProbeClient: Hashable, Sendable {
         case .success(let response): isBackend ? readBackend(response) : read(response, nonce)
         case .failure(let error):
             switch error.code {
+            // The page of a proxy that cannot reach the hub.
+            case .tooLarge where (500...599).contains(error.status ?? 0) && error.status != 511:
+                .silent("the probe's answer is \(error.status ?? 0)")
             // More than a hub ever says, or not HTTP: whoever spoke, it was not the hub.
             case .tooLarge, .malformed: .captive(evidence: "the probe's answer: \(error.detail)", portal: nil)
             case .unresolved, .unreachable, .timedOut, .broken, .untrusted, .untrustedDate, .clientCertificate,
@@ -127,6 +135,7 @@ package struct ProbeClient: Hashable, Sendable {
         case 404, 405, 410: return .absent("the probe's answer is \(response.status)")
         case 511:
             return .captive(evidence: "the network asks for a login (511, RFC 6585)", portal: target)
+        case 407: return .silent("the proxy wants a user name and a password that it knows (407)")
         // A proxy in front of the hub that cannot reach it.
         case 500...599: return .silent("the probe's answer is \(response.status)")
         default: return .captive(evidence: "the probe's answer is \(response.status) instead of 204", portal: target)
@@ -142,16 +151,17 @@ package struct ProbeClient: Hashable, Sendable {
     }
 
     private func leadsToSamePlaceByTLS(_ target: String) -> Bool {
-        func host(_ url: String) -> Substring? {
-            guard let start = url.firstRange(of: "://")?.upperBound else { return nil }
-            let authority = url[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-            guard !authority.contains("@") else { return nil }
-            let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
-            return authority[..<(colon ?? authority.endIndex)]
-        }
-        guard target.utf8.count <= 2_048, target.hasPrefix("https://"), let there = host(target), let here = host(url)
+        guard target.utf8.count <= 2_048, target.hasPrefix("https://"), let there = Self.host(of: target), let here = Self.host(of: url)
         else { return false }
-        return asciiCaseEqual(String(there), String(here))
+        return asciiCaseEqual(there, here)
+    }
+
+    private static func host(of url: String) -> String? {
+        guard let start = url.firstRange(of: "://")?.upperBound else { return nil }
+        let authority = url[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        guard !authority.contains("@") else { return nil }
+        let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
+        return String(authority[..<(colon ?? authority.endIndex)])
     }
 }
 

@@ -43,6 +43,8 @@ package struct HTTPRequest: Sendable {
     /// Send through this network interface only (`SO_BINDTODEVICE`).
     package var interface: String?
     package var tls: TLSIdentity?
+    /// Goes this way where the proxy carries the URL's host; never with `socketPath`.
+    package var proxy: HTTPProxy?
     package var deadlines: Deadlines
     /// Largest decoded answer, and largest ratio of decoded to received bytes, that is accepted.
     package var maxResponseBytes: Int
@@ -58,7 +60,7 @@ package struct HTTPRequest: Sendable {
 
     package init(
         _ method: Method, _ url: String, headers: HTTPHeaders = [], body: Body = .none, socketPath: String? = nil,
-        interface: String? = nil, tls: TLSIdentity? = nil, deadlines: Deadlines = Deadlines(),
+        interface: String? = nil, tls: TLSIdentity? = nil, proxy: HTTPProxy? = nil, deadlines: Deadlines = Deadlines(),
         maxResponseBytes: Int = 16 << 20, maxInflateRatio: Int = 1000, acceptsGzip: Bool = false,
         keepsConnection: Bool = true, bytesPerSecond: Int? = nil
     ) {
@@ -69,6 +71,7 @@ package struct HTTPRequest: Sendable {
         self.socketPath = socketPath
         self.interface = interface
         self.tls = tls
+        self.proxy = proxy
         self.deadlines = deadlines
         self.maxResponseBytes = maxResponseBytes
         self.maxInflateRatio = maxInflateRatio
@@ -254,6 +257,8 @@ package struct TransportError: Error, Sendable, Hashable, CustomStringConvertibl
     /// The transport's own words.
     package var detail: String
     package var traffic: Traffic
+    /// Of an answer that had begun; `nil`: none had, or nobody can tell.
+    package var status: Int?
 
     package init(_ code: Code, doing: String, detail: String, traffic: Traffic = Traffic()) {
         self.code = code

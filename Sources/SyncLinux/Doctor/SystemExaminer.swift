@@ -30,6 +30,7 @@ package struct SystemExaminer: Sendable {
         system.token = token(questions)
         system.clientKey = questions.clientKeyFile.map(secret)
         system.clientCertificate = questions.clientCertificateFile.map(certificate)
+        system.proxyCredentials = questions.proxyCredentialsFile.map(proxyCredentials)
         system.authorities = questions.authoritiesFile.map(certificate)
         for name in questions.interfaces { system.reversePathFilters[name] = reversePathFilter(name) }
         system.isClockSynchronised = SystemClocks.isSynchronised
@@ -156,6 +157,15 @@ package struct SystemExaminer: Sendable {
     private func secret(_ path: String) -> DoctorFacts.Secret {
         do throws(LinuxError) {
             _ = try secrets.read(path)
+            return DoctorFacts.Secret(path: path)
+        } catch {
+            return DoctorFacts.Secret(path: path, fault: error.description)
+        }
+    }
+
+    private func proxyCredentials(_ path: String) -> DoctorFacts.Secret {
+        do throws(LinuxError) {
+            _ = try secrets.readCredentials(path)
             return DoctorFacts.Secret(path: path)
         } catch {
             return DoctorFacts.Secret(path: path, fault: error.description)

@@ -59,6 +59,25 @@ package struct SecretFiles: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
+    /// `USER:PASSWORD` in one line (RFC 7617): a user name has no colon, and neither has control characters.
+    ///
+    /// - Throws: As ``read(_:)``, and `.malformed`.
+    package func readCredentials(_ path: String) throws(LinuxError) -> (user: String, password: String) {
+        let bytes = try read(path)
+        let isText = bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F } && String(validating: bytes, as: UTF8.self) != nil
+        guard isText, let colon = bytes.firstIndex(of: UInt8(ascii: ":")), colon > 0 else {
+            throw LinuxError(.malformed, doing: Self.doing, path: path, expected: "USER:PASSWORD in one line")
+        }
+        return (String(decoding: bytes[..<colon], as: UTF8.self), String(decoding: bytes[(colon + 1)...], as: UTF8.self))
+    }
+
+    /// Where the service manager has put a credential; `nil`: it has handed over none of that name.
+    package func credential(_ name: String) -> String? {
+        guard let credentialsDirectory, !credentialsDirectory.isEmpty else { return nil }
+        let path = credentialsDirectory + "/" + name
+        return access(path, F_OK) == 0 ? path : nil
+    }
+
     private func check(_ facts: FileFacts, _ path: String) throws(LinuxError) {
         guard facts.owner == userID || facts.owner == 0 else {
             throw LinuxError(

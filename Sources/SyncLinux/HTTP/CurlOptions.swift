@@ -4,12 +4,13 @@ import SyncCore
 /// Sets every option of one transfer.
 ///
 /// - Parameters:
+///   - credentials: For the proxy.
 ///   - context: The transfer, for the callbacks.
 ///   - ledger: Outlives every connection, unlike the transfer.
 /// - Throws: A sentence when the request cannot be sent as it is.
 func configure(
     _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ place: TransferPlace, _ memory: CurlTransferMemory,
-    share: UnsafeMutableRawPointer, idleAge: Duration, context: UnsafeMutableRawPointer, ledger: UnsafeMutableRawPointer
+    credentials: (user: String, password: String)?, share: UnsafeMutableRawPointer, idleAge: Duration, context: UnsafeMutableRawPointer, ledger: UnsafeMutableRawPointer
 ) throws(Refusal) {
     var options = CurlOptions(easy: easy)
     options.set(CURLOPT_PRIVATE, to: context)
@@ -21,8 +22,7 @@ func configure(
     // Record ids may be "." or "..", which curl would take for steps in a path.
     options.set(CURLOPT_PATH_AS_IS, to: 1)
     options.set(CURLOPT_FOLLOWLOCATION, to: 0)
-    // An empty proxy also switches off those of the environment.
-    options.set(CURLOPT_PROXY, to: "")
+    options.setProxy(place.proxy, credentials)
     options.set(CURLOPT_HTTP_VERSION, to: CURL_HTTP_VERSION_2TLS)
     // What is encoded is decoded by us, within limits.
     options.set(CURLOPT_HTTP_CONTENT_DECODING, to: 0)
@@ -86,6 +86,20 @@ private struct CurlOptions {
         if let file = identity.clientKeyFile { set(CURLOPT_SSLKEY, to: file) }
         if let pin = identity.publicKeyPin { set(CURLOPT_PINNEDPUBLICKEY, to: pin) }
         note(csl_easy_watch_tls(easy, memory.tlsWatch))
+    }
+
+    mutating func setProxy(_ proxy: HTTPProxy?, _ credentials: (user: String, password: String)?) {
+        // Empty texts also switch off what the environment says.
+        set(CURLOPT_NOPROXY, to: "")
+        set(CURLOPT_PROXY, to: proxy.map { "http://" + $0.url.authority } ?? "")
+        guard proxy != nil else { return }
+        // The head of its answer is none of the server's.
+        set(CURLOPT_SUPPRESS_CONNECT_HEADERS, to: 1)
+        guard let credentials else { return }
+        // Without waiting for the proxy's question, which would cost a round trip at each connection.
+        set(CURLOPT_PROXYAUTH, to: Self.basic)
+        set(CURLOPT_PROXYUSERNAME, to: credentials.user)
+        set(CURLOPT_PROXYPASSWORD, to: credentials.password)
     }
 
     mutating func sign(_ signature: RequestSignature) {
@@ -191,5 +205,7 @@ private struct CurlOptions {
         if failure == CURLE_OK { failure = code }
     }
 
+    /// `CURLAUTH_BASIC`, a macro that Swift does not see.
+    private static let basic = 1
     private static let own = ["Content-Length", "Transfer-Encoding", "Accept-Encoding", "Expect"]
 }

@@ -47,10 +47,11 @@ final class CurlTransfer {
         let request = order.request
         let doing = "prepare \(request.method.rawValue)"
         do throws(Refusal) {
-            place = try TransferPlace(url: request.url, socketPath: request.socketPath)
+            place = try TransferPlace(url: request.url, socketPath: request.socketPath, proxy: request.proxy)
         } catch {
             throw TransportError(.malformed, doing: doing, detail: error.words)
         }
+        let credentials = try place.proxy.flatMap { proxy throws(TransportError) in try Self.credentials(for: proxy) }
         guard let easy = curl_easy_init() else {
             throw TransportError(.broken, doing: doing, detail: "no memory for a transfer")
         }
@@ -80,7 +81,7 @@ final class CurlTransfer {
 
         do throws(Refusal) {
             try configure(
-                easy, request, place, memory, share: share, idleAge: idleAge,
+                easy, request, place, memory, credentials: credentials, share: share, idleAge: idleAge,
                 context: Unmanaged.passUnretained(self).toOpaque(),
                 ledger: Unmanaged.passUnretained(ledger).toOpaque())
         } catch {
@@ -90,6 +91,17 @@ final class CurlTransfer {
 
     deinit {
         releaseHandle()
+    }
+
+    /// Read anew for each request, as they may be replaced meanwhile.
+    private static func credentials(for proxy: HTTPProxy) throws(TransportError) -> (user: String, password: String)? {
+        let secrets = SecretFiles.ofThisProcess()
+        guard let file = proxy.credentialsFile ?? secrets.credential(HTTPProxy.credentialName) else { return nil }
+        do throws(LinuxError) {
+            return try secrets.readCredentials(file)
+        } catch {
+            throw TransportError(.credentials, doing: "ask the proxy \(proxy.url.authority)", detail: "\(error)")
+        }
     }
 
     static func of(_ easy: UnsafeMutableRawPointer) -> CurlTransfer? {
@@ -164,6 +176,7 @@ final class CurlTransfer {
             }
         }
         if let refusal { return fail(refusal.code, doing: doing, detail: refusal.detail) }
+        if let detail = proxyRefusal { return fail(.unreachable, doing: doing, detail: detail) }
         let failure = CurlFailure(
             code: code, text: memory.errorText ?? String(cString: curl_easy_strerror(code)),
             verifyResult: long(CURLINFO_SSL_VERIFYRESULT), systemError: Int32(clamping: long(CURLINFO_OS_ERRNO)),
@@ -176,8 +189,21 @@ final class CurlTransfer {
         fail(isPath ? .unreachable : transportCode, doing: doing, detail: failure.detail)
     }
 
+    /// What the proxy has answered to `CONNECT`, when that was no.
+    private var proxyRefusal: String? {
+        let status = long(CURLINFO_HTTP_CONNECTCODE)
+        guard place.proxy != nil, status >= 300 else { return nil }
+        return switch status {
+        case 407: "the proxy wants a user name and a password that it knows (407)"
+        case 401, 403, 405: "the proxy lets nothing through to there (\(status))"
+        case 500...599: "the proxy cannot reach it (\(status))"
+        default: "the proxy answers \(status)"
+        }
+    }
+
     func fail(_ code: TransportError.Code, doing: String, detail: String) {
-        let error = TransportError(code, doing: doing, detail: detail, traffic: traffic)
+        var error = TransportError(code, doing: doing, detail: detail, traffic: traffic)
+        if reader.hasBegun { error.status = reader.status }
         releaseHandle()
         finish(.failure(error))
     }
@@ -186,8 +212,12 @@ final class CurlTransfer {
     var doing: String {
         switch clock.step {
         case .connecting:
-            if !place.isUnixSocket, offset(CURLINFO_NAMELOOKUP_TIME_T) == 0 { return "resolve \(place.host)" }
             if memory.isHandshakeBegun { return "TLS handshake with \(place.name)" }
+            if let proxy = place.proxy?.url {
+                if offset(CURLINFO_NAMELOOKUP_TIME_T) == 0 { return "resolve the proxy \(proxy.host)" }
+                return "connect to \(place.name) through the proxy \(proxy.authority)"
+            }
+            if !place.isUnixSocket, offset(CURLINFO_NAMELOOKUP_TIME_T) == 0 { return "resolve \(place.host)" }
             return "connect to \(place.name)"
         case .sending: return "send the request to \(place.name)"
         case .waiting: return "wait for the answer of \(place.name)"

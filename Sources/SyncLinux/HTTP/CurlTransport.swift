@@ -6,8 +6,8 @@ import Synchronization
 /// One thread owns everything of curl's (``CurlLoop``). A caller posts its request there and waits; the answer comes back
 /// through a continuation. The thread sleeps in `poll` without a timeout while nothing is under way.
 ///
-/// Kept connections and TLS sessions belong to the object: callers that shall share them share it. Environment variables for
-/// proxies are not read, because a probe through a proxy says nothing about the link.
+/// Kept connections and TLS sessions belong to the object: callers that shall share them share it. Of proxies only the request's
+/// counts; environment variables are not read, because whoever starts the program need not know which way its requests shall go.
 package final class CurlTransport: HTTPTransport, WaitingTransport {
     private let loop: CurlLoop
     private let lastID = Atomic<UInt64>(0)

@@ -9,9 +9,11 @@ struct TransferPlace {
     /// `hub.example:443`, or the path of a Unix socket.
     let name: String
     let isUnixSocket: Bool
+    /// What the connection goes to instead.
+    let proxy: HTTPProxy?
 
     /// - Throws: A sentence, when the URL is none, or not of `http` or `https`, or has a user name or password in it.
-    init(url: String, socketPath: String?) throws(Refusal) {
+    init(url: String, socketPath: String?, proxy: HTTPProxy? = nil) throws(Refusal) {
         guard let parsed = curl_url() else { throw .malformed("no memory to read the URL") }
         defer { curl_url_cleanup(parsed) }
         let result = curl_url_set(parsed, CURLUPART_URL, url, 0)
@@ -36,6 +38,7 @@ struct TransferPlace {
         isTLS = scheme == "https"
         self.host = host
         isUnixSocket = socketPath != nil
+        self.proxy = proxy.flatMap { socketPath == nil && $0.carries(host) ? $0 : nil }
         name = socketPath ?? "\(host):\(port)"
     }
 

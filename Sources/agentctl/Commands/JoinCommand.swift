@@ -10,22 +10,37 @@ struct JoinCommand: AgentCommand {
         abstract: "Connect this machine to a hub, in one go.",
         discussion: """
             Asks the hub first, so that a wrong URL, token, authority or clock changes nothing. Then it writes \
-            /etc/credstore/hub-token, /etc/agentd/hub-ca.pem (with --ca) and /etc/agentd/conf.d/90-join.yaml, \
+            /etc/credstore/hub-token, /etc/credstore/hub-proxy (with --proxy-credentials), /etc/agentd/hub-ca.pem (with --ca) \
+            and /etc/agentd/conf.d/90-join.yaml, \
             restarts agentd and waits for the first sync. Where that fails, the files are put back as they were. \
             Run again, it changes nothing. It takes the rights of root.
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "Where the hub is: https://HOST or https://HOST:PORT.") var url: String
+    @Argument(help: "Where the hub is: https://HOST or https://HOST:PORT.", transform: JoinCommand.url) var url: ServiceURL
     @Argument(help: "What `agenthub token enrol DEVICE` (or add) printed; @FILE or - (standard input) hides it from others.")
     var token: String
     @Option(help: "Certificates in PEM that vouch for the hub. Default: those of the system.") var ca: String?
+    @Option(help: ArgumentHelp("The proxy that leads to the hub.", valueName: "http://host:port"), transform: JoinCommand.url) var proxy: ServiceURL?
+    @Option(help: ArgumentHelp("File with USER:PASSWORD for the proxy, which only you can read.", valueName: "file")) var proxyCredentials: String?
     @Option(help: "The name of this device. Default: the one of a one-time token, or one that the agent makes of the machine's id.")
     var device: DeviceID?
     @Option(help: "Write below this folder, for an image of another machine; nothing is started then.") var root: String = ""
 
     func validate() throws {
-        guard JoinPlan.isAddress(url) else { throw ValidationError("\(url): a hub's address is https://HOST or https://HOST:PORT.") }
+        guard url.isSecure || url.isLoopback else {
+            throw ValidationError("\(url): http:// is for a hub on this machine alone; a hub's address is https://HOST or https://HOST:PORT.")
+        }
+        if let proxy, proxy.isSecure || !proxy.path.isEmpty { throw ValidationError("\(proxy): a proxy's address is http://HOST:PORT.") }
+        if proxyCredentials != nil, proxy == nil { throw ValidationError("--proxy-credentials needs --proxy http://HOST:PORT beside it.") }
+    }
+
+    private static func url(_ text: String) throws -> ServiceURL {
+        do throws(ServiceURL.Refusal) {
+            return try ServiceURL(text)
+        } catch {
+            throw ValidationError("\(error.hidesValue ? "the address" : text): expected \(error.expected).")
+        }
     }
 
     func run(_ session: Session) async throws -> Int32 {
@@ -37,8 +52,9 @@ struct JoinCommand: AgentCommand {
         }
         let token = try secret()
         let authorities = try ca.map { try InputFile.contents(of: $0, max: 1 << 20) }
+        let way = try proxy.map { JoinPlan.Proxy(url: $0, credentials: try proxyCredentials.map(Self.credentials)) }
         let files = JoinFiles(root: root)
-        let known = JoinPlan(url: url, token: token, authorities: authorities, device: device ?? files.joinedDevice, root: root)
+        let known = JoinPlan(url: url, token: token, authorities: authorities, device: device ?? files.joinedDevice, proxy: way, root: root)
         guard !known.changes(from: files.contents).isEmpty else {
             if root.isEmpty { try await firstSync(session) }
             show([("files", "nothing was changed: this machine has joined \(url) before")])
@@ -46,14 +62,14 @@ struct JoinCommand: AgentCommand {
         }
         let trial = JoinTrial(
             try CurlTransport(name: "join", idleConnections: 1), SystemClocks(), url: url, token: token, device: try device ?? derived(),
-            isNamed: device != nil, caFile: ca)
+            isNamed: device != nil, caFile: ca, proxy: proxy.map { HTTPProxy(url: $0, credentialsFile: proxyCredentials) })
         let welcome: JoinTrial.Welcome
         do throws(Problem) {
             welcome = try await trial.ask()
         } catch {
             throw CommandFailure(exitStatus: 1, problem: Problem("join", status: 0, detail: "\(error.detail). Nothing was changed"))
         }
-        let plan = JoinPlan(url: url, token: token, authorities: authorities, device: welcome.device, root: root)
+        let plan = JoinPlan(url: url, token: token, authorities: authorities, device: welcome.device, proxy: way, root: root)
         let changes = plan.changes(from: files.contents)
         let before = try files.write(changes)
         var lines: [(String, String)] = [("hub", "\(url) answers" + (clock(welcome.clockOffset) ?? "")), ("device", welcome.device.text)]
@@ -87,6 +103,15 @@ struct JoinCommand: AgentCommand {
             throw CommandFailure.usage("the token is not one: expected up to 512 visible characters, without spaces")
         }
         return text
+    }
+
+    private static func credentials(_ file: String) throws -> [UInt8] {
+        do throws(LinuxError) {
+            let (user, password) = try SecretFiles.ofThisProcess().readCredentials(file)
+            return Array("\(user):\(password)\n".utf8)
+        } catch {
+            throw CommandFailure.failed("join", "the file of --proxy-credentials: \(error). Nothing was changed")
+        }
     }
 
     private func derived() throws -> DeviceID {

@@ -15,6 +15,7 @@ actor FieldStand {
     private var hub: Child?
     private var agent: Child?
     private var standIn: Child?
+    private var proxy: SquidProxy?
     /// What the agent held when it was online.
     private var watch: ResourceWatch?
 
@@ -22,12 +23,20 @@ actor FieldStand {
 
     /// Runs `body` with the hub ready and the cables laid, the default route over the first of them, and the agent online.
     /// When `body` throws, the ends of the logs go with the error.
-    static func with(_ cables: [Namespaces.Cable], _ body: (FieldStand) async throws -> Void) async throws {
+    ///
+    /// - Parameter proxyManner: The agent reaches the hub through a proxy that behaves so.
+    static func with(
+        _ cables: [Namespaces.Cable], proxy proxyManner: SquidProxy.Manner? = nil, _ body: (FieldStand) async throws -> Void
+    ) async throws {
         let stand = try await FieldStand()
         do {
             for cable in cables { try await stand.network.lay(cable) }
             if let first = cables.first { try await stand.network.route(over: first) }
             try await stand.startHub()
+            if let proxyManner {
+                try await stand.showCredentials("nobody:asks")
+                try await stand.startProxy(proxyManner)
+            }
             try await stand.startAgent()
             // The hub's own configuration comes with its first answers, and is followed by a greeting of its own.
             try await stand.until("online at the start, by the hub's configuration") { status in
@@ -91,6 +100,34 @@ actor FieldStand {
         try await startHub()
     }
 
+    // MARK: The proxy
+
+    /// Starts it, in place of the one that was there: all connections through that end.
+    func startProxy(_ manner: SquidProxy.Manner) async throws {
+        await stopProxy()
+        proxy = try await SquidProxy(manner, in: folder, network)
+    }
+
+    func stopProxy() async {
+        await proxy?.stop()
+    }
+
+    /// The credentials that the agent shows.
+    func showCredentials(_ text: String) throws {
+        try write(text + "\n", to: "proxy-credentials")
+    }
+
+    /// The agent trusts whoever opens its connections.
+    func trustProxy() throws {
+        let files = ["issuer.pem", SquidProxy.authority].map { (try? String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8)) ?? "" }
+        try write(files.joined(), to: "issuer.pem")
+    }
+
+    /// What went through all proxies so far: method and place of each request.
+    var proxied: [String] { SquidProxy.requests(in: folder) }
+
+    var agentLog: String { (try? String(contentsOfFile: "\(folder)/agent.log", encoding: .utf8)) ?? "" }
+
     /// Everything that was sent to whoever stood in the hub's place.
     var standInLog: String { (try? String(contentsOfFile: "\(folder)/standin.log", encoding: .utf8)) ?? "" }
 
@@ -134,7 +171,8 @@ actor FieldStand {
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
         let child = try Child(
             network.entering(.field) + [Programs.agentd, "--config", "\(folder)/agentd.yaml"],
-            environment: ["NOTIFY_SOCKET": readiness.path], log: "\(folder)/agent.log")
+            // What stands in the environment leads nowhere.
+            environment: ["NOTIFY_SOCKET": readiness.path, "https_proxy": "http://127.0.0.1:9", "no_proxy": "*"], log: "\(folder)/agent.log")
         agent = child
         try await readiness.ready(child)
     }
@@ -256,6 +294,7 @@ actor FieldStand {
           device: field
           token_file: "\(folder)/token"
           ca_file: "\(folder)/issuer.pem"
+        \(proxy == nil ? "" : SquidProxy.settings(in: folder))
         socket: { path: "\(folder)/agent.sock", mode: "0600" }
         access:
           - { user: "0", role: admin, app: stand, rate: 100000 }
@@ -284,6 +323,7 @@ actor FieldStand {
         await agent?.stop(SIGKILL)
         await stopHub()
         await standIn?.stop(SIGKILL)
+        await stopProxy()
         await network.end()
         transport.close()
         try? FileManager.default.removeItem(atPath: folder)

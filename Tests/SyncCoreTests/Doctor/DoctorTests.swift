@@ -162,6 +162,15 @@ struct DoctorTests {
             $0.hub?.isResolved = nil
             $0.hub?.isAddress = true
         },
+        Case("dns", .bad, "no address of the proxy") {
+            $0.hub?.proxyHost = "proxy.test"
+            $0.hub?.isResolved = false
+        },
+        Case("proxy", .bad, "its credentials are not there") {
+            $0.hub?.proxy = "http://proxy.test:3128"
+            $0.system?.proxyCredentials = .init(path: "/etc/agentd/proxy", fault: "is not there")
+        },
+        Case("proxy", .ok, "set, without credentials") { $0.hub?.proxy = "http://proxy.test:3128" },
         Case("tls", .bad, "a wrong name") { $0.hub?.tlsFault = .init(code: .untrusted, detail: "no alternative certificate subject name matches") },
         Case("tls", .bad, "by the date") { $0.hub?.tlsFault = .init(code: .untrustedDate, detail: "certificate is not yet valid") },
         Case("tls", .bad, "the hub wants a certificate") { $0.hub?.tlsFault = .init(code: .clientCertificate, detail: "alert certificate required") },

@@ -93,7 +93,7 @@ struct ProbeClientTests {
         Case(what: "redirect within plain HTTP", status: 302, headers: ["Location": "http://hub.example.com/login"], expected: .captive),
         Case(what: "511", status: 511, expected: .captive),
         Case(what: "403 of a filter", status: 403, expected: .captive),
-        Case(what: "407 of a proxy", status: 407, expected: .captive),
+        Case(what: "407 of a proxy", status: 407, expected: .silent),
         Case(what: "404 of a proxy before the hub", status: 404, expected: .absent),
         Case(what: "502 of a proxy before the hub", status: 502, expected: .silent),
         Case(what: "503", status: 503, expected: .silent),

@@ -1,0 +1,63 @@
+import SyncCore
+import Testing
+
+@Suite("Which requests go through a proxy")
+struct HTTPProxyTests {
+    private static func proxy(_ exceptions: [String]) throws -> HTTPProxy {
+        HTTPProxy(
+            url: try ServiceURL("http://proxy.example.com:3128"),
+            exceptions: try exceptions.map { try #require(HTTPProxy.Exception($0), "\($0)") })
+    }
+
+    @Test("All but those to this machine and to what is excepted", arguments: [
+        ("hub.example.com", true), ("localhost", false), ("127.0.0.1", false), ("127.8.0.9", false), ("[::1]", false), ("::1", false),
+        ("example.org", false), ("a.b.example.org", false), ("EXAMPLE.ORG", false), ("example.org.", false), ("notexample.org", true),
+        ("internal.test", false), ("10.1.2.3", false), ("11.1.2.3", true), ("192.0.2.7", false), ("192.0.2.8", true), ("172.16.5.1", false),
+        ("172.32.0.1", true), ("[2001:db8::1]", false), ("[2001:db9::1]", true), ("198.51.100.130", false), ("198.51.100.127", true), ("10", true),
+    ])
+    func carries(_ host: String, _ isCarried: Bool) throws {
+        let proxy = try Self.proxy(
+            ["example.org", ".internal.test", "10.0.0.0/8", "192.0.2.7", "172.16.0.0/12", "2001:db8::/32", "198.51.100.128/25"])
+        #expect(proxy.carries(host) == isCarried)
+    }
+
+    @Test("A network of no bits is every address of its kind, and no name")
+    func everything() throws {
+        let proxy = try Self.proxy(["0.0.0.0/0"])
+        #expect(!proxy.carries("203.0.113.1") && proxy.carries("[2001:db8::1]") && proxy.carries("hub.example.com"))
+    }
+
+    @Test("What is neither a name, nor an address, nor a network", arguments: [
+        "", ".", "*", "*.example.com", "a b", "example.com/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0/8", "2001:db8::/129",
+        "example.com:443", "user@example.com", "http://example.com", "..example.com",
+    ])
+    func malformed(_ text: String) {
+        #expect(HTTPProxy.Exception(text) == nil)
+    }
+
+    @Test("As it was written, so it is shown")
+    func description() {
+        #expect(["Example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1"].map { HTTPProxy.Exception($0)?.description } == [
+            "example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1",
+        ])
+    }
+
+    @Test("A probe goes the way of the sync requests, and looks for no portal beside it")
+    func probe() throws {
+        var client = ProbeClient(hubURL: "https://hub.example.com:8443")
+        #expect(client.request(nonce: "n", interface: nil).proxy == nil)
+        #expect(client.portalRequest(after: .silent("no"), nonce: "n", interface: nil) != nil)
+        client.proxy = try Self.proxy([])
+        #expect(client.request(nonce: "n", interface: nil).proxy == client.proxy)
+        #expect(client.portalRequest(after: .silent("no"), nonce: "n", interface: nil) == nil)
+        client.proxy = try Self.proxy(["example.com"])
+        #expect(client.portalRequest(after: .silent("no"), nonce: "n", interface: nil) != nil)
+        let asked = client.outcome(of: .success(HTTPResponse(status: 407)), nonce: "n")
+        var page = TransportError(.tooLarge, doing: "receive", detail: "3476 bytes announced, 1024 accepted")
+        guard case .captive = client.outcome(of: .failure(page), nonce: "n") else { return #expect(Bool(false)) }
+        page.status = 503
+        #expect(client.outcome(of: .failure(page), nonce: "n") == .silent("the probe's answer is 503"))
+        guard case .silent(let words) = asked else { return #expect(Bool(false), "\(asked)") }
+        #expect(words.contains("407"))
+    }
+}
