@@ -9,6 +9,7 @@ extension AgentConfiguration {
         settings.saverEndsAtPercent = min(power.saverPercent + power.marginPercent, 100)
         settings.meteredMaxAge = metered.maxAge
         settings.mediaMaxAge = metered.filesMaxAge
+        settings.windowsHoldAll = sync.windowsHold == .all
         settings.pullInterval = sync.pullInterval
         settings.meteredPullInterval = sync.meteredPullInterval
         return settings

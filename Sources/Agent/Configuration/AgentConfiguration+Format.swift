@@ -127,6 +127,7 @@ extension AgentConfiguration.Sync {
                 .key("full_sync", \.fullSync, .duration(.seconds(3_600)...(.days(30)))),
                 .key("compress_over", \.compressOverBytes, .size(0...Limits.batchBytesMax)),
                 .key("windows", \.windows, .list(.timeWindow, upTo: 50)),
+                .key("windows_hold", \.windowsHold, .word),
             ])
     }
 }

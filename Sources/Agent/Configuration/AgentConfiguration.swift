@@ -98,8 +98,17 @@ package struct AgentConfiguration: Hashable, Sendable {
         package var fullSync: Duration = .seconds(604_800)
         /// Request bodies larger than this are gzipped.
         package var compressOverBytes = Limits.compressOver
-        /// When bulk mutations and files may go; empty: always.
+        /// When what ``windowsHold`` says may go; empty: always.
         package var windows: [TimeWindow] = []
+        package var windowsHold = WindowsHold.bulk
+
+        /// What waits outside the windows.
+        package enum WindowsHold: String, Hashable, Sendable, CaseIterable {
+            /// Bulk mutations, files and diagnostics.
+            case bulk
+            /// Everything, pulls included.
+            case all
+        }
     }
 
     package struct Probe: Hashable, Sendable {

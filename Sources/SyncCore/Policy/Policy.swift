@@ -7,11 +7,12 @@
 ///     4 roaming      <= 32 KiB    wait      wait   wait     wait     critical, 60 min  wait
 ///     5 metered      go           wait (b)  wait   wait (c) wait (c) critical, 30 min  <= 16 KiB a day
 ///     6 saver        go           go        go     go       wait     go                wait
-///     7 window       go           go        wait   wait     wait     go                wait
+///     7 window       go (d)       go (d)    wait   wait     wait     go (d)            wait
 ///
 /// (a) With `power.allow_critical` at most 32 KiB go, down to 5 %. (b) Starvation: a device that only has a metered link
 /// would never send normal work, so it goes once no unmetered link was seen, or the oldest of it has waited, for
 /// `metered.max_age`; not while the budget is soft. (c) As (b), after `metered.files_max_age`, and counted for each file by itself.
+/// (d) Wait as well with `sync.windows_hold: all`.
 ///
 /// `--force` beats rows 2 and 4 to 7. Asking row after row, each for an objection, keeps the table monotone: a row that
 /// lets something through (b) does not hide a later one that would not.
@@ -190,9 +191,10 @@ package enum Policy {
     private static func window(_ question: Question, _ situation: Situation) -> Objection? {
         guard !situation.isWindowOpen else { return nil }
         switch question.traffic {
-        case .critical, .normal, .pull: return nil
-        case .bulk, .media, .largeMedia, .diagnostics: return Objection(.window, until: situation.windowOpensAt)
+        case .critical, .normal, .pull: if !situation.settings.windowsHoldAll { return nil }
+        case .bulk, .media, .largeMedia, .diagnostics: break
         }
+        return Objection(.window, until: situation.windowOpensAt)
     }
 
     // MARK: Starvation

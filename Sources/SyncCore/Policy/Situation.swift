@@ -62,6 +62,8 @@ package struct PolicySettings: Hashable, Sendable {
     package var meteredMaxAge: Duration = .seconds(86_400)
     package var pullInterval: Duration = .seconds(60)
     package var meteredPullInterval: Duration = .seconds(1_800)
+    /// Outside the time windows nothing goes, whatever its priority.
+    package var windowsHoldAll = false
     /// Files wait this long.
     package var mediaMaxAge: Duration = .seconds(7 * 86_400)
 

@@ -222,6 +222,14 @@ struct PolicyTableTests {
         }
         #expect(reasons(closed) == all(.window, except: [.critical, .normal, .pull]))
         #expect(Policy.decide(.bulk, in: closed, now: Self.now) == .defer(Deferral(.window, until: opens)))
+        // Satellite hours: there is no link at other times, or none that anybody wants to pay for.
+        var satellite = closed
+        satellite.settings.windowsHoldAll = true
+        #expect(reasons(satellite) == all(.window))
+        #expect(Policy.decide(.critical, in: satellite, now: Self.now) == .defer(Deferral(.window, until: opens)))
+        #expect(Policy.pullTerms(in: satellite, now: Self.now) == nil)
+        satellite.isForced = true
+        #expect(reasons(satellite).isEmpty)
     }
 
     @Test("Force beats battery, roaming, metered link, saver and window, and makes a pull whole")
