@@ -112,14 +112,20 @@ extension ConformanceRun {
             return "rejected"
         }
         await check("push-duplicate-rejected", "A4", "A repeat of what was rejected is a duplicate of a rejection: the verdict on a key stays.") {
-            var bad = mutation(.create, newRecord(), ["n": 1])
-            bad["data"] = "no object"
+            let bad = malformed(newRecord())
             let verdict = try await verdict(bad)
             guard case .rejected = verdict else { throw Deviation("data that is no object was \(word(verdict)), not rejected") }
             let again = try await self.verdict(bad)
             guard case .duplicate(.rejected, _) = again else { throw Deviation("the repeat was \(word(again))") }
             return "duplicate of rejected"
         }
+    }
+
+    /// A creation that every hub rejects: its data is no object.
+    private func malformed(_ id: RecordID, group: String? = nil) -> JSONObject {
+        var bad = mutation(.create, id, group: group)
+        bad["data"] = "no object"
+        return bad
     }
 
     private func checkBatches() async {
@@ -143,8 +149,7 @@ extension ConformanceRun {
             return "n is 3"
         }
         await check("push-parent-rejected", "A4", "What depends on a mutation that was rejected is rejected as parent-rejected.") {
-            var bad = mutation(.create, newRecord())
-            bad["data"] = "no object"
+            let bad = malformed(newRecord())
             let key = bad["idempotency_key"]?.text ?? ""
             let words = try await verdicts([bad, mutation(.create, newRecord(), ["n": 1], dependsOn: [key])]).map { word($0.verdict) }
             try require(words[1].hasPrefix("rejected: parent-rejected"), "the second was \(words[1])")
@@ -152,8 +157,7 @@ extension ConformanceRun {
         }
         await check("push-creation-rejected", "A4", "A change of a record whose creation was rejected is rejected as parent-rejected.") {
             let id = newRecord()
-            var bad = mutation(.create, id)
-            bad["data"] = "no object"
+            let bad = malformed(id)
             let words = try await verdicts([bad, mutation(.update, id, ["n": 1])]).map { word($0.verdict) }
             try require(words[1].hasPrefix("rejected: parent-rejected"), "the change was \(words[1])")
             return "rejected"
@@ -172,8 +176,7 @@ extension ConformanceRun {
         await check("push-group", "A4", "Mutations of a group are applied together or not at all.") {
             try offered("groups")
             let group = newName(), (first, second, third) = (newRecord(), newRecord(), newRecord())
-            var bad = mutation(.create, second, group: group)
-            bad["data"] = "no object"
+            let bad = malformed(second, group: group)
             let torn = try await verdicts([mutation(.create, first, ["n": 1], group: group), bad])
             if case .accepted = torn[0].verdict { throw Deviation("one of a group was accepted beside one that was \(word(torn[1].verdict))") }
             try require(try await stored(first) == nil, "half of a group is there")

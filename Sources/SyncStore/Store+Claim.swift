@@ -114,20 +114,6 @@ extension Store {
         }
     }
 
-    /// The members of each atomic list as the hub is to decide them: a decision that has joined one is younger than the list.
-    func unitsInListOrder<Member>(_ rows: [Member], _ outbox: (Member) -> OutboxRow) throws(StoreError) -> [Member] {
-        guard rows.contains(where: { outbox($0).hasJoined }) else { return rows }
-        var ordered: [Member] = []
-        var rest = rows[...]
-        while let first = rest.first {
-            let unit = rest.prefix { outbox($0).unit == outbox(first).unit }
-            rest = rest.dropFirst(unit.count)
-            let bySeq = Dictionary(unit.map { (outbox($0).seq, $0) }, uniquingKeysWith: { first, _ in first })
-            ordered += try inListOrder(unit.map(outbox)).compactMap { bySeq[$0.seq] }
-        }
-        return ordered
-    }
-
     private func batch(_ rows: [ClaimRow]) throws(StoreError) -> Batch {
         var rows = rows
         if options.ablations.contains(.keyPerAttempt) {

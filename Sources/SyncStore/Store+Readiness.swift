@@ -82,6 +82,20 @@ extension Store {
         return placed.sorted { ($0.place, $0.row.seq) < ($1.place, $1.row.seq) }.map(\.row)
     }
 
+    /// The members of each atomic list as the hub is to decide them: a decision that has joined one is younger than the list.
+    func unitsInListOrder<Member>(_ rows: [Member], _ outbox: (Member) -> OutboxRow) throws(StoreError) -> [Member] {
+        guard rows.contains(where: { outbox($0).hasJoined }) else { return rows }
+        var ordered: [Member] = []
+        var rest = rows[...]
+        while let first = rest.first {
+            let unit = rest.prefix { outbox($0).unit == outbox(first).unit }
+            rest = rest.dropFirst(unit.count)
+            let bySeq = Dictionary(unit.map { (outbox($0).seq, $0) }, uniquingKeysWith: { first, _ in first })
+            ordered += try inListOrder(unit.map(outbox)).compactMap { bySeq[$0.seq] }
+        }
+        return ordered
+    }
+
     private func listPlace(of row: OutboxRow) throws(StoreError) -> Int64 {
         guard row.hasJoined, let group = row.group else { return row.seq }
         var seq = row.seq
