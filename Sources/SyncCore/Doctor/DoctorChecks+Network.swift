@@ -96,6 +96,7 @@ extension Doctor {
             case .captive: return .bad("a portal stands in front of the network\(cause)", fix: "agentctl status shows the address to log in at")
             case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "\(hub.curl); ask the hub's operator")
             case .auth:
+                if let fault = facts.system?.proxyCredentials?.fault { return .bad("it was not asked: \(fault)", fix: "the check proxy says what to do") }
                 if let fault = facts.system?.token.fault { return .bad("it was not asked: \(fault)", fix: tokenFix(facts.system?.token.path)) }
                 return .bad("it does not know this device\(cause)", fix: "put a new token into hub.token_file (agenthub token add DEVICE), then: agentctl sync")
             }
