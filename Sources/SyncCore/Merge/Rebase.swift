@@ -259,17 +259,61 @@ private struct Pass {
         if local.content.action != .create {
             // Where nothing is known of the record any more, its author had still seen the objects that it changes.
             let known = ground.known ?? local.content.base
-            // Operations stay what they are: they fit whatever somebody else makes of the record meanwhile.
             var values = local.content
             values.operations = []
-            result.action = .create
-            result.data = Fold.apply(values, to: known) ?? [:]
-            result.unset = []
-            result.base = known
+            let written = Fold.apply(values, to: known) ?? [:]
+            let (folded, kept) = split(local.content.operations, on: written)
+            let data = Fold.apply(MutationContent(.update, operations: folded), to: written) ?? [:]
+            result = MutationContent(.create, data: data, operations: kept, base: known, stamps: stamps(with: folded))
         }
         guard verdict == .comesBack else { return outcome(.isDisputed(.updateDelete, fields: [HubMerge.wholeRecord])) }
         lose(Optional.none, of: HubMerge.wholeRecord, on: .remote)
         return outcome(.stays)
+    }
+
+    /// What of a change becomes the difference between what a record was and what it shall be, and what stays an operation.
+    ///
+    /// What adds up stays: it fits whatever somebody else makes of the record meanwhile. So does what makes no difference, which nobody
+    /// would see otherwise. The rest says by the difference that its author had seen what it changes.
+    private func split(_ operations: [FieldOperation], on document: JSONObject) -> (folded: [FieldOperation], kept: [FieldOperation]) {
+        func addsUp(_ operation: FieldOperation) -> Bool { operation.kind == .increment || operation.kind == .append }
+        var last: [FieldOperation.ElementName: Int] = [:]
+        for (index, operation) in operations.enumerated() where operation.kind.isOfSet { last[operation.elementName] = index }
+        // Their order counts.
+        let mixed = Dictionary(grouping: operations) { JSONString($0.field) }.filter { Set($0.value.map(addsUp)).count > 1 }
+        var sets: [JSONString: SetIndex] = [:]
+        var (folded, kept): ([FieldOperation], [FieldOperation]) = ([], [])
+        for (index, operation) in operations.enumerated() {
+            let field = JSONString(operation.field)
+            if mixed[field] != nil {
+                folded.append(operation)
+            } else if addsUp(operation) {
+                kept.append(operation)
+            } else if operation.kind.isOfSet {
+                let end = last[operation.elementName] ?? index
+                let set = sets[field] ?? SetIndex(operation.target(in: document))
+                sets[field] = set
+                let present = set.first(SetElement.key(operation.value))
+                let makesDifference = operations[end].kind == .add ? present != operations[end].value : present != nil
+                if makesDifference { folded.append(operation) } else if index == end { kept.append(operation) }
+            } else {
+                let value = operation.target(in: document)
+                if Fold.apply(operation, to: value) != value { folded.append(operation) } else { kept.append(operation) }
+            }
+        }
+        return (folded, kept)
+    }
+
+    /// When each field was changed last, where that is not when the mutation was made.
+    private func stamps(with operations: [FieldOperation]) -> [JSONString: HybridTime] {
+        operations.reduce(into: local.content.stamps) { stamps, operation in
+            // An operation on a member dates that member, and none beside it.
+            if operation.path.isEmpty {
+                stamps[JSONString(operation.top)] = operation.hlc
+            } else {
+                stamps[JSONString(operation.field)] = operation.hlc ?? local.hlc
+            }
+        }
     }
 
     /// That the bytes of a file are at the hub is nobody's change.

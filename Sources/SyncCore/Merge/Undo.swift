@@ -10,18 +10,15 @@ extension Fold {
     package static func undo(_ mutation: MutationContent, in document: JSONObject) -> JSONObject {
         if mutation.action == .create { return mutation.base }
         var result = document
-        for operation in mutation.operations.reversed() where operation.path.isEmpty {
-            result[operation.field] = undo(operation, in: result[operation.field])
+        for operation in mutation.operations.reversed() {
+            guard let value = operation.target(in: result) else { continue }
+            let before = undo(operation, in: value)
+            if operation.path.isEmpty {
+                result[operation.field] = before
+            } else {
+                result = result.setting([(operation.path[...], before)])
+            }
         }
-        var members = DocumentFold(result)
-        for operation in mutation.operations.reversed() where !operation.path.isEmpty {
-            // Members have no operation `append`.
-            guard operation.kind == .increment, case .number(let delta) = operation.value else { continue }
-            var opposite = operation
-            opposite.value = .number(delta.negated)
-            members.apply(opposite)
-        }
-        result = members.result
         for field in mutation.data.names + mutation.unset { result[field] = mutation.base[field] }
         return result
     }
@@ -47,12 +44,12 @@ extension Fold {
         return whole
     }
 
-    private static func undo(_ operation: FieldOperation, in value: JSON?) -> JSON? {
+    private static func undo(_ operation: FieldOperation, in value: JSON) -> JSON {
         switch (operation.kind, value, operation.value) {
-        case (.increment, .number(let sum)?, .number(let delta)): return sum.adding(delta.negated).map { .number($0) } ?? value
-        case (.append, .string(let text)?, .string(let end)):
+        case (.increment, .number(let sum), .number(let delta)): return sum.adding(delta.negated).map { .number($0) } ?? value
+        case (.append, .string(let text), .string(let end)):
             return .string(JSONString(String(decoding: withoutLast(Array(end.text.utf8), in: Array(text.text.utf8)), as: UTF8.self)))
-        case (.append, .array(let list)?, let end): return .array(withoutLast(end.array ?? [end], in: list))
+        case (.append, .array(let list), let end): return .array(withoutLast(end.array ?? [end], in: list))
         default: return value
         }
     }

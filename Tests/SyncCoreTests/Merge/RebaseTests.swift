@@ -298,6 +298,24 @@ struct RebaseTests {
         }
     }
 
+    @Test("What brings a record back says by its values what differs, and keeps as operations what adds up and what makes no difference")
+    func broughtBackInParts() {
+        let known: JSONObject = ["n": 5, "tags": ["red", "old"], "p": 7, "q": 2, "l": ["w"], "mixed": 1]
+        func op(_ field: String, _ kind: FieldOperation.Kind, _ value: JSON) -> FieldOperation { FieldOperation(field, kind, value) }
+        let kept = [op("n", .increment, 1), op("tags", .add, "old"), op("tags", .remove, "gone"), op("q", .min, 3), op("l", .append, ["x"])]
+        let folded = [
+            op("tags", .remove, "red"), op("tags", .add, "gone"), op("p", .max, 9), op("mixed", .increment, 1), op("mixed", .max, 1),
+        ]
+        let outcome = Self.decide(
+            Self.update(["t": 1], [folded[0], kept[0], folded[1], kept[1], kept[2], folded[2], kept[3], kept[4], folded[3], folded[4]]),
+            known: known, remote: nil, fields: ["n": .counter, "tags": .set, "p": .max, "q": .min, "l": .append]
+        ) { rules, _ in rules.onDeleted = .updateWins }
+        var data = known
+        (data["t"], data["tags"], data["p"], data["mixed"]) = (1, ["old"], 9, 2)
+        #expect(outcome.verdict == .stays)
+        #expect(outcome.content == MutationContent(.create, data: data, operations: kept, base: known))
+    }
+
     @Test("A delete wins, unless the hub has a new value that only people may overrule")
     func deletedHere() {
         let delete = MutationContent(.delete)

@@ -38,6 +38,14 @@ struct UndoTests {
             what: "a count of a member", change: MutationContent(.update, operations: [member(.increment, 2)]),
             document: ["o": ["n": 3, "k": 1]], before: ["o": ["n": 1, "k": 1]]),
         Example(
+            what: "what was put at the end of a member",
+            change: MutationContent(.update, operations: [member(.append, "b")]), document: ["o": ["n": "ab", "k": 1]],
+            before: ["o": ["n": "a", "k": 1]]),
+        Example(
+            what: "a member that somebody has taken away",
+            change: MutationContent(.update, operations: [member(.increment, 2)]), document: ["o": ["k": 1]], before: ["o": ["k": 1]],
+            again: ["o": ["k": 1, "n": 2]]),
+        Example(
             what: "what was put at the end of a text and of a list",
             change: MutationContent(
                 .update, operations: [FieldOperation("s", .append, "b"), FieldOperation("l", .append, ["x", "y"]), FieldOperation("l", .append, "z")]),
