@@ -67,7 +67,7 @@ struct ReverseProxy {
         }
         try Stand.write(text + "\n", to: file)
         child = try Child([program.path] + arguments, log: log)
-        while child.isRunning, !Self.listens(port) { usleep(20_000) }
+        while child.isRunning, !Self.listens(port) { sched_yield() }
         guard child.isRunning else {
             throw StandError("\(program.rawValue) did not start:\n" + ((try? String(contentsOfFile: log, encoding: .utf8)) ?? ""))
         }

@@ -15,6 +15,8 @@ struct SquidProxy {
     }
 
     private let child: Child
+    /// Its log; squid has nobody else to tell that it is ready.
+    private let pipe: LinePipe
 
     private static let program = "/usr/sbin/squid"
     private static let port = 3128
@@ -30,18 +32,18 @@ struct SquidProxy {
     /// Ready when this returns.
     init(_ manner: Manner, in folder: String, _ network: Namespaces) async throws {
         try Stand.write(try await Self.configuration(manner, in: folder), to: "\(folder)/squid.conf")
+        pipe = try LinePipe()
         // It never works as root, and in the yard there is nobody else: there its user 0 is called 1.
         child = try Child(
-            network.entering(.yard) + [
+            ["/bin/sh", "-c", "exec \"$@\" 2>&1", "squid"] + network.entering(.yard) + [
                 "/usr/bin/unshare", "--user", "--map-user=1", "--map-group=1", Self.program, "-N", "-f", "\(folder)/squid.conf",
-            ], log: "\(folder)/squid.log")
-        while child.isRunning {
-            // Its log says so, and nothing else does.
-            let log = (try? String(contentsOfFile: "\(folder)/squid.log", encoding: .utf8)) ?? ""
-            if log.contains("Accepting") { return }
-            usleep(20_000)
+            ], log: "\(folder)/squid.log", output: pipe.writingEnd)
+        var said: [String] = []
+        while let line = await pipe.line() {
+            if line.contains("Accepting") { return }
+            said.append(line)
         }
-        throw StandError("squid did not start:\n" + ((try? String(contentsOfFile: "\(folder)/squid.log", encoding: .utf8)) ?? ""))
+        throw StandError("squid did not start:\n" + said.joined(separator: "\n"))
     }
 
     /// Its log has all connections then.
