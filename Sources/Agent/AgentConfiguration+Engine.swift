@@ -53,7 +53,10 @@ extension AgentConfiguration {
     }
 
     /// The machine that a connection to the server is made to: the proxy, where one carries it.
-    var nextHop: ServiceURL { proxy.flatMap { $0.carries(hub.url.host) ? $0.url : nil } ?? hub.url }
+    var nextHop: ServiceURL { proxyOfHub?.url ?? hub.url }
+
+    /// What carries the requests to the hub; `nil`: nothing does.
+    var proxyOfHub: HTTPProxy? { proxy.flatMap { $0.carries(hub.url.host) ? $0 : nil } }
 
     package func hubSettings(device: DeviceID) -> HubClient.Settings {
         HubClient.Settings(

@@ -143,9 +143,8 @@ extension Agent {
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
         hub.cause = observed.cause
         (hub.url, hub.host, hub.port) = (url.text, url.host, url.port)
-        if let proxy = loaded.configuration.proxy, proxy.carries(url.host) {
-            (hub.proxy, hub.proxyHost) = (proxy.url.text, proxy.url.host)
-        }
+        let proxy = loaded.configuration.proxyOfHub?.url
+        (hub.proxy, hub.proxyHost) = (proxy?.text, proxy?.host)
         hub.isAddress = loaded.configuration.nextHop.isNumeric
         hub.isResolved = observed.isHubResolved
         hub.usesTLS = url.isSecure

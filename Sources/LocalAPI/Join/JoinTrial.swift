@@ -112,9 +112,10 @@ package struct JoinTrial: Sendable {
     }
 
     private func next(after code: TransportError.Code) -> String {
-        switch code {
-        case .unresolved where proxy != nil, .unreachable where proxy != nil, .timedOut where proxy != nil, .broken where proxy != nil:
-            "look at --proxy and --proxy-credentials, and at the network: ip -brief address"
+        if proxy != nil, [.unresolved, .unreachable, .timedOut, .broken].contains(code) {
+            return "look at --proxy and --proxy-credentials, and at the network: ip -brief address"
+        }
+        return switch code {
         case .unresolved: "look at the name in the URL, and at /etc/resolv.conf; behind a company's proxy: --proxy http://HOST:PORT"
         case .unreachable, .timedOut, .broken: "look at the URL, and at the network: ip -brief address"
         case .untrusted where tls.caFile == nil: "say who vouches for the hub: --ca FILE"

@@ -32,10 +32,7 @@ package struct ProbeClient: Hashable, Sendable {
     private var isBackend = false
     private var tls: TLSIdentity?
     /// What sync requests go through. What answers in plain HTTP beside it says nothing about the way through it.
-    package var proxy: HTTPProxy? {
-        didSet { isProxied = Self.host(of: url).map { proxy?.carries($0) ?? false } ?? false }
-    }
-    private var isProxied = false
+    package var proxy: HTTPProxy?
 
     /// - Parameter url: `https://api.example.org/healthz`
     package init(backend url: String, tls: TLSIdentity) {
@@ -57,12 +54,8 @@ package struct ProbeClient: Hashable, Sendable {
     /// - Parameter hubURL: `https://hub.example.com:8443/base`, without a slash at the end.
     package init(hubURL: String, tls: TLSIdentity? = nil) {
         self.init(url: hubURL + "/v1/probe", tls: tls)
-        let secure = "https://"
-        guard hubURL.hasPrefix(secure) else { return }
-        let authority = hubURL.dropFirst(secure.count).prefix { $0 != "/" }
-        // The port is what follows the last colon, unless that colon belongs to an IPv6 address: "[2001:db8::1]".
-        let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
-        plainURL = "http://\(authority[..<(colon ?? authority.endIndex)])/v1/probe"
+        guard hubURL.hasPrefix("https://"), let host = Self.host(of: hubURL) else { return }
+        plainURL = "http://\(host)/v1/probe"
     }
 
     /// - Parameter interface: The link that the answer shall tell about.
@@ -75,7 +68,7 @@ package struct ProbeClient: Hashable, Sendable {
     /// - Parameter first: What the probe itself found.
     /// - Returns: `nil` when there is no reason to look.
     package func portalRequest(after first: ProbeOutcome, nonce: String, interface: String?) -> HTTPRequest? {
-        guard case .silent = first, !isProxied, let plainURL else { return nil }
+        guard case .silent = first, let plainURL, let host = Self.host(of: url), proxy?.carries(host) != true else { return nil }
         return request(plainURL, tls: nil, nonce, interface)
     }
 
@@ -160,6 +153,7 @@ package struct ProbeClient: Hashable, Sendable {
         guard let start = url.firstRange(of: "://")?.upperBound else { return nil }
         let authority = url[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         guard !authority.contains("@") else { return nil }
+        // The port is what follows the last colon, unless that colon belongs to an IPv6 address: "[2001:db8::1]".
         let colon = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
         return String(authority[..<(colon ?? authority.endIndex)])
     }

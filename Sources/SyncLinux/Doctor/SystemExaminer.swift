@@ -28,9 +28,9 @@ package struct SystemExaminer: Sendable {
         system.flash = flash(under: questions.stateFolder)
         system.configurationFaults = questions.configurationFiles.flatMap(configurationFaults)
         system.token = token(questions)
-        system.clientKey = questions.clientKeyFile.map(secret)
+        system.clientKey = questions.clientKeyFile.map { secret($0) { path throws(LinuxError) in _ = try secrets.read(path) } }
         system.clientCertificate = questions.clientCertificateFile.map(certificate)
-        system.proxyCredentials = questions.proxyCredentialsFile.map(proxyCredentials)
+        system.proxyCredentials = questions.proxyCredentialsFile.map { secret($0) { path throws(LinuxError) in _ = try secrets.readCredentials(path) } }
         system.authorities = questions.authoritiesFile.map(certificate)
         for name in questions.interfaces { system.reversePathFilters[name] = reversePathFilter(name) }
         system.isClockSynchronised = SystemClocks.isSynchronised
@@ -146,26 +146,12 @@ package struct SystemExaminer: Sendable {
         guard let path = questions.tokenFile else {
             return DoctorFacts.Secret(fault: questions.isTokenOptional ? nil : "no token: neither hub.token_file nor the credential hub-token is there")
         }
-        do throws(LinuxError) {
-            _ = try secrets.readToken(path)
-            return DoctorFacts.Secret(path: path)
-        } catch {
-            return DoctorFacts.Secret(path: path, fault: error.description)
-        }
+        return secret(path) { path throws(LinuxError) in _ = try secrets.readToken(path) }
     }
 
-    private func secret(_ path: String) -> DoctorFacts.Secret {
+    private func secret(_ path: String, _ read: (String) throws(LinuxError) -> Void) -> DoctorFacts.Secret {
         do throws(LinuxError) {
-            _ = try secrets.read(path)
-            return DoctorFacts.Secret(path: path)
-        } catch {
-            return DoctorFacts.Secret(path: path, fault: error.description)
-        }
-    }
-
-    private func proxyCredentials(_ path: String) -> DoctorFacts.Secret {
-        do throws(LinuxError) {
-            _ = try secrets.readCredentials(path)
+            try read(path)
             return DoctorFacts.Secret(path: path)
         } catch {
             return DoctorFacts.Secret(path: path, fault: error.description)
