@@ -88,7 +88,7 @@ package struct BlobUploader: Sendable {
         package var id: UInt64
         package var job: UploadJob
         package var request: UploadMachine.Request
-        /// Of a piece: at most so many bytes a second.
+        /// At most so many bytes a second, with all else that goes over the link.
         package var bytesPerSecond: Int?
     }
 
@@ -453,7 +453,7 @@ package struct BlobUploader: Sendable {
                         note(notBefore)
                         continue
                     }
-                    if let later = begin(id, &file, situation, limit, moment, &effects) { note(later) }
+                    if let later = begin(id, &file, situation, moment, &effects) { note(later) }
                 }
             }
         }
@@ -464,7 +464,7 @@ package struct BlobUploader: Sendable {
 
     /// - Returns: When to look again, if it may not go now and that is known.
     private mutating func begin(
-        _ id: BlobID, _ file: inout File, _ situation: Situation, _ limit: Int, _ moment: Moment, _ effects: inout [Effect]
+        _ id: BlobID, _ file: inout File, _ situation: Situation, _ moment: Moment, _ effects: inout [Effect]
     ) -> Instant? {
         var situation = situation
         situation.isForced = file.isForced
@@ -502,8 +502,7 @@ package struct BlobUploader: Sendable {
             effects.append(.report(.began(id)))
         }
         files[id] = file
-        let rate = situation.uplink?.bytesPerSecond.map { max(1, $0 / limit) }
-        effects.append(.send(Call(id: lastCall, job: file.job, request: request, bytesPerSecond: rate)))
+        effects.append(.send(Call(id: lastCall, job: file.job, request: request, bytesPerSecond: situation.uplink?.bytesPerSecond)))
         return nil
     }
 }

@@ -53,7 +53,8 @@ package struct HTTPRequest: Sendable {
     package var acceptsGzip: Bool
     /// Keep the connection for the next request to the same place.
     package var keepsConnection: Bool
-    /// Send, and receive, at most this many bytes a second on average; `nil`: as fast as it goes.
+    /// Send, and receive, at most this many bytes a second on average, together with all other requests that have a rate; `nil`: as fast
+    /// as it goes.
     package var bytesPerSecond: Int?
     /// Sign it for a service that wants that.
     package var signature: RequestSignature?

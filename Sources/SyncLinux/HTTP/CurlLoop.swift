@@ -25,6 +25,9 @@ final class CurlLoop: @unchecked Sendable {
         let request: HTTPRequest
         let sink: AnswerReader.Sink
         let cancellation: Cancellation
+
+        /// A Unix socket leads over no link.
+        var hasRate: Bool { request.bytesPerSecond != nil && request.socketPath == nil }
     }
 
     /// Set by the caller's task, read when the order arrives: a `.cancel` that comes before its order finds nothing to end.
@@ -62,10 +65,18 @@ final class CurlLoop: @unchecked Sendable {
     private let share: UnsafeMutableRawPointer
     private var active: [UInt64: CurlTransfer] = [:]
     private var pace = RoundPace()
+    private let gate = RateGate()
+    /// They begin when the rate has room again.
+    private var held: [Held] = []
     private var kept: KeptConnections
 
     private struct Settings {
         let idleConnections: Int
+    }
+
+    private struct Held {
+        let order: Order
+        let finish: @Sendable (Result<HTTPResponse, TransportError>) -> Void
     }
 
     init(name: String, idleConnections: Int, idleAge: Duration) throws(LinuxError) {
@@ -119,17 +130,20 @@ final class CurlLoop: @unchecked Sendable {
             let commands = takeCommands()
             for command in commands {
                 switch command {
-                case .start(let order, let finish): begin(order, finish)
-                case .cancel(let id): active[id].map { end($0, .cancelled, "cancelled by the caller") }
+                case .start(let order, let finish): accept(order, finish)
+                case .cancel(let id): cancel(id)
                 case .closeIdleConnections: closeIdleConnections()
                 case .stop: isStopping = true
                 }
             }
             if isStopping { break }
             rounds.add(1, ordering: .relaxed)
+            goOn(now: SystemClocks.instant())
             var running: Int32 = 0
             curl_multi_perform(multi, &running)
             handOutFinished()
+            // A record of TLS may be larger than what the rate lets through at once, and tells nobody while it comes.
+            if gate.limiter.rate != nil { for transfer in active.values { transfer.holdToRate(now: SystemClocks.instant()) } }
             endLate(now: SystemClocks.instant())
             let pause = pace.pause(
                 after: .init(transfers: active.count, newest: active.keys.max(), moved: active.values.map(\.moved).max()), hasCommands: !commands.isEmpty)
@@ -146,15 +160,37 @@ final class CurlLoop: @unchecked Sendable {
         }
     }
 
+    private func accept(_ order: Order, _ finish: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
+        guard order.hasRate, let rate = order.request.bytesPerSecond else { return begin(order, finish) }
+        gate.limiter.use(rate, now: SystemClocks.instant())
+        held.append(Held(order: order, finish: finish))
+    }
+
+    /// What stood still for the rate goes on when there is room again.
+    private func goOn(now: Instant) {
+        guard gate.limiter.rate != nil else { return }
+        gate.limiter.fill(now: now)
+        for transfer in active.values { transfer.goOn() }
+        guard !held.isEmpty, gate.limiter.isOpen else { return }
+        for next in held { begin(next.order, next.finish) }
+        held = []
+    }
+
+    private func cancel(_ id: UInt64) {
+        if let transfer = active[id] { return end(transfer, .cancelled, Self.cancelledDetail) }
+        guard let index = held.firstIndex(where: { $0.order.id == id }) else { return }
+        let order = held.remove(at: index)
+        order.finish(.failure(Self.ended(order.order.request, Self.cancelledDetail)))
+    }
+
     private func begin(_ order: Order, _ finish: @escaping @Sendable (Result<HTTPResponse, TransportError>) -> Void) {
         guard !order.cancellation.isRequested else {
-            finish(.failure(TransportError(
-                .cancelled, doing: "begin \(order.request.method.rawValue)", detail: "cancelled by the caller")))
+            finish(.failure(Self.ended(order.request, Self.cancelledDetail)))
             return
         }
         do throws(TransportError) {
             let transfer = try CurlTransfer(
-                order, share: share, ledger: ledger, idleAge: kept.age, now: SystemClocks.instant(),
+                order, share: share, ledger: ledger, gate: order.hasRate ? gate : nil, idleAge: kept.age, now: SystemClocks.instant(),
                 finish: finish)
             let code = curl_multi_add_handle(multi, transfer.easy)
             guard code == CURLM_OK else {
@@ -199,6 +235,7 @@ final class CurlLoop: @unchecked Sendable {
     /// Takes the transfer away from curl. A connection in the middle of an answer is closed by that, which gives the ledger
     /// the last word on its bytes.
     private func release(_ transfer: CurlTransfer) {
+        transfer.takeFromRate(now: SystemClocks.instant())
         curl_multi_remove_handle(multi, transfer.easy)
         ledger.settle(transfer)
         active[transfer.id] = nil
@@ -206,7 +243,8 @@ final class CurlLoop: @unchecked Sendable {
 
     private func wait() {
         let now = SystemClocks.instant()
-        let next = active.values.compactMap(\.nextDeadline).min()
+        let opens = held.isEmpty && active.values.allSatisfy { !$0.isPaused } ? nil : gate.limiter.opensAt
+        let next = ([opens] + active.values.map(\.nextDeadline)).compactMap { $0 }.min()
         // Rounded up: a poll that ends a moment too early would spin until the deadline.
         let milliseconds = next.map { (max(0, now.duration(to: $0).nanoseconds) + 999_999) / 1_000_000 }
         let timeout = Int32(clamping: milliseconds ?? Int64(Int32.max))
@@ -240,6 +278,8 @@ final class CurlLoop: @unchecked Sendable {
             return inbox.commands
         }
         for case .start(let order, let finish) in left { finish(.failure(Self.closed(order.request))) }
+        for order in held { order.finish(.failure(Self.closed(order.order.request))) }
+        held = []
         for transfer in active.values { end(transfer, .cancelled, Self.closedDetail) }
         curl_multi_cleanup(multi)
         // Every easy handle must be gone before what it shared.
@@ -247,9 +287,13 @@ final class CurlLoop: @unchecked Sendable {
     }
 
     private static let closedDetail = "the transport is closed"
+    private static let cancelledDetail = "cancelled by the caller"
 
-    private static func closed(_ request: HTTPRequest) -> TransportError {
-        TransportError(.cancelled, doing: "begin \(request.method.rawValue)", detail: closedDetail)
+    private static func closed(_ request: HTTPRequest) -> TransportError { ended(request, closedDetail) }
+
+    /// It has not begun.
+    private static func ended(_ request: HTTPRequest, _ why: String) -> TransportError {
+        TransportError(.cancelled, doing: "begin \(request.method.rawValue)", detail: why)
     }
 
     private static func makeMulti(_ settings: Settings) -> UnsafeMutableRawPointer? {

@@ -5,12 +5,14 @@ import SyncCore
 ///
 /// - Parameters:
 ///   - credentials: For the proxy.
+///   - chunk: Bytes to move before ``RateGate`` is asked again; `nil`: the request has no rate.
 ///   - context: The transfer, for the callbacks.
 ///   - ledger: Outlives every connection, unlike the transfer.
 /// - Throws: A sentence when the request cannot be sent as it is.
 func configure(
     _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ place: TransferPlace, _ memory: CurlTransferMemory,
-    credentials: (user: String, password: String)?, share: UnsafeMutableRawPointer, idleAge: Duration, context: UnsafeMutableRawPointer, ledger: UnsafeMutableRawPointer
+    credentials: (user: String, password: String)?, share: UnsafeMutableRawPointer,
+    idleAge: Duration, chunk: Int?, context: UnsafeMutableRawPointer, ledger: UnsafeMutableRawPointer
 ) throws(Refusal) {
     var options = CurlOptions(easy: easy)
     options.set(CURLOPT_PRIVATE, to: context)
@@ -45,10 +47,11 @@ func configure(
     // "if!" says that it is the name of an interface, never of a host.
     if let interface = request.interface { options.set(CURLOPT_INTERFACE, to: "if!" + interface) }
 
-    if let rate = request.bytesPerSecond {
-        // Zero would mean no limit.
-        options.set(CURLOPT_MAX_SEND_SPEED_LARGE, toOffset: max(1, rate))
-        options.set(CURLOPT_MAX_RECV_SPEED_LARGE, toOffset: max(1, rate))
+    if let chunk {
+        options.set(CURLOPT_BUFFERSIZE, to: chunk)
+        options.set(CURLOPT_UPLOAD_BUFFERSIZE, to: 16 << 10)
+        // What HTTP/2 has under way cannot stand still without the connection's other streams.
+        options.set(CURLOPT_HTTP_VERSION, to: CURL_HTTP_VERSION_1_1)
     }
 
     if let signature = request.signature { options.sign(signature) }
@@ -145,6 +148,11 @@ private struct CurlOptions {
             set(CURLOPT_UPLOAD, to: 1)
             note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(count)))
             natural = .put
+        case .bytes(let bytes) where request.bytesPerSecond != nil && !bytes.isEmpty:
+            // By the callback, which can hold it back.
+            set(CURLOPT_POST, to: 1)
+            note(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(bytes.count)))
+            natural = .post
         case .bytes(let bytes):
             setPost(size: bytes.count, memory)
             natural = .post

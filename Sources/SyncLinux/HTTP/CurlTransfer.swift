@@ -27,6 +27,12 @@ final class CurlTransfer {
     private var tcp: SocketLedger.Bytes?
     private var acknowledged: UInt64 = 0
     private var isReleased = false
+    /// `nil` for a transfer without a rate.
+    private let gate: RateGate?
+    /// Up to where what moved was taken from the rate.
+    private var limited = csl_tcp_counts()
+    /// Directions in which curl stands still until the rate has room.
+    private var paused: Int32 = 0
 
     /// What is left to send.
     private struct Upload {
@@ -41,7 +47,7 @@ final class CurlTransfer {
     }
 
     init(
-        _ order: CurlLoop.Order, share: UnsafeMutableRawPointer, ledger: SocketLedger, idleAge: Duration, now: Instant,
+        _ order: CurlLoop.Order, share: UnsafeMutableRawPointer, ledger: SocketLedger, gate: RateGate?, idleAge: Duration, now: Instant,
         finish: @escaping (Result<HTTPResponse, TransportError>) -> Void
     ) throws(TransportError) {
         let request = order.request
@@ -59,6 +65,7 @@ final class CurlTransfer {
         self.easy = easy
         self.request = request
         self.ledger = ledger
+        self.gate = gate
         self.finish = finish
         reader = AnswerReader(
             limits: .init(bodyBytes: request.maxResponseBytes, inflateRatio: request.maxInflateRatio),
@@ -81,7 +88,7 @@ final class CurlTransfer {
 
         do throws(Refusal) {
             try configure(
-                easy, request, place, memory, credentials: credentials, share: share, idleAge: idleAge,
+                easy, request, place, memory, credentials: credentials, share: share, idleAge: idleAge, chunk: gate?.chunk,
                 context: Unmanaged.passUnretained(self).toOpaque(),
                 ledger: Unmanaged.passUnretained(ledger).toOpaque())
         } catch {
@@ -152,6 +159,44 @@ final class CurlTransfer {
         guard counts.acknowledged != acknowledged else { return }
         acknowledged = counts.acknowledged
         clock.acknowledged(at: now.advanced(by: .milliseconds(-Int64(counts.since_last_ack_ms))))
+    }
+
+    // MARK: - Rate
+
+    /// What moved since the last call is taken from the link's rate.
+    func takeFromRate(now: Instant) {
+        guard let gate, let socket else { return }
+        var counts = csl_tcp_counts()
+        guard csl_tcp_counts(socket, &counts) else { return }
+        let moved = SocketLedger.Bytes(from: limited, to: counts)
+        limited = counts
+        gate.limiter.moved(
+            up: Int(clamping: moved.up &+ moved.headersUp), down: Int(clamping: moved.down &+ moved.headersDown), now: now)
+    }
+
+    var isPaused: Bool { paused != 0 }
+
+    /// What has moved is taken from the rate, and when that is used up no more is read. Before the head of an answer is whole
+    /// that would be wrong: curl joins the lines that it holds back.
+    func holdToRate(now: Instant) {
+        guard let gate, clock.step != .connecting else { return }
+        takeFromRate(now: now)
+        guard !gate.limiter.isOpenDown, reader.isHeadWhole, paused & CURLPAUSE_RECV == 0 else { return }
+        pause(paused | CURLPAUSE_RECV)
+    }
+
+    /// Goes on in the directions in which the rate has room again.
+    func goOn() {
+        guard let gate, paused != 0 else { return }
+        var left = paused
+        if gate.limiter.isOpenUp { left &= ~CURLPAUSE_SEND }
+        if gate.limiter.isOpenDown { left &= ~CURLPAUSE_RECV }
+        if left != paused { pause(left) }
+    }
+
+    private func pause(_ directions: Int32) {
+        paused = directions
+        curl_easy_pause(easy, directions)
     }
 
     // MARK: - The end
@@ -270,6 +315,7 @@ final class CurlTransfer {
 
     fileprivate func opened(_ socket: Int32) {
         ledger.opened(socket, by: self)
+        gate?.limit(socket)
     }
 
     /// The connection stands and nothing of the request has been sent on it.
@@ -290,6 +336,8 @@ final class CurlTransfer {
             }
             var counts = csl_tcp_counts()
             if csl_tcp_counts(socket, &counts) { acknowledged = counts.acknowledged }
+            // What a kept connection moved before was taken by others.
+            if long(CURLINFO_NUM_CONNECTS) == 0 { limited = counts }
             guard !holdsStrayBytes(socket) else {
                 return refuse(.broken, "the kept connection holds bytes that were not asked for")
             }
@@ -324,18 +372,33 @@ final class CurlTransfer {
         clock.received(now: SystemClocks.instant())
         do throws(Refusal) {
             try reader.take(body: bytes)
+            holdToRate(now: SystemClocks.instant())
             return !reader.isStopped
         } catch {
             return refuse(error.code, error.words)
         }
     }
 
-    /// - Returns: How many bytes were put into `room`; 0 at the end; `nil` to give up.
+    /// - Returns: How many bytes were put into `room`; 0 at the end, or what says that there are none now; `nil` to give up.
     fileprivate func nextBytes(into room: UnsafeMutableRawBufferPointer) -> Int? {
+        guard let gate else { return give(room) }
+        takeFromRate(now: SystemClocks.instant())
+        guard gate.limiter.isOpenUp else {
+            paused |= CURLPAUSE_SEND
+            return Int(CURL_READFUNC_PAUSE)
+        }
+        return give(UnsafeMutableRawBufferPointer(rebasing: room.prefix(gate.chunk)))
+    }
+
+    private func give(_ room: UnsafeMutableRawBufferPointer) -> Int? {
         let source: @Sendable (Int) -> [UInt8]?
         switch request.body {
         case .pieces(let next), .sized(_, let next): source = next
-        case .none, .bytes: return 0
+        case .bytes(let bytes):
+            // Of a request with a rate; curl has the others in memory.
+            let start = upload.given
+            source = { start < bytes.count ? Array(bytes[start..<min(bytes.count, start.saturatingAdd($0))]) : nil }
+        case .none: return 0
         }
         guard !upload.isSourceEmpty else { return 0 }
         if upload.piece.isEmpty {
