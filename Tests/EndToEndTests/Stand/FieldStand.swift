@@ -259,6 +259,15 @@ actor FieldStand {
         }
     }
 
+    /// A proxy writes down a request once it is over, which may be after its answer was used.
+    func untilProxied(_ words: String) async throws {
+        let end = ContinuousClock.now + Self.patience
+        while !proxied.contains(where: { $0.contains(words) }) {
+            guard ContinuousClock.now < end else { throw StandError("nothing like \(words) went through the proxy: \(proxied)") }
+            _ = try await agentctl("status")
+        }
+    }
+
     // MARK: The power supply
 
     /// Files as sysfs has them, then the sign to read them: no uevent can be had without a device.
