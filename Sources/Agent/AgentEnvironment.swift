@@ -52,6 +52,9 @@ package struct AgentEnvironment: Sendable {
     /// Finds the numeric addresses of a host, `nil` when that failed, and whether it was an address already. May answer on any
     /// thread; must not block. `nil`: nobody can.
     package var resolve: HostResolver?
+    /// Runs a program of the operator with one argument, for a bounded time, and says whether it ended with 0, and how it ended in
+    /// words. May answer on any thread. `nil`: nobody can.
+    package var runProgram: ProgramRunner?
     /// What was connected leads over a link that is gone.
     package var closeIdleConnections: @Sendable () -> Void = {}
     /// Bytes that connections moved after the last request over them, since the last call.
@@ -73,6 +76,10 @@ package struct AgentEnvironment: Sendable {
 
     package typealias SystemReader = @Sendable (
         _ questions: DoctorQuestions, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
+    ) -> Void
+
+    package typealias ProgramRunner = @Sendable (
+        _ path: String, _ argument: String, _ onEnd: @escaping @Sendable (_ isGood: Bool, _ result: String) -> Void
     ) -> Void
 
     package typealias HostResolver = @Sendable (

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int csl_harden_process(void) {
@@ -91,4 +94,46 @@ static void pass_over(int number) {
 int csl_pass_over_signal(int number) {
     // A handler, where SIG_IGN would do: a program that is executed later inherits that, and no handler.
     return install(number, pass_over);
+}
+
+int csl_start_program(const char *path, const char *argument, pid_t *process) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    int result = posix_spawn_file_actions_init(&files);
+    if (result != 0) return result;
+    result = posix_spawnattr_init(&attributes);
+    if (result != 0) {
+        posix_spawn_file_actions_destroy(&files);
+        return result;
+    }
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    char *const words[] = {(char *)path, (char *)argument, NULL};
+    char *const surroundings[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL};
+    if ((result = posix_spawnattr_setsigmask(&attributes, &none)) == 0
+        && (result = posix_spawnattr_setsigdefault(&attributes, &all)) == 0
+        && (result = posix_spawnattr_setpgroup(&attributes, 0)) == 0
+        && (result = posix_spawnattr_setflags(
+                &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP)) == 0
+        && (result = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0)) == 0
+        && (result = posix_spawn_file_actions_adddup2(&files, 0, 1)) == 0
+        && (result = posix_spawn_file_actions_adddup2(&files, 0, 2)) == 0
+        && (result = posix_spawn_file_actions_addclosefrom_np(&files, 3)) == 0
+        && (result = posix_spawn_file_actions_addchdir_np(&files, "/")) == 0)
+        result = posix_spawn(process, path, &files, &attributes, words, surroundings);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return result;
+}
+
+int csl_wait_for_child(pid_t process, int milliseconds, int *status) {
+    // A tenth of a second is soon enough for what is waited for; a descriptor of the process needs Linux 5.3.
+    for (int waited = 0;; waited += 100) {
+        pid_t ended = waitpid(process, status, WNOHANG);
+        if (ended == process) return 1;
+        if (ended < 0 && errno != EINTR) return -errno;
+        if (waited >= milliseconds) return 0;
+        poll(NULL, 0, 100);
+    }
 }

@@ -151,6 +151,9 @@ final class DaemonRunner {
         }
         environment.resolve = HubAddresses(log).resolve
         environment.closeIdleConnections = { transport.closeIdleConnections() }
+        environment.runProgram = { path, argument, onEnd in
+            OperatorProgram.run(path, argument: argument, limit: .seconds(60)) { onEnd($0.isGood, "\($0)") }
+        }
         environment.takeLeftover = { transport.takeLeftover() }
         environment.localOffset = { LocalTime.offset(at: $0) }
         environment.wallIsSynchronised = { SystemClocks.isSynchronised }

@@ -200,6 +200,7 @@ struct ConfigurationLoaderTests {
         link.budget = budget
         link.bytesPerSecond = 256_000
         link.prefer = 10
+        (link.recover, link.recoverAfter, link.recoverEvery) = ("/usr/local/sbin/reset-modem", .seconds(300), .seconds(7_200))
         expected.links = [link]
         expected.power.lowPercent = 10
         expected.power.saverPercent = 20
@@ -261,7 +262,10 @@ struct ConfigurationLoaderTests {
         #expect(json["entities.\"a.b\".kind"] == ["value": "event", "origin": "/etc/agentd.yaml:3"])
         #expect(
             json["links"] == [
-                "value": [["match": "eth0", "metered": nil, "budget": nil, "rate": nil, "prefer": 0]],
+                "value": [[
+                    "match": "eth0", "metered": nil, "budget": nil, "rate": nil, "prefer": 0, "recover": nil, "recover_after": "15m",
+                    "recover_every": "1h",
+                ]],
                 "origin": "/etc/agentd.yaml:4",
             ])
         #expect(loaded.settings.count == Set(loaded.settings.map(\.key)).count)

@@ -364,6 +364,14 @@ enum ConfigurationMistakes {
             "2:30: links[0].rate: 1B is not accepted, expected a size from 1KB to 1GB" + size
         ),
         (
+            "links: [{ match: eth0, recover: /sbin/reset, recover_after: 1m }]",
+            "2:61: links[0].recover_after: 1m is not accepted, expected a duration from 5m to 24h" + duration
+        ),
+        (
+            "links: [{ match: eth0, recover: reset-modem }]",
+            "2:33: links[0].recover: reset-modem is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
+        ),
+        (
             "links: [{ match: eth0, prefer: -1 }]",
             "2:32: links[0].prefer: -1 is not accepted, expected a whole number from 0 to 1000"
         ),
@@ -538,7 +546,8 @@ enum ConfigurationMistakes {
           windows_hold: all
         probe: { url: http://probe.example.com/x, interval: 1m, timeout: 500ms }
         links:
-          - { match: "wwan*", metered: true, budget: { day: 20MB, month: 500MB, anchor_day: 28 }, rate: 256KB, prefer: 10 }
+          - { match: "wwan*", metered: true, budget: { day: 20MB, month: 500MB, anchor_day: 28 }, rate: 256KB, prefer: 10,
+              recover: /usr/local/sbin/reset-modem, recover_after: 5m, recover_every: 2h }
         power: { low: 10%, saver: 20%, margin: 10%, allow_critical: true, sysfs_root: /tmp/sys }
         metered: { max_age: 1m, files_max_age: 90d }
         blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus,

@@ -1,3 +1,4 @@
+import Agent
 import Foundation
 import HubServer
 import SyncCore
@@ -140,7 +141,8 @@ struct MetricsTests {
 
     @Test("Every line is of the format, every name follows the conventions, and no series is there twice")
     func conventions() async throws {
-        let stand = try await AgentStand.start()
+        let stand = try await AgentStand.start { $0.runProgram = { path, link, onEnd in onEnd(path == "/sbin/reset", "link \(link)") } }
+        for _ in 0..<2 { await stand.agent.recover(LinkRecovery.Run(program: "/sbin/reset", link: "wwan0")) }
         _ = try await stand.enqueue(#"{"entity":"audits","action":"create","data":{"n":1},"priority":"critical"}"#)
         try await stand.sync()
         _ = try await stand.send(.get, "/v1/nothing")
@@ -153,6 +155,7 @@ struct MetricsTests {
             families.first { $0.name == name }?.samples.first { $0.labels == labels }?.value
         }
         #expect(value("agentd_enqueued_total") == 1)
+        #expect(value("agentd_link_recoveries_total", ["link": "wwan0"]) == 2)
         #expect(value("agentd_finished_total", ["state": "done"]) == 1)
         #expect(value("agentd_reachability", ["state": "online"]) == 1)
         #expect(value("agentd_sync_cycles_total", ["result": "ok"]) == 1)

@@ -49,6 +49,8 @@ struct ServerConfigurationTests {
         #"{"version":1,"entities":{"a":{"refs":{"x":"b"}},"b":{"refs":{"y":"a"}}}}"#,
         #"{"version":1,"entities":{"a":{"schema":{"properties":{"f":{"pattern":"("}}}}}}"#,
         #"{"version":1,"entities":{"a":{"min_agent":"soon"}}}"#,
+        #"{"version":1,"links":[{"match":"wwan*","recover":"/bin/true"}]}"#,
+        #"{"version":1,"links":[{"match":"eth*"},{"match":"wwan*","recover":"/bin/true","recover_after":"5m"}]}"#,
     ])
     func refused(_ json: String) {
         #expect(throws: ConfigurationErrors.self) { try Self.read(json, files: Self.file) }

@@ -59,6 +59,7 @@ import Testing
                     + #""metered_by":"devtype","roaming":true,"expires_at":"2026-11-20T22:40:00.000Z","#
                     + #""addresses":["10.64.3.17","2001:db8::17"],"rate_bytes_per_s":256000,"rtt_ms":42,"#
                     + #""last_probe":{"at":"2026-11-20T21:35:00.000Z","result":"ok"},"#
+                    + #""recovery":{"runs":3,"last_at":"2026-11-20T21:30:00.000Z","last_result":"exit status 1"},"#
                     + #""budget":{"day":{"used":19251200,"limit":20000000,"level":"reserve","#
                     + #""resets_at":"2026-11-21T00:00:00.000Z"},"month":{"used":92274688,"limit":500000000,"#
                     + #""level":"open"}}}],"uplink":null}"#

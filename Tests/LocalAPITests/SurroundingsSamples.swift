@@ -14,7 +14,8 @@ enum SurroundingsSamples {
         name: "wwan0", kind: "wwan", state: "routed", hasCarrier: true, isMetered: true, meteredBy: "devtype",
         isRoaming: true, expiresAt: time("2026-11-20T22:40:00Z"), addresses: ["10.64.3.17", "2001:db8::17"],
         bytesPerSecond: 256_000, roundTrip: .milliseconds(42),
-        lastProbe: .init(at: time("2026-11-20T21:35:00Z"), result: "ok"), budget: budget)
+        lastProbe: .init(at: time("2026-11-20T21:35:00Z"), result: "ok"), budget: budget,
+        recovery: .init(runs: 3, at: time("2026-11-20T21:30:00Z"), result: "exit status 1"))
 
     static let cable = LinkItem(
         name: "eth0", kind: "ethernet", state: "down", hasCarrier: false, isMetered: false, meteredBy: "kind")

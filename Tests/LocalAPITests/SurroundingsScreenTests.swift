@@ -83,6 +83,7 @@ import Testing
               wwan0: the hint in force runs out at 22:40:00Z
               wwan0: at most 256 KB a second
               wwan0: last probe ok, 21:35:00Z, round trip 42 ms
+              wwan0: recover program run 3 times, last 21:30:00Z: exit status 1
               wwan0: today's budget is kept for critical work now, until 2026-11-21 00:00Z
             * carries the sync (wwan0)
             """),
@@ -98,6 +99,7 @@ import Testing
               wwan0: the hint in force runs out at 22:40:00Z
               wwan0: at most 256 KB a second
               wwan0: last probe ok, 21:35:00Z, round trip 42 ms
+              wwan0: recover program run 3 times, last 21:30:00Z: exit status 1
               wwan0: today's budget is kept for critical work now, until 2026-11-21 00:00Z
               enx00e04c360015: metered (by driver)
               enx00e04c360015: 2001:db8:1234:5678:9abc:def0:1234:5678, 2001:db8:1234:5678:9…

@@ -138,6 +138,9 @@ extension LinkRule {
                 .optional("budget", \.budget, LinkBudget.format),
                 .optional("rate", \.bytesPerSecond, .size(1_000...1_000_000_000)),
                 .key("prefer", \.prefer, .integer(0...1_000)),
+                .optional("recover", \.recover, .path()),
+                .key("recover_after", \.recoverAfter, .duration(.seconds(300)...(.seconds(86_400)))),
+                .key("recover_every", \.recoverEvery, .duration(.seconds(600)...(.days(7)))),
             ])
     }
 }

@@ -51,6 +51,18 @@ package struct ServerConfiguration: Hashable, Sendable {
                         expected: Self.keys.sorted().joined(separator: ", "))
                 })
         }
+        // It would let whoever holds the hub run programs on every device.
+        if case .sequence(let links)? = root["links"]?.content {
+            let programs = links.flatMap { ($0.members ?? []).filter { $0.key.hasPrefix("recover") } }
+            guard programs.isEmpty else {
+                throw ConfigurationErrors(
+                    programs.map {
+                        ConfigurationError(
+                            at: $0.position, key: "links.\($0.key)", problem: "is not for a hub to say",
+                            expected: "it in a file of the device, and links among its locked keys")
+                    })
+            }
+        }
         self.root = root
     }
 

@@ -51,6 +51,9 @@ extension Agent {
             "agentd_link_state", .gauge, "1 for a link that could carry the sync.",
             shownLinks.map { (["link": $0.name, "kind": $0.kind.rawValue, "state": $0.state.rawValue], $0.isUsable ? 1 : 0) })
         page.family(
+            "agentd_link_recoveries_total", .counter, "Runs of the program that links[].recover names, since the start.",
+            around.recoveries.sorted { $0.key < $1.key }.map { (["link": $0.key], $0.value.runs) })
+        page.family(
             "agentd_reachability", .gauge, "1 for the present state.",
             Reachability.allCases.map { (["state": $0.rawValue], $0 == engine.reachability ? 1 : 0) })
         page.family(

@@ -62,6 +62,7 @@ extension Agent {
             case .changed(_, _, let cause, let detail): around.cause = detail ?? cause.code
             case .cause(let detail): noteCause(detail)
             case .uplink(let uplink): noteUplink(uplink)
+            case .recover(let run): recover(run)
             case .wake(let at):
                 around.connectivityWake?.cancel()
                 around.connectivityWake = executor.schedule(after: delay(until: at)) { [weak self] in

@@ -47,6 +47,7 @@ extension Agent {
             item.addresses = link.addresses
             item.bytesPerSecond = loaded.configuration.linkRule(for: link.name)?.bytesPerSecond.map(Int64.init)
             item.budget = budgets(of: link)
+            item.recovery = around.recoveries[link.name]
             if isUplink {
                 item.state = uplinkState(link)
                 (item.roundTrip, item.lastProbe) = (connectivity.lastRoundTrip, around.lastProbe)

@@ -27,6 +27,8 @@ struct Surroundings {
     var cause: String?
     /// The outcome of the last probe that was answered or given up.
     var lastProbe: LinkItem.Probe?
+    /// Runs of the operator's programs since the start, by link.
+    var recoveries: [String: LinkItem.Recovery] = [:]
     /// Cycles that the watchdog had to begin.
     var stalls: Int64 = 0
 

@@ -2,6 +2,7 @@
 #define CSYNCLINUX_PROCESS_SHIMS_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 // What the Swift importer leaves out: variadic calls and those behind _GNU_SOURCE.
 
@@ -33,5 +34,13 @@ int csl_release_signal(int signal);
 
 /// From now on the signal comes and does nothing. Returns 0 or errno.
 int csl_pass_over_signal(int signal);
+
+/// Starts a program with this one argument, in a process group of its own, with `/` as its folder, no descriptor but /dev/null as its
+/// first three, default signal actions and the environment PATH alone. Returns 0, or the errno of what failed.
+int csl_start_program(const char *path, const char *argument, pid_t *process);
+
+/// Waits for the end of a child, at most so long. Returns 1 when it has ended (`status` as of waitpid(2)), 0 when the time is over, or
+/// -errno.
+int csl_wait_for_child(pid_t process, int milliseconds, int *status);
 
 #endif

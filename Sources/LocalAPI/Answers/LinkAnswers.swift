@@ -13,6 +13,22 @@ package struct LinkItem: Hashable, Sendable {
         }
     }
 
+    /// What the operator's program did for it (`links[].recover`).
+    package struct Recovery: Hashable, Sendable {
+        /// Since the start of the agent.
+        package var runs: Int64
+        /// When the last one ended.
+        package var at: Timestamp
+        /// How it ended, in words.
+        package var result: String
+
+        package init(runs: Int64, at: Timestamp, result: String) {
+            self.runs = runs
+            self.at = at
+            self.result = result
+        }
+    }
+
     package var name: String
     /// `ethernet`, `wlan`, `wwan`, …
     package var kind: String?
@@ -34,12 +50,14 @@ package struct LinkItem: Hashable, Sendable {
     package var roundTrip: Duration?
     package var lastProbe: Probe?
     package var budget: LinkBudgets
+    /// `nil`: nothing was run.
+    package var recovery: Recovery?
 
     package init(
         name: String, kind: String? = nil, state: String, hasCarrier: Bool? = nil, isMetered: Bool,
         meteredBy: String? = nil, isRoaming: Bool = false, expiresAt: Timestamp? = nil, addresses: [String] = [],
         bytesPerSecond: Int64? = nil, roundTrip: Duration? = nil, lastProbe: Probe? = nil,
-        budget: LinkBudgets = LinkBudgets()
+        budget: LinkBudgets = LinkBudgets(), recovery: Recovery? = nil
     ) {
         self.name = name
         self.kind = kind
@@ -54,6 +72,7 @@ package struct LinkItem: Hashable, Sendable {
         self.roundTrip = roundTrip
         self.lastProbe = lastProbe
         self.budget = budget
+        self.recovery = recovery
     }
 
     /// As it was judged; what else is known of it comes on top.
@@ -86,6 +105,14 @@ package struct LinkItem: Hashable, Sendable {
             } else {
                 writer.null()
             }
+            if let recovery {
+                writer.name("recovery")
+                writer.object { writer in
+                    writer.member("runs", recovery.runs)
+                    writer.time("last_at", recovery.at)
+                    writer.member("last_result", recovery.result)
+                }
+            }
             guard !budget.isEmpty else { return }
             writer.name("budget")
             budget.write(to: &writer)
@@ -105,6 +132,10 @@ package struct LinkItem: Hashable, Sendable {
             budget: LinkBudgets(reader.inside("budget")))
         let probe = reader.inside("last_probe")
         if let at = probe.time("at") { lastProbe = Probe(at: at, result: probe.text("result") ?? "unknown") }
+        let last = reader.inside("recovery")
+        if let runs = last.int("runs"), let at = last.time("last_at") {
+            recovery = Recovery(runs: runs, at: at, result: last.text("last_result") ?? "unknown")
+        }
     }
 }
 

@@ -41,6 +41,10 @@ package enum LinksScreen {
         if roundTrip != nil || probe != nil {
             notes.append([probe, roundTrip].compactMap { $0 }.joined(separator: ", "))
         }
+        if let recovery = link.recovery {
+            let times = recovery.runs == 1 ? "once" : "\(recovery.runs) times"
+            notes.append("recover program run \(times), last \(clock(recovery.at)): \(recovery.result)")
+        }
         for (name, use) in [("today's", link.budget.day), ("the month's", link.budget.month)] {
             guard let use, use.isUsedUp else { continue }
             let words = use.level == BudgetLevel.reserve.rawValue ? "kept for critical work now" : "used up"

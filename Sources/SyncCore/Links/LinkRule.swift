@@ -9,6 +9,12 @@ package struct LinkRule: Hashable, Sendable {
     package var bytesPerSecond: Int?
     /// Of several usable links the one with the highest number carries the sync.
     package var prefer = 0
+    /// Absolute path of a program that may bring the link back (``LinkRecovery``); `nil`: nothing is done when nothing answers.
+    package var recover: String?
+    /// It is run when nothing has answered for so long, ...
+    package var recoverAfter: Duration = .seconds(900)
+    /// ... and at most once in this time.
+    package var recoverEvery: Duration = .seconds(3_600)
 
     package init(match: InterfacePattern) {
         self.match = match

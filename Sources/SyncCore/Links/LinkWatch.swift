@@ -40,7 +40,7 @@ package struct LinkWatch: Sendable {
     package private(set) var table = LinkTable()
     package private(set) var survey: LinkSurvey
     package private(set) var hints = LinkHints()
-    private var rules: [LinkRule]
+    package private(set) var rules: [LinkRule]
     private var scarce: Set<String> = []
     private var phase = Phase.absent
     /// The uplink that counts; stays through a loss that is too short to count.

@@ -37,12 +37,15 @@ package struct Connectivity: Sendable {
         case cause(String)
         /// The uplink, its cost or its limits changed.
         case uplink(Uplink?)
+        /// Nothing has answered for as long as the operator has said.
+        case recover(LinkRecovery.Run)
         /// Send ``Event/timer`` then, or as soon as possible when it has passed. Replaces the earlier wish.
         case wake(at: Instant)
     }
 
     private var watch: LinkWatch
     private var machine: ReachabilityMachine
+    private var recovery = LinkRecovery()
     private var isResolving = false
     private var isLiteral = false
     private var resolvedAt: Instant?
@@ -130,6 +133,9 @@ package struct Connectivity: Sendable {
         if let due = watch.nextWake, due <= now { apply(watch.tick(now: now), now: now, &effects) }
         if let due = machine.nextWake, due <= now { apply(machine.tick(now: now), now: now, &effects) }
         if let due = resolveAt, due <= now { wantAddresses(now: now, &effects) }
+        let runs = recovery.look(
+            machine.reachability, watch.rules, links: watch.survey.links.map(\.name), uplink: watch.uplink?.name, now: now)
+        effects += runs.map { .recover($0) }
         if resolveAt == nil, !isResolving, !isLiteral, let last = resolvedAt, let uplink = watch.uplink {
             if !watch.table.hasLookedUp {
                 resolveAt = last.advanced(by: Self.resolveIntervalWithout)
@@ -139,7 +145,7 @@ package struct Connectivity: Sendable {
         }
         // A later wish replaces an earlier one too: each probe arms a wake-up for the case that its outcome never comes, and an
         // idle agent should not wake for that.
-        guard let wanted = [watch.nextWake, machine.nextWake, resolveAt].compactMap({ $0 }).min(), wanted != armedWake
+        guard let wanted = [watch.nextWake, machine.nextWake, recovery.nextWake, resolveAt].compactMap({ $0 }).min(), wanted != armedWake
         else { return }
         armedWake = wanted
         effects.append(.wake(at: wanted))

@@ -25,7 +25,7 @@ struct ConnectivityTests {
                 case .resolve: queue += value.handle(.resolved(isLiteral: false), now: now)
                 case .probe(let nonce, _):
                     if let probe { queue += value.handle(.probed(nonce: nonce, probe), now: now) }
-                case .askPortal, .changed, .cause, .uplink: break
+                case .askPortal, .changed, .cause, .uplink, .recover: break
                 }
             }
             guard let wake, wake <= .seconds(end) else { return all }
@@ -61,6 +61,21 @@ struct ConnectivityTests {
         #expect(words() == ["portal", "addressed"])
         for second in [5.0, 6, 7] { _ = value.handle(.contacted(.silent("x")), now: .seconds(second)) }
         #expect(words() == ["limited", "addressed"])
+    }
+
+    @Test("The operator's program runs after its time of silence and again after its pause, and not while anything answers")
+    func recovers() {
+        var rule = LinkRule.sample("eth*")
+        (rule.recover, rule.recoverAfter, rule.recoverEvery) = ("/sbin/reset", .seconds(600), .seconds(3_600))
+        func runs(_ effects: [Connectivity.Effect]) -> [LinkRecovery.Run] {
+            effects.compactMap { if case .recover(let run) = $0 { run } else { nil } }
+        }
+        var value = Connectivity(rules: [rule], random: SeededRandom(seed: 3))
+        let reset = LinkRecovery.Run(program: "/sbin/reset", link: "eth0")
+        let silent = run(&value, from: value.handle(.links(up), now: .seconds(0)), until: 8_000, probe: .silent("no answer"))
+        #expect(runs(silent) == [reset, reset, reset])
+        let answered = run(&value, from: value.handle(.contacted(.answered), now: .seconds(8_001)), since: 8_001, until: 20_000, probe: .good(roundTrip: nil))
+        #expect(value.reachability == .online && runs(answered).isEmpty)
     }
 
     @Test("A lost link is offline after its second, and five departures make the way back longer")
