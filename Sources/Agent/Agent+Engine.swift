@@ -19,7 +19,8 @@ extension Agent {
                 waiting: facts.waitingPriorities, conditions: told, expiry: try store.nextExpiry(at: now),
                 anchor: store.anchor)
             return Remembered(
-                start: start, book: try store.budgetBook(), unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
+                start: start, book: try store.budgetBook(), reserved: try store.usageReservation(),
+                unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
                 oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration())
         } completion: { [self] result in
             assumeIsolated { agent in
@@ -35,6 +36,7 @@ extension Agent {
     private struct Remembered: Sendable {
         var start: EngineStart
         var book: BudgetBook.Saved?
+        var reserved: UsageReservation.Stored?
         var unmeteredSeenAt: Timestamp
         var oldestNormalAt: Timestamp?
         /// What the hub has told to work by.
@@ -69,6 +71,7 @@ extension Agent {
         countWaiting()
         (hasBegun, hasHeardStore) = (true, true)
         goOnWithWaiting()
+        if let reserved = remembered.reserved { countReserved(reserved) }
         startWatching()
         startBlobs()
     }
@@ -94,6 +97,7 @@ extension Agent {
         tellAnchor()
         perform(effects)
         noteBlobTerms()
+        watchToken()
     }
 
     /// Effects are performed in the order decided. Those of a store command or a call come back as events later; the engine

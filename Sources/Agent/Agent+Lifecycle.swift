@@ -120,7 +120,7 @@ extension Agent {
     /// Ends streams and waits; nothing new is begun. What is in flight stays so, and is settled by the next run.
     package func wind() {
         events.closeAll()
-        saveUsage()
+        closeUsage()
         stopEngine()
         stopWatching()
         stopWatchingSocket()

@@ -76,6 +76,9 @@ package actor Agent {
 
     package init(_ parts: Parts, environment: AgentEnvironment, executor: LoopExecutor) {
         let now = environment.time.now()
+        let transport = BookedTransport(environment.transport)
+        var environment = environment
+        environment.transport = transport
         self.executor = executor
         self.environment = environment
         store = parts.store
@@ -105,5 +108,6 @@ package actor Agent {
             random: SeededRandom(seed: nonces.next()))
         gate = AccessGate(rules: configuration.access)
         events = EventStreams(reader: parts.reader, executor: executor)
+        transport.book(by: self)
     }
 }

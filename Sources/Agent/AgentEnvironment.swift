@@ -37,6 +37,8 @@ package struct AgentEnvironment: Sendable {
     /// `nil`: nobody writes down what is on trial, and nothing is.
     package var trials: TrialKeeper?
     package var trialWindow = ConfigurationTrial.window
+    /// Between two looks at the token's file, while the hub refuses the token that was shown.
+    package var tokenLooks: Duration = .seconds(10)
     /// Where the token is kept that the hub gives.
     package var tokenKeeper = HubClient.TokenKeeper.none
     /// Deaths in a row before this start; `nil` when nobody counts.
@@ -59,6 +61,8 @@ package struct AgentEnvironment: Sendable {
     package var closeIdleConnections: @Sendable () -> Void = {}
     /// Bytes that connections moved after the last request over them, since the last call.
     package var takeLeftover: @Sendable () -> Traffic = { Traffic() }
+    /// What an interface has carried, by its own counters; `nil`: not known.
+    package var carried: @Sendable (_ link: String) -> UsageReservation.Bytes? = { _ in nil }
     /// Whether the kernel says that the wall clock is kept right.
     package var wallIsSynchronised: @Sendable () -> Bool = { true }
     /// Seconds that local time is ahead of UTC at a given moment.

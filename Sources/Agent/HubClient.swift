@@ -214,6 +214,7 @@ package final class HubClient: Sendable {
             request = try self.request(for: call, replica: replica, settings)
             request.interface = uplink?.boundInterface
             request.bytesPerSecond = uplink?.bytesPerSecond
+            request.expectedBytes = max(request.expectedBytes, call.answerBytes)
         } catch {
             return .failure(TransportError(.credentials, doing: call.doing, detail: "\(error)"))
         }

@@ -60,7 +60,12 @@ int csl_clone(int target, int source) {
 
 void csl_close_without_rest(int socket) {
     int unsent = 0;
-    if (ioctl(socket, SIOCOUTQ, &unsent) != 0 || unsent <= 0) return;
-    struct linger now = {.l_onoff = 1, .l_linger = 0};
-    setsockopt(socket, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    if (ioctl(socket, SIOCOUTQ, &unsent) != 0) return;
+    struct linger rest = {.l_onoff = unsent > 0, .l_linger = 0};
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &rest, sizeof rest);
+}
+
+void csl_end_without_rest(int socket) {
+    struct linger rest = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &rest, sizeof rest);
 }

@@ -291,7 +291,27 @@ extension Store {
                 """, .bool(isShort), .int(age)
             ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
             for row in rows { try database.run("UPDATE blob SET has_file = 0 WHERE bid = ?", .int(row.bid)) }
+            try forgetBlobs()
             return rows.compactMap(\.digest)
+        }
+    }
+
+    /// Rows of files that are at the server, whose bytes have not been here for ``tombstonesKeptFor``, and that no waiting change shows.
+    /// A slice of the table at a time, over and over.
+    private func forgetBlobs() throws(StoreError) {
+        let rows = try database.all(
+            "SELECT bid, state = 1 AND has_file = 0 AND prune_age < ? FROM blob WHERE bid > ? ORDER BY bid LIMIT ?",
+            .int(age - Self.tombstonesKeptFor.milliseconds), .int(sweep.blobs), .int(Self.sliceRows)
+        ) { row throws(StoreError) in (bid: row.int(0), isOver: row.bool(1)) }
+        // Ids are given once: the last row stays, by which a rescued database goes on.
+        let last = try database.number("SELECT max(bid) FROM blob")
+        sweep.blobs = rows.count == Self.sliceRows ? rows.last?.bid ?? 0 : 0
+        for row in rows where row.isOver && row.bid != last {
+            let isShown = try database.number(
+                "SELECT 1 FROM blob_link l JOIN mutation m ON m.seq = l.seq WHERE l.bid = ? AND m.state < 6 LIMIT 1", .int(row.bid))
+            guard isShown == nil else { continue }
+            try database.run("DELETE FROM blob_link WHERE bid = ?", .int(row.bid))
+            try database.run("DELETE FROM blob WHERE bid = ?", .int(row.bid))
         }
     }
 

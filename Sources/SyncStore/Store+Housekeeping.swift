@@ -6,6 +6,8 @@ struct HousekeepingSweep {
     var waiting: [WaitingEvents.Owner: WaitingEvents] = [:]
     /// Records up to this `rid` have lost their version to a new history of the hub.
     var history: Int64 = 0
+    /// Files up to this `bid` were looked at in this round.
+    var blobs: Int64 = 0
     /// Giving free pages back works.
     var vacuums = true
 }

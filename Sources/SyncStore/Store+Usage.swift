@@ -8,7 +8,11 @@ extension Store {
     /// only. Called beside other work it joins that work's transaction, and costs no fsync of its own.
     ///
     /// - Throws: Nothing is added then; the rows may be added again.
-    package func recordUsage(_ rows: [UsageRow], _ book: BudgetBook.Saved, at now: Moment) throws(StoreError) {
+    ///
+    /// - Parameter reserved: What may move before the next call; replaces what was stored before.
+    package func recordUsage(
+        _ rows: [UsageRow], _ book: BudgetBook.Saved, _ reserved: UsageReservation.Stored? = nil, at now: Moment
+    ) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             for row in rows {
                 // A petabyte (2^50) is more than any link moves; with that ceiling no sum over the table can overflow.
@@ -32,13 +36,24 @@ extension Store {
                     .int(Int64(account.anchorDay)), .int(account.monthStart.number), .int(account.unsureDayBytes),
                     .int(account.unsureMonthBytes))
             }
-            try MetaTable(database).set("ledger_at_ms", String(book.at.milliseconds))
+            let meta = MetaTable(database)
+            try meta.set("ledger_at_ms", String(book.at.milliseconds))
+            try meta.set(Self.reservedName, reserved.map { $0.json.json } ?? "")
             // By the ledger's own day: a wall clock that jumps ahead purges nothing.
             try database.run("DELETE FROM usage WHERE day < ?", .int(UTCDay(book.at).number - Self.usageKeptForDays))
         }
     }
 
-    /// What ``recordUsage(_:_:at:)`` stored last; `nil` in a new database.
+    private static let reservedName = "usage_reserved"
+
+    /// What was stored by ``recordUsage(_:_:_:at:)``; `nil`: nothing was under way or to come.
+    package func usageReservation() throws(StoreError) -> UsageReservation.Stored? {
+        guard let text = try MetaTable(database).text(Self.reservedName), !text.isEmpty else { return nil }
+        // `try?`: a damaged row says nothing about bytes; then they are not counted, as if it were not there.
+        return (try? JSONReader.read(Array(text.utf8)))?.object.flatMap { UsageReservation.Stored($0) }
+    }
+
+    /// What ``recordUsage(_:_:_:at:)`` stored last; `nil` in a new database.
     package func budgetBook() throws(StoreError) -> BudgetBook.Saved? {
         guard let at = try MetaTable(database).text("ledger_at_ms").flatMap({ Int64($0) }) else { return nil }
         var accounts: [BudgetBook.Name: BudgetBook.Account] = [:]
@@ -57,5 +72,23 @@ extension Store {
             accounts[BudgetBook.Name(row.text(0), isRoaming: row.bool(1))] = account
         }
         return BudgetBook.Saved(accounts: accounts, at: Timestamp(milliseconds: at))
+    }
+}
+
+extension UsageReservation.Stored {
+    fileprivate var json: JSON {
+        var object: JSONObject = [
+            "link": .string(link), "roaming": .bool(isRoaming), "up": .int(bytes.up), "down": .int(bytes.down), "boot": .string(boot),
+        ]
+        if let carried { (object["carried_up"], object["carried_down"]) = (.int(carried.up), .int(carried.down)) }
+        return .object(object)
+    }
+
+    fileprivate init?(_ object: JSONObject) {
+        guard let link = object["link"]?.text, let up = object["up"]?.int, let down = object["down"]?.int, let boot = object["boot"]?.text
+        else { return nil }
+        var carried: UsageReservation.Bytes?
+        if let up = object["carried_up"]?.int, let down = object["carried_down"]?.int { carried = .init(up: up, down: down) }
+        self.init(link: link, isRoaming: object["roaming"] == true, bytes: .init(up: up, down: down), boot: boot, carried: carried)
     }
 }

@@ -155,6 +155,7 @@ final class DaemonRunner {
             OperatorProgram.run(path, argument: argument, limit: .seconds(60)) { onEnd($0.isGood, "\($0)") }
         }
         environment.takeLeftover = { transport.takeLeftover() }
+        environment.carried = { InterfaceCounters.carried(by: $0) }
         environment.localOffset = { LocalTime.offset(at: $0) }
         environment.wallIsSynchronised = { SystemClocks.isSynchronised }
         agent = Agent(

@@ -73,6 +73,30 @@ extension EndToEnd {
             }
         }
 
+        @Test("Killed again and again in the middle of its traffic, the agent's ledger is not below the interface, and little above it")
+        func killed() async throws {
+            try await FieldStand.with([.wan], rate: "400KB") { stand in
+                let start = try await stand.network.counters(.wan)
+                let earlier = try await counted(stand)
+                for number in 1...12 { try await stand.enqueue(number, .normal, padding: 100_000, entity: "work_orders") }
+                for kill in 1...3 {
+                    // Some way into what goes up.
+                    let before = try await stand.network.counters(.wan).bytes
+                    while try await stand.network.counters(.wan).bytes - before < 200_000 {}
+                    try await stand.killAgent()
+                    print("kill \(kill): \(try await stand.network.counters(.wan).bytes - start.bytes) bytes so far")
+                }
+                try await stand.untilHubHas(12)
+                try await stand.until("everything settled") { $0.outbox.open == 0 && $0.isResting }
+                let interface = (try await stand.network.counters(.wan) - start).aboveEthernet
+                let ledger = try await counted(stand) - earlier
+                print("byte ledger \(ledger), interface \(interface): \(Double(ledger - interface) / Double(interface) * 100) % off")
+                // Of what a kill cut off the interface tells no more than its own count, with the frames of Ethernet; and the handful of
+                // segments that the kernels exchange after a kill are nobody's.
+                #expect(ledger * 1_000 >= interface * 998 && ledger * 100 <= interface * 103, "\(ledger) of \(interface)")
+            }
+        }
+
         /// Segments that either side has sent again.
         private func repeated(_ stand: FieldStand) async throws -> Int64 {
             let near = try await stand.network.tcp("RetransSegs", in: .field)

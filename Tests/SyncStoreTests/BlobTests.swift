@@ -286,6 +286,27 @@ struct BlobTests {
         #expect(try agent.store.reads.blob(waiting.id)?.hasFile == true)
     }
 
+    @Test("The row of a file that is at the server goes 90 days after its bytes, unless a waiting change shows it")
+    func forget() throws {
+        let agent = try TestAgent()
+        let blob = try add(agent, "a").row, shown = try add(agent, "b").row, waiting = try add(agent, "c").row
+        let lost = try add(agent, "d").row, last = try add(agent, "e").row
+        _ = try show(agent, [("photo", shown.id)])
+        for id in [blob.id, shown.id, last.id] { _ = try uploaded(agent, id) }
+        try agent.store.loseBlob(lost.id, why: "gone", note: "{}", at: agent.now)
+        #expect(try agent.store.pruneBlobs(isShort: true, at: agent.now).count == 3)
+        func there() throws -> [BlobID] { try [blob, shown, waiting, lost, last].map(\.id).filter { try agent.store.reads.blob($0) != nil } }
+        agent.wait(.seconds(90 * 86_400))
+        _ = try agent.store.pruneBlobs(isShort: false, at: agent.now)
+        #expect(try there().count == 5)
+        agent.wait(.seconds(8 * 86_400))
+        _ = try agent.store.pruneBlobs(isShort: false, at: agent.now)
+        #expect(try there() == [shown, waiting, lost, last].map(\.id))
+        // The same bytes are another file then.
+        #expect(try add(agent, "a").row.id > last.id)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An upload's offset never leaves the file, whatever is written")
     func clamps() throws {
         let agent = try TestAgent()

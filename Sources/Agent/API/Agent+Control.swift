@@ -136,6 +136,8 @@ extension Agent {
     /// In force at once; answered when it is on flash, because it must survive a restart.
     private func setPause(_ pause: EngineMemory.Pause?, _ call: LocalCall) {
         if let pause { handle(.paused(pause)) } else { handle(.resumed) }
+        // What no cycle does now has a time of its own.
+        review()
         var memory = engine.memory
         memory.pause = pause
         store.perform(.remember(memory)) { [self] answer in

@@ -313,6 +313,7 @@ extension Agent {
         request.deadlines.firstByte = .seconds(60)
         request.deadlines.total = .seconds(1_800)
         request.maxResponseBytes = call.request == .verify ? .max : 64 << 10
+        if request.method == .get { request.expectedBytes = Int(clamping: job.size) }
         return request
     }
 

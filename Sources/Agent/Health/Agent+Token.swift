@@ -8,14 +8,36 @@ extension Agent {
     /// After a failure it is tried again with a later cycle, not with each.
     private static let refreshPause: Duration = .seconds(3_600)
 
-    /// - Precondition: No cycle is under way, and the last one went well.
+    /// No cycle comes by during a pause, and a pause may be longer than the token's life.
+    ///
+    /// - Returns: When to look again.
+    func refreshTokenInPause(_ now: Moment) -> Timestamp? {
+        guard engine.memory.pause != nil, let refreshAt = observed.tokenRefreshAt else { return nil }
+        guard refreshAt <= now.wall else { return refreshAt }
+        refreshTokenIfDue()
+        return now.wall.advanced(by: Self.refreshPause)
+    }
+
+    /// As long as the hub refuses this device, a token that is put in place is shown within seconds.
+    func watchToken() {
+        guard engine.reachability == .auth, around.tokenWake == nil, !hasStopped else { return }
+        around.tokenWake = executor.schedule(after: environment.tokenLooks) { [weak self] in
+            self?.assumeIsolated { agent in
+                agent.around.tokenWake = nil
+                if agent.hub.hasNewToken() { agent.handle(.credentialsChanged) }
+                agent.watchToken()
+            }
+        }
+    }
+
+    /// - Precondition: No cycle is under way, and the last one went well, or the sync is paused.
     func refreshTokenIfDue() {
         let now = environment.time.now()
         warnOfTokenEnd(now.wall)
         warnOfOtherToken()
         guard let refreshAt = observed.tokenRefreshAt, refreshAt <= now.wall, !observed.refreshesToken, !hasStopped,
             observed.refreshTriedAt.map({ $0.duration(to: now.instant) >= Self.refreshPause }) ?? true,
-            case .allow = engine.verdict(on: .critical, now: now.wall)
+            mayRefresh(now.wall)
         else { return }
         observed.refreshesToken = true
         observed.refreshTriedAt = now.instant
@@ -24,6 +46,13 @@ extension Agent {
             let result = await hub.refreshToken(replica: replica, over: uplink)
             await self?.refreshed(result, over: uplink)
         }
+    }
+
+    /// Whatever critical work may; a pause holds back work, and without a token there is none after it.
+    private func mayRefresh(_ now: Timestamp) -> Bool {
+        var situation = engine.situation
+        situation.pause = nil
+        return Policy.decide(.critical, in: situation, now: now) == .allow
     }
 
     private func refreshed(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {

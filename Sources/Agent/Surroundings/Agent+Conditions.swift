@@ -70,7 +70,8 @@ extension Agent {
         let change = windows.nextChange(after: now.wall, offset: environment.localOffset)
         let resets = conditions.budgets.filter { $0.level > .open }.compactMap(\.resetsAt)
         tellConditions()
-        guard let next = ([change].compactMap { $0 } + resets).filter({ $0 > now.wall }).min() else { return }
+        let refresh = refreshTokenInPause(now)
+        guard let next = ([change, refresh].compactMap { $0 } + resets).filter({ $0 > now.wall }).min() else { return }
         // Not longer than an hour at a time: the wall clock may be corrected meanwhile.
         let wait = min(now.wall.duration(to: next), .seconds(3600)) + .milliseconds(20)
         around.reviewWake = executor.schedule(after: wait) { [weak self] in

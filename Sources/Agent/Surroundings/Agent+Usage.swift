@@ -6,14 +6,15 @@ import SyncStore
 
 // The byte ledger: every request is counted on the link that carried it.
 extension Agent {
-    func count(_ traffic: Traffic, for purpose: UsagePurpose, over uplink: Uplink?) {
+    func count(_ traffic: Traffic, for purpose: UsagePurpose, requests: Int64 = 1, over uplink: Uplink?) {
         guard traffic.wireUp > 0 || traffic.wireDown > 0 else { return }
         let now = environment.time.now()
         let budget = uplink.flatMap { loaded.configuration.budget(of: $0) }
         let row = around.book.record(
             traffic, for: purpose, on: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false,
-            anchorDay: budget?.anchorDay ?? 1, at: now, isTrusted: isClockTrusted)
+            anchorDay: budget?.anchorDay ?? 1, requests: requests, at: now, isTrusted: isClockTrusted)
         around.usage.add(row, now: now.instant)
+        around.reservation.count(.init(up: row.up, down: row.down), over: row.link)
         let series = TrafficSeries(link: row.link, purpose: purpose)
         let before = observed.bytes[series] ?? (0, 0)
         observed.bytes[series] = (before.up + Int64(traffic.wireUp), before.down + Int64(traffic.wireDown))
@@ -30,7 +31,42 @@ extension Agent {
 
     /// What connections moved after the last request that used them: farewells, tickets, late acknowledgements.
     func countLeftover(over uplink: Uplink?) {
-        count(environment.takeLeftover(), for: .hello, over: uplink)
+        count(environment.takeLeftover(), for: .hello, requests: 0, over: uplink)
+    }
+
+    /// Before a request goes: what it may move is on flash when this returns, or cannot be stored.
+    func book(_ most: UsageReservation.Bytes) async {
+        let uplink = around.connectivity.uplink
+        guard around.reservation.begin(most, over: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false),
+            hasBegun, !hasStopped
+        else { return }
+        await withCheckedContinuation { continuation in
+            storeUsage { continuation.resume() }
+        }
+    }
+
+    func settle(_ most: UsageReservation.Bytes) {
+        around.reservation.end(most)
+    }
+
+    /// What may have moved after the ledger was stored for the last time before this start. Nobody knows what for: up as a push, down
+    /// as a pull.
+    func countReserved(_ stored: UsageReservation.Stored) {
+        let used = stored.used(boot: environment.bootID, now: environment.carried(stored.link))
+        let now = environment.time.now()
+        let anchorDay = loaded.configuration.budget(of: stored.link, isMetered: false)?.anchorDay ?? 1
+        for (purpose, up, down) in [(UsagePurpose.push, used.up, 0), (.pull, 0, used.down)] where up + down > 0 {
+            var traffic = Traffic()
+            (traffic.up, traffic.down) = (Int(clamping: up), Int(clamping: down))
+            around.usage.add(
+                around.book.record(
+                    traffic, for: purpose, on: stored.link, isRoaming: stored.isRoaming, anchorDay: anchorDay, requests: 0, at: now,
+                    isTrusted: isClockTrusted), now: now.instant)
+        }
+        log.notice(
+            "the agent ended in the middle of its traffic; what may have moved is counted",
+            metadata: ["link": "\(stored.link)", "up_bytes": "\(used.up)", "down_bytes": "\(used.down)"])
+        storeUsage()
     }
 
     /// Puts on flash what was counted. What cannot be stored now is tried again with what comes next.
@@ -38,21 +74,39 @@ extension Agent {
         around.usageWake?.cancel()
         around.usageWake = nil
         guard !around.usage.isEmpty else { return }
+        storeUsage()
+        // A budget that is nearly used up is looked at again when it begins anew.
+        review()
+    }
+
+    private func storeUsage(isLast: Bool = false, then done: @escaping @Sendable () -> Void = {}) {
         let now = environment.time.now()
         let rows = around.usage.take()
         let book = around.book.saved(at: now)
+        let room = isLast ? 0 : UsageReservation.room(for: around.connectivity.uplink.flatMap { loaded.configuration.budget(of: $0) })
+        let reserved = around.reservation.stored(room: room, boot: environment.bootID, carried: environment.carried)
         store.run { store, moment throws(StoreError) in
-            try store.recordUsage(rows, book, at: moment)
+            try store.recordUsage(rows, book, reserved, at: moment)
         } completion: { [self] result in
             assumeIsolated { agent in
-                guard case .failure(let error) = result else { return }
-                agent.log.warning("the byte ledger was not stored", metadata: ["error": "\(error)"])
-                let now = agent.environment.time.now().instant
-                for row in rows { agent.around.usage.add(row, now: now) }
+                if case .failure(let error) = result {
+                    agent.log.warning("the byte ledger was not stored", metadata: ["error": "\(error)"])
+                    let now = agent.environment.time.now().instant
+                    for row in rows {
+                        agent.around.usage.add(row, now: now)
+                        agent.around.reservation.count(.init(up: row.up, down: row.down), over: row.link)
+                    }
+                }
+                done()
             }
         }
-        // A budget that is nearly used up is looked at again when it begins anew.
-        review()
+    }
+
+    /// At the end of the run: what is under way is cut off, and no more is to come.
+    func closeUsage() {
+        around.usageWake?.cancel()
+        around.usageWake = nil
+        if hasBegun { storeUsage(isLast: true) }
     }
 
     func showLedger(_ call: LocalCall, _ query: LedgerQuery) {

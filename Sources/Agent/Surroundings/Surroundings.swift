@@ -14,9 +14,13 @@ struct Surroundings {
     var book: BudgetBook
     var usage = UsageBatch()
     var usageWake: LoopTimer?
+    var reservation = UsageReservation()
 
     /// The next moment at which a window, a budget or a clock changes something.
     var reviewWake: LoopTimer?
+
+    /// The next look at the token's file.
+    var tokenWake: LoopTimer?
 
     var unmeteredSeenAt: Timestamp?
     var unmeteredSavedAt: Instant?

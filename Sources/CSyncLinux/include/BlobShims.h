@@ -28,4 +28,8 @@ int csl_clone(int target, int source);
 /// changes nothing.
 void csl_close_without_rest(int socket);
 
+/// Should the process end before that, by whatever, what the kernel holds of this socket is thrown away with it: nobody waits for it, and
+/// nobody would count it.
+void csl_end_without_rest(int socket);
+
 #endif

@@ -56,6 +56,8 @@ package struct HTTPRequest: Sendable {
     /// Send, and receive, at most this many bytes a second on average, together with all other requests that have a rate; `nil`: as fast
     /// as it goes.
     package var bytesPerSecond: Int?
+    /// Bytes of the answer that are to be expected, more than which may come; for whoever makes room for them.
+    package var expectedBytes = 4 << 10
     /// Sign it for a service that wants that.
     package var signature: RequestSignature?
 
@@ -131,6 +133,18 @@ package struct TLSIdentity: Hashable, Sendable {
         self.clientCertificateFile = clientCertificateFile
         self.clientKeyFile = clientKeyFile
         self.publicKeyPin = publicKeyPin
+    }
+}
+
+extension HTTPRequest.Body {
+    /// Bytes; `nil` when only its source knows.
+    package var count: Int? {
+        switch self {
+        case .none: 0
+        case .bytes(let bytes): bytes.count
+        case .sized(let count, _): count
+        case .pieces: nil
+        }
     }
 }
 

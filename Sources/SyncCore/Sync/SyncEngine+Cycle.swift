@@ -418,6 +418,7 @@ extension SyncEngine {
         lastCallID += 1
         var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
         call.rest = question
+        if kind.isReading { call.answerBytes = pace.down.bytes }
         lastBody = body.count
         // A page may be twice as large as asked, where a commit is, and hold one record of any size.
         let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0

@@ -64,15 +64,16 @@ package struct BudgetBook: Hashable, Sendable {
 
     /// Counts what a request moved.
     ///
+    /// - Parameter requests: 0 for what belongs to none.
     /// - Returns: The row for the table `usage`, with the ledger's day.
     package mutating func record(
-        _ traffic: Traffic, for purpose: UsagePurpose, on link: String, isRoaming: Bool = false, anchorDay: Int = 1,
+        _ traffic: Traffic, for purpose: UsagePurpose, on link: String, isRoaming: Bool = false, anchorDay: Int = 1, requests: Int64 = 1,
         at moment: Moment, isTrusted: Bool
     ) -> UsageRow {
         look(moment, isTrusted: isTrusted)
         let row = UsageRow(
             link: link, day: clock.day, purpose: purpose, up: Int64(traffic.wireUp), down: Int64(traffic.wireDown),
-            requests: 1)
+            requests: requests)
         let bytes = row.up.saturatingAdd(row.down)
         add(bytes, Name(link), anchorDay)
         if isRoaming { add(bytes, Name(link, isRoaming: true), anchorDay) }

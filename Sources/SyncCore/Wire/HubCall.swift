@@ -25,6 +25,8 @@ package struct HubCall: Hashable, Sendable {
     package var receipt: String?
     /// What is asked of an existing backend instead; there is no body then.
     package var rest: RestQuestion?
+    /// Bytes of the answer that were asked for; 0: a few.
+    package var answerBytes = 0
     /// The longest time that it may take in all (``LinkPace/timeLimit(for:rate:)``).
     package var timeLimit = LinkPace.timeLimit(for: 0)
 

@@ -467,7 +467,10 @@ enum CurlCallbacks {
         guard let context, let address else { return -1 }
         let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
         let socket = Glibc.socket(address.pointee.family, kind, address.pointee.protocol)
-        if socket >= 0 { CurlTransfer.of(context: context).opened(socket) }
+        if socket >= 0 {
+            csl_end_without_rest(socket)
+            CurlTransfer.of(context: context).opened(socket)
+        }
         return socket
     }
 

@@ -16,6 +16,7 @@ actor FieldStand {
     private var agent: Child?
     private var standIn: Child?
     private var proxy: SquidProxy?
+    private let rate: String?
     /// What the agent held when it was online.
     private var watch: ResourceWatch?
 
@@ -24,11 +25,13 @@ actor FieldStand {
     /// Runs `body` with the hub ready and the cables laid, the default route over the first of them, and the agent online.
     /// When `body` throws, the ends of the logs go with the error.
     ///
-    /// - Parameter proxyManner: The agent reaches the hub through a proxy that behaves so.
+    /// - Parameters:
+    ///   - proxyManner: The agent reaches the hub through a proxy that behaves so.
+    ///   - rate: Of the link `wan`.
     static func with(
-        _ cables: [Namespaces.Cable], proxy proxyManner: SquidProxy.Manner? = nil, _ body: (FieldStand) async throws -> Void
+        _ cables: [Namespaces.Cable], proxy proxyManner: SquidProxy.Manner? = nil, rate: String? = nil, _ body: (FieldStand) async throws -> Void
     ) async throws {
-        let stand = try await FieldStand()
+        let stand = try await FieldStand(rate: rate)
         do {
             for cable in cables { try await stand.network.lay(cable) }
             if let first = cables.first { try await stand.network.route(over: first) }
@@ -55,7 +58,8 @@ actor FieldStand {
         await stand.takeDown()
     }
 
-    private init() async throws {
+    private init(rate: String?) async throws {
+        self.rate = rate
         folder = try NewFolder.make("/tmp/edge-sync")
         network = try await Namespaces(in: folder)
         transport = try CurlTransport(name: "stand", idleConnections: 4)
@@ -165,9 +169,21 @@ actor FieldStand {
 
     // MARK: The agent
 
+    /// As a failure of its own would end it, in the middle of whatever it does; and it is started again.
+    func killAgent() async throws {
+        await agent?.stop(SIGKILL)
+        // What the next one holds is not to be compared with what this one held.
+        watch = nil
+        try await runAgent()
+    }
+
     private func startAgent() async throws {
         try write(try await hubCommand("token", "add", "field"), to: "token")
         try write(configuration, to: "agentd.yaml")
+        try await runAgent()
+    }
+
+    private func runAgent() async throws {
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
         let child = try Child(
             network.entering(.field) + [Programs.agentd, "--config", "\(folder)/agentd.yaml"],
@@ -309,7 +325,7 @@ actor FieldStand {
           - { user: "0", role: admin, app: stand, rate: 100000 }
         store: { path: "\(folder)/agent" }
         links:
-          - { match: "wan*", metered: false }
+          - { match: "wan*", metered: false\(rate.map { ", rate: \($0)" } ?? "") }
           - { match: "wwan*", metered: true }
         power: { sysfs_root: "\(folder)/sys" }
         probe: { timeout: 1s }

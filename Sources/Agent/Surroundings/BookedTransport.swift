@@ -1,0 +1,57 @@
+import SyncCore
+import Synchronization
+
+/// Lets each request go when what it may move is booked in the ledger (``UsageReservation``).
+final class BookedTransport: HTTPTransport {
+    private let base: any HTTPTransport
+    private let ledger = Mutex<Ledger>(Ledger())
+
+    private struct Ledger {
+        weak var agent: Agent?
+    }
+
+    init(_ base: any HTTPTransport) {
+        self.base = base
+    }
+
+    func book(by agent: Agent) {
+        ledger.withLock { $0.agent = agent }
+    }
+
+    func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
+        let agent = ledger.withLock(\.agent), most = Self.most(of: request)
+        await agent?.book(most)
+        do throws(TransportError) {
+            let response = try await base.send(request)
+            await agent?.settle(most)
+            return response
+        } catch {
+            await agent?.settle(most)
+            throw error
+        }
+    }
+
+    func stream(
+        _ request: HTTPRequest, onHead: @escaping @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void,
+        onBody: @escaping @Sendable ([UInt8]) -> Bool
+    ) async throws(TransportError) -> HTTPResponse {
+        let agent = ledger.withLock(\.agent), most = Self.most(of: request)
+        await agent?.book(most)
+        do throws(TransportError) {
+            let response = try await base.stream(request, onHead: onHead, onBody: onBody)
+            await agent?.settle(most)
+            return response
+        } catch {
+            await agent?.settle(most)
+            throw error
+        }
+    }
+
+    /// Heads, a handshake, and the headers of TCP and IP: some 60 bytes for each 1,400, and acknowledgements the other way.
+    private static func most(of request: HTTPRequest) -> UsageReservation.Bytes {
+        let up = Int64(clamping: request.body.count ?? 0), down = Int64(clamping: request.expectedBytes)
+        return .init(up: up + up / 16 + down / 32 + overhead, down: down + down / 16 + up / 32 + overhead)
+    }
+
+    private static let overhead: Int64 = 6 << 10
+}
