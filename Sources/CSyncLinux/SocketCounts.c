@@ -1,4 +1,5 @@
 #include "SocketShims.h"
+#include "CurlShims.h"
 
 #include <arpa/inet.h>
 #include <linux/sock_diag.h>
@@ -6,6 +7,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -102,4 +104,22 @@ bool csl_is_tcp_between(int socket, const char *local, int local_port, const cha
     if (getsockname(socket, (struct sockaddr *)&end, &length) != 0 || !is_end(&end, local, local_port)) return false;
     length = sizeof end;
     return getpeername(socket, (struct sockaddr *)&end, &length) == 0 && is_end(&end, remote, remote_port);
+}
+
+bool csl_address_text(const struct curl_sockaddr *address, char *text, int size) {
+    char host[INET6_ADDRSTRLEN];
+    const struct sockaddr *found = &address->addr;
+    const void *bytes;
+    in_port_t port;
+    if (address->family == AF_INET) {
+        bytes = &((const struct sockaddr_in *)found)->sin_addr;
+        port = ((const struct sockaddr_in *)found)->sin_port;
+    } else if (address->family == AF_INET6) {
+        bytes = &((const struct sockaddr_in6 *)found)->sin6_addr;
+        port = ((const struct sockaddr_in6 *)found)->sin6_port;
+    } else {
+        return false;
+    }
+    if (!inet_ntop(address->family, bytes, host, sizeof host)) return false;
+    return snprintf(text, (size_t)size, "%s|%d", host, ntohs(port)) < size;
 }

@@ -46,6 +46,9 @@ static inline CURLcode csl_easy_set_ready_callback(CURL *easy, curl_prereq_callb
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
 }
 
+/// Address and port as text, such as 192.0.2.7|443. False for what is no Internet address.
+bool csl_address_text(const struct curl_sockaddr *address, char *text, int size);
+
 static inline CURLcode csl_easy_get_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

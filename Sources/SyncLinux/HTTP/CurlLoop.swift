@@ -140,7 +140,12 @@ final class CurlLoop: @unchecked Sendable {
             rounds.add(1, ordering: .relaxed)
             goOn(now: SystemClocks.instant())
             var running: Int32 = 0
-            curl_multi_perform(multi, &running)
+            // libcurl takes the next address with the next call, and sets no timer for it.
+            for _ in 0..<AddressBook.max {
+                ledger.hasLeftOut = false
+                curl_multi_perform(multi, &running)
+                guard ledger.hasLeftOut else { break }
+            }
             handOutFinished()
             // A record of TLS may be larger than what the rate lets through at once, and tells nobody while it comes.
             if gate.limiter.rate != nil { for transfer in active.values { transfer.holdToRate(now: SystemClocks.instant()) } }
@@ -211,6 +216,10 @@ final class CurlLoop: @unchecked Sendable {
             else { continue }
             // Read before the handle is removed: that frees the message.
             let code = csl_message_result(message)
+            if transfer.tryEveryAddress(after: code) {
+                curl_multi_remove_handle(multi, transfer.easy)
+                if curl_multi_add_handle(multi, transfer.easy) == CURLM_OK { continue }
+            }
             release(transfer)
             if code != CURLE_OK, let idle = transfer.idleBeforeSilence { kept.died(afterIdle: idle) }
             // The next attempt must not go the same way again.
@@ -220,6 +229,21 @@ final class CurlLoop: @unchecked Sendable {
     }
 
     private func endLate(now: Instant) {
+        for socket in ledger.addresses.late(now: now) {
+            guard !ledger.hasHeard(on: socket) else {
+                ledger.addresses.connected(socket)
+                continue
+            }
+            let transfer = ledger.owner(of: socket)
+            guard let transfer, !transfer.triesEveryAddress else {
+                ledger.addresses.wait(for: socket)
+                continue
+            }
+            // curl sees that the connection failed, and takes the next address.
+            transfer.cutShort()
+            ledger.addresses.closed(socket, now: now)
+            shutdown(socket, Int32(SHUT_RDWR))
+        }
         for transfer in active.values {
             if let late = transfer.passedDeadline(now: now) { end(transfer, .timedOut, late) }
         }
@@ -244,7 +268,7 @@ final class CurlLoop: @unchecked Sendable {
     private func wait() {
         let now = SystemClocks.instant()
         let opens = held.isEmpty && active.values.allSatisfy { !$0.isPaused } ? nil : gate.limiter.opensAt
-        let next = ([opens] + active.values.map(\.nextDeadline)).compactMap { $0 }.min()
+        let next = ([opens, ledger.addresses.nextLate] + active.values.map(\.nextDeadline)).compactMap { $0 }.min()
         // Rounded up: a poll that ends a moment too early would spin until the deadline.
         let milliseconds = next.map { (max(0, now.duration(to: $0).nanoseconds) + 999_999) / 1_000_000 }
         let timeout = Int32(clamping: milliseconds ?? Int64(Int32.max))
@@ -257,6 +281,7 @@ final class CurlLoop: @unchecked Sendable {
 
     private func closeIdleConnections() {
         kept.forget()
+        ledger.addresses.forget()
         // curl has no call for it. With nothing under way the whole handle is made anew, which ends each connection in
         // order and gives its memory back. (The TLS sessions live in the share and stay.)
         if active.isEmpty, let fresh = Self.makeMulti(settings) {

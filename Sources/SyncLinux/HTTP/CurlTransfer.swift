@@ -313,9 +313,54 @@ final class CurlTransfer {
 
     // MARK: - What curl calls
 
-    fileprivate func opened(_ socket: Int32) {
+    /// Every address gets its turn, whatever was known of it, and as much time as there is.
+    private(set) var triesEveryAddress = false
+    /// An address was left out.
+    private var hasLeftOut = false
+    /// Addresses that were tried, and those of them that were cut short.
+    private var tried = 0, cut = 0
+
+    /// Nothing that was tried has answered, and something was left out or cut short: once more, with all that there is. (Where the time
+    /// was over before every address had its turn, the next request comes further: what was silent is left out then.)
+    ///
+    /// - Returns: `false` when there is nothing more to try.
+    func tryEveryAddress(after code: CURLcode) -> Bool {
+        guard hasLeftOut || cut > 0, !triesEveryAddress, clock.step == .connecting, code == CURLE_COULDNT_CONNECT else { return false }
+        guard tried == cut else {
+            // A machine is there and takes no connections now: what was left out need not be better, and gets its turn one by one.
+            ledger.addresses.giveTurn(of: place.peer, now: SystemClocks.instant())
+            return false
+        }
+        triesEveryAddress = true
+        return true
+    }
+
+    /// Its connection is given up for another address.
+    func cutShort() { cut += 1 }
+
+    /// - Returns: `false` when this address is left out.
+    fileprivate func allows(_ address: UnsafePointer<curl_sockaddr>) -> Bool {
+        guard let text = text(of: address) else { return true }
+        let isAllowed = ledger.addresses.allows(text, of: place.peer, now: SystemClocks.instant())
+        guard !isAllowed, !triesEveryAddress else { return true }
+        (hasLeftOut, ledger.hasLeftOut) = (true, true)
+        return false
+    }
+
+    fileprivate func opened(_ socket: Int32, to address: UnsafePointer<curl_sockaddr>) {
         ledger.opened(socket, by: self)
+        tried += 1
+        if let text = text(of: address) {
+            ledger.addresses.began(socket, to: text, of: place.peer, now: SystemClocks.instant())
+        }
         gate?.limit(socket)
+    }
+
+    /// `nil` for what is no Internet address.
+    private func text(of address: UnsafePointer<curl_sockaddr>) -> String? {
+        var room = [CChar](repeating: 0, count: 64)
+        guard csl_address_text(address, &room, Int32(room.count)) else { return nil }
+        return String(decoding: room.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
     /// The connection stands and nothing of the request has been sent on it.
@@ -330,6 +375,7 @@ final class CurlTransfer {
         if let used = ledger.use(by: self, local: local, localPort: localPort, remote: remote, remotePort: remotePort) {
             let socket = used.socket
             self.socket = socket
+            ledger.addresses.connected(socket)
             if long(CURLINFO_NUM_CONNECTS) == 0, used.idle > .zero {
                 idle = used.idle
                 KeptConnections.limit(socket, to: KeptConnections.patience)
@@ -464,12 +510,12 @@ enum CurlCallbacks {
     static let openSocket: @convention(c) (
         UnsafeMutableRawPointer?, curlsocktype, UnsafeMutablePointer<curl_sockaddr>?
     ) -> curl_socket_t = { context, _, address in
-        guard let context, let address else { return -1 }
+        guard let context, let address, CurlTransfer.of(context: context).allows(address) else { return CURL_SOCKET_BAD }
         let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
         let socket = Glibc.socket(address.pointee.family, kind, address.pointee.protocol)
         if socket >= 0 {
             csl_end_without_rest(socket)
-            CurlTransfer.of(context: context).opened(socket)
+            CurlTransfer.of(context: context).opened(socket, to: address)
         }
         return socket
     }

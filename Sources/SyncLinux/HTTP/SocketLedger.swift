@@ -48,6 +48,9 @@ final class SocketLedger {
     }
 
     private var entries: [Int32: Entry] = [:]
+    var addresses = AddressBook()
+    /// An address was left out since this was set to `false`.
+    var hasLeftOut = false
 
     func opened(_ socket: Int32, by transfer: CurlTransfer) {
         entries[socket] = Entry(owner: transfer)
@@ -74,6 +77,7 @@ final class SocketLedger {
 
     /// The socket is about to be closed.
     func closing(_ socket: Int32) {
+        if hasHeard(on: socket) { addresses.connected(socket) } else { addresses.closed(socket, now: SystemClocks.instant()) }
         count(socket, isClosing: true)
         entries[socket] = nil
     }
@@ -92,6 +96,14 @@ final class SocketLedger {
             entries[socket]?.owner = nil
         }
     }
+
+    /// The peer has answered something, be it no more than the first packet.
+    func hasHeard(on socket: Int32) -> Bool {
+        var counts = csl_tcp_counts()
+        return csl_tcp_counts(socket, &counts) && counts.segments_in > 0
+    }
+
+    func owner(of socket: Int32) -> CurlTransfer? { entries[socket]?.owner }
 
     /// TCP only: of a Unix socket it is not known whether a transfer has taken it up again.
     func idleSockets(except busy: Set<Int32>) -> [Int32] {

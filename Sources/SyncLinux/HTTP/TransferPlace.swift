@@ -11,6 +11,8 @@ struct TransferPlace {
     let isUnixSocket: Bool
     /// What the connection goes to instead.
     let proxy: HTTPProxy?
+    /// What the connection itself goes to.
+    var peer: String { proxy?.url.authority ?? name }
 
     /// - Throws: A sentence, when the URL is none, or not of `http` or `https`, or has a user name or password in it.
     init(url: String, socketPath: String?, proxy: HTTPProxy? = nil) throws(Refusal) {
