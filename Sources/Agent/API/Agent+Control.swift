@@ -34,6 +34,8 @@ extension Agent {
         if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
         if body.request.isForced {
             log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"])
+            // A refresh that failed less than an hour ago is tried again, too.
+            observed.refreshTriedAt = nil
             audit("force", uid: call.peer.uid, ["scope": .string(body.request.scope.rawValue)])
         }
         if body.waits { wait(call) }

@@ -152,7 +152,7 @@ extension Agent {
         hub.certificateEndsAt = observed.certificateEndsAt
         hub.syncVersion = observed.syncVersion
         hub.foreignVersions = observed.foreignVersions
-        hub.tokenEndsAt = observed.tokenEndsAt
+        (hub.tokenEndsAt, hub.tokenRefreshAt) = (observed.tokenEndsAt, observed.tokenRefreshAt)
         hub.isTokenRefused = engine.reachability == .auth
         hub.clockOffset = engine.clock.offset(at: now)?.offset
         return hub

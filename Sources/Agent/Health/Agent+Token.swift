@@ -33,7 +33,7 @@ extension Agent {
     /// - Precondition: No cycle is under way, and the last one went well, or the sync is paused.
     func refreshTokenIfDue() {
         let now = environment.time.now()
-        warnOfTokenEnd(now.wall)
+        defer { warnOfTokenEnd(now.wall) }
         warnOfOtherToken()
         guard let refreshAt = observed.tokenRefreshAt, refreshAt <= now.wall, !observed.refreshesToken, !hasStopped,
             observed.refreshTriedAt.map({ $0.duration(to: now.instant) >= Self.refreshPause }) ?? true,
@@ -61,11 +61,12 @@ extension Agent {
         switch result {
         case .success(let response) where response.status == 200:
             // It is shown with the next request, which ends the old one.
-            (observed.tokenRefreshAt, observed.refreshTriedAt) = (nil, nil)
+            (observed.tokenEndsAt, observed.tokenRefreshAt, observed.refreshTriedAt) = (nil, nil, nil)
             log.notice("the token was refreshed")
         case .success(let response): log.warning("the token was not refreshed", metadata: ["status": "\(response.status)"])
         case .failure(let error): log.warning("the token was not refreshed", metadata: ["error": "\(error)"])
         }
+        warnOfTokenEnd(environment.time.now().wall)
     }
 
     private func warnOfOtherToken() {
@@ -80,7 +81,10 @@ extension Agent {
 
     private func warnOfTokenEnd(_ now: Timestamp) {
         let code = "token_ends"
-        guard let ends = observed.tokenEndsAt, now.duration(to: ends) < Doctor.endsSoon else {
+        // Until then it is as it should be, however soon it ends.
+        guard !observed.refreshesToken else { return }
+        let isDue = observed.tokenRefreshAt.map { $0 <= now } ?? true
+        guard isDue, let ends = observed.tokenEndsAt, now.duration(to: ends) < Doctor.endsSoon else {
             observed.attention[code] = nil
             return
         }

@@ -21,6 +21,15 @@ extension Doctor {
         return "put the token into \(path), mode 600, owned by the agent's user, then: agentctl sync --force"
     }
 
+    /// What lets a device in that the hub refuses: what the hub itself has said, where it has.
+    private static func admission(_ hub: DoctorFacts.Hub, _ path: String?) -> String {
+        let words = hub.cause?.split(separator: " ") ?? []
+        if let place = words.firstIndex(of: "readmit"), place + 1 < words.endIndex {
+            return "at the hub: agenthub token readmit \(words[place + 1].prefix { $0 != ")" && $0 != "," && $0 != ";" }); then: agentctl sync"
+        }
+        return "at the hub: agenthub token add DEVICE; put what it prints into \(path ?? "hub.token_file"), then: agentctl sync"
+    }
+
     static let networkChecks: [DoctorCheck] = [
         DoctorCheck("link", why: "without a link with an address and a route nothing can be sent") { facts in
             guard let links = facts.links else { return .unknown(noAgent) }
@@ -98,7 +107,7 @@ extension Doctor {
             case .auth:
                 if let fault = facts.system?.proxyCredentials?.fault { return .bad("it was not asked: \(fault)", fix: "the check proxy says what to do") }
                 if let fault = facts.system?.token.fault { return .bad("it was not asked: \(fault)", fix: tokenFix(facts.system?.token.path)) }
-                return .bad("it does not know this device\(cause)", fix: "put a new token into hub.token_file (agenthub token add DEVICE), then: agentctl sync")
+                return .bad("it refuses this device\(cause)", fix: admission(hub, facts.system?.token.path))
             }
         },
         DoctorCheck("hub_version", why: "hub and agent must speak a version of the protocol that both know") { facts in
@@ -117,15 +126,18 @@ extension Doctor {
                 return .bad(fault, fix: tokenFix(system.token.path))
             }
             if facts.hub?.isTokenRefused == true {
-                return .bad("the hub refuses it", fix: "agenthub token add DEVICE at the hub; put what it prints into \(system.token.path ?? "hub.token_file")")
+                return .bad("the hub refuses it", fix: facts.hub.map { admission($0, system.token.path) } ?? tokenFix(system.token.path))
             }
             guard let path = system.token.path else { return .ok("none: the client certificate is shown instead") }
             return .ok("\(path) is ours alone")
         },
         DoctorCheck("token_expiry", why: "a token that ends before it was refreshed locks the device out") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            guard let ends = hub.tokenEndsAt else { return .ok("it does not end") }
-            return end("the token", ends, facts.now, fix: "agentctl sync --force: it is refreshed with the first answer; else agenthub token add DEVICE")
+            guard let ends = hub.tokenEndsAt else { return .ok("the hub names no end of it") }
+            if let refreshAt = hub.tokenRefreshAt, refreshAt > facts.now {
+                return .ok("the token is good for \(DoctorWords.span(facts.now.duration(to: ends))), and is refreshed in \(DoctorWords.span(facts.now.duration(to: refreshAt)))")
+            }
+            return end("the token", ends, facts.now, fix: "agentctl sync --force: the hub is asked for the next one after that; else agenthub token add DEVICE at the hub")
         },
         DoctorCheck("metered", why: "a link that costs money and is taken for free runs up a bill; the other way round, work waits") { facts in
             guard let links = facts.links else { return .unknown(noAgent) }

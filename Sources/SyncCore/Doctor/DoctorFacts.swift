@@ -175,6 +175,8 @@ package struct DoctorFacts: Hashable, Sendable {
         package var foreignVersions: [Int] = []
         package var isTokenRefused = false
         package var tokenEndsAt: Timestamp?
+        /// When the next one is asked for; `nil`: not known.
+        package var tokenRefreshAt: Timestamp?
         package var clockOffset: Duration?
 
         package init(reachability: Reachability) {

@@ -383,7 +383,11 @@ final class CurlTransfer {
             var counts = csl_tcp_counts()
             if csl_tcp_counts(socket, &counts) { acknowledged = counts.acknowledged }
             // What a kept connection moved before was taken by others.
-            if long(CURLINFO_NUM_CONNECTS) == 0 { limited = counts }
+            if long(CURLINFO_NUM_CONNECTS) == 0 {
+                limited = counts
+                // It may have been opened under another rate, or under none.
+                if let gate { gate.limit(socket) } else { RateGate.release(socket) }
+            }
             guard !holdsStrayBytes(socket) else {
                 return refuse(.broken, "the kept connection holds bytes that were not asked for")
             }

@@ -84,6 +84,12 @@ final class RateGate {
     /// So much is read or sent before the counters are looked at again: a twentieth of a second, where curl allows that.
     var chunk: Int { min(max(rate / 20, 1 << 10), 16 << 10) }
 
+    /// What was limited by ``limit(_:)`` leaves as fast as it goes again, through the same buffers.
+    static func release(_ socket: Int32) {
+        var pace = UInt32.max
+        _ = setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, socklen_t(MemoryLayout<UInt32>.size))
+    }
+
     /// Before it is connected, so that the peer learns of the buffer. Where the kernel refuses, more comes too early.
     func limit(_ socket: Int32) {
         // What the kernel has to send leaves evenly.

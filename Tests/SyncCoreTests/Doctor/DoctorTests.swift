@@ -196,7 +196,19 @@ struct DoctorTests {
         Case("hub_version", .unknown, "no answer yet") { $0.hub?.syncVersion = nil },
         Case("token", .bad, "open to others") { $0.system?.token.fault = "expected mode 0600 or 0400, found 0644" },
         Case("token", .bad, "refused") { $0.hub?.isTokenRefused = true },
+        Case("token", .bad, "ended") {
+            $0.hub?.isTokenRefused = true
+            $0.hub?.cause = "the token of this device ended at 2026-11-01; an operator can let the device in: agenthub token readmit gw-1"
+        },
         Case("token_expiry", .warn, "20 days") { $0.hub?.tokenEndsAt = Healthy.now.advanced(by: days(20)) },
+        Case("token_expiry", .ok, "20 days, and young") {
+            $0.hub?.tokenEndsAt = Healthy.now.advanced(by: days(20))
+            $0.hub?.tokenRefreshAt = Healthy.now.advanced(by: days(14))
+        },
+        Case("token_expiry", .bad, "4 days, and not refreshed") {
+            $0.hub?.tokenEndsAt = Healthy.now.advanced(by: days(4))
+            $0.hub?.tokenRefreshAt = Healthy.now.advanced(by: days(-1))
+        },
         Case("token_expiry", .ok, "it does not end") { $0.hub?.tokenEndsAt = nil },
         Case("metered", .note, "guessed") {
             $0.links?.all = [.init(name: "wlan0", kind: .wlan, cost: LinkCost(isMetered: false, evidence: .kind), isUsable: true)]
