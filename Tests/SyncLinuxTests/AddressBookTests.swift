@@ -88,6 +88,13 @@ struct AddressBookTests {
         #expect(value.book.late(now: at(9)) == [4])
         value.book.connected(4)
         #expect(value.book.nextLate == nil)
+        // What came late all the same is as good as any.
+        value.book.closed(3, now: at(9))
+        _ = value.begin(5, "a|1", at(700))
+        value.book.wait(for: 5)
+        value.book.connected(5)
+        let isAllowed = value.allows("a|1", at(701))
+        #expect(isAllowed)
     }
 
     @Test("However many names and addresses come, no more than a bound is remembered")

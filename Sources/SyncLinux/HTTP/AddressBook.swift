@@ -28,6 +28,8 @@ package struct AddressBook {
         var server: String
         var address: String
         var since: Instant
+        /// It may take as long as its transfer has.
+        var isPatient = false
     }
 
     private var silent: [String: Mark] = [:]
@@ -83,11 +85,11 @@ package struct AddressBook {
     package var nextLate: Instant? { attempts.values.compactMap(limit).min() }
 
     private func limit(_ attempt: Attempt) -> Instant? {
-        (known[attempt.server]?.count ?? 0) > 1 ? attempt.since.advanced(by: Self.patience) : nil
+        !attempt.isPatient && (known[attempt.server]?.count ?? 0) > 1 ? attempt.since.advanced(by: Self.patience) : nil
     }
 
     /// This one may take as long as its transfer has.
-    package mutating func wait(for socket: Int32) { attempts[socket] = nil }
+    package mutating func wait(for socket: Int32) { attempts[socket]?.isPatient = true }
 
     /// Addresses that take up memory.
     package var remembered: Int { silent.count + attempts.count + known.values.reduce(0) { $0 + $1.count } }
