@@ -1,9 +1,10 @@
 /// When a program of the operator is run because nothing has answered over a link for long.
 ///
 /// A modem that hangs looks like a place without coverage. Only a reset brings it back, and nobody is there to do it. What resets it
-/// is the operator's to say (``LinkRule/recover``). It is run while nothing at all answers: a portal, or a hub that refuses, shows that
-/// the link works. (A hub that is down for everybody cannot be told from that; ``LinkRule/recoverEvery`` bounds what it costs.) It is run for the uplink, else for the first link that its rule matches, else, when the interface itself is gone, for
-/// the pattern.
+/// is the operator's to say (``LinkRule/recover``). The program is run while nothing at all answers: a portal, or a hub that refuses,
+/// shows that the link works. (A hub that is down for everybody cannot be told from that; ``LinkRule/recoverEvery`` bounds what it
+/// costs.) It is run for the uplink, else for the first link that its rule matches, else, when the interface itself is gone, for the
+/// pattern.
 package struct LinkRecovery: Sendable {
     package struct Run: Hashable, Sendable {
         /// Path of the program; its only argument is ``link``.
