@@ -58,14 +58,16 @@ int csl_clone(int target, int source) {
     return ioctl(target, FICLONE, source) == 0 ? 0 : errno;
 }
 
-void csl_close_without_rest(int socket) {
-    int unsent = 0;
-    if (ioctl(socket, SIOCOUTQ, &unsent) != 0) return;
-    struct linger rest = {.l_onoff = unsent > 0, .l_linger = 0};
+static void drop_rest(int socket, bool drops) {
+    struct linger rest = {.l_onoff = drops, .l_linger = 0};
     setsockopt(socket, SOL_SOCKET, SO_LINGER, &rest, sizeof rest);
 }
 
+void csl_close_without_rest(int socket) {
+    int unsent = 0;
+    if (ioctl(socket, SIOCOUTQ, &unsent) == 0) drop_rest(socket, unsent > 0);
+}
+
 void csl_end_without_rest(int socket) {
-    struct linger rest = {.l_onoff = 1, .l_linger = 0};
-    setsockopt(socket, SOL_SOCKET, SO_LINGER, &rest, sizeof rest);
+    drop_rest(socket, true);
 }

@@ -31,7 +31,7 @@ extension Agent {
         }
         if body.acceptsDeletions { acceptDeletions(uid: call.peer.uid) }
         // Whoever replaced a refused token and asks for a sync means with the new one.
-        if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
+        showNewToken()
         if body.request.isForced {
             log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"])
             // A refresh that failed less than an hour ago is tried again, too.

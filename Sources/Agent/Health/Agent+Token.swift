@@ -18,13 +18,18 @@ extension Agent {
         return now.wall.advanced(by: Self.refreshPause)
     }
 
+    /// The hub refuses this device, and another token is in place now: it is shown at once.
+    func showNewToken() {
+        if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
+    }
+
     /// As long as the hub refuses this device, a token that is put in place is shown within seconds.
     func watchToken() {
         guard engine.reachability == .auth, around.tokenWake == nil, !hasStopped else { return }
         around.tokenWake = executor.schedule(after: environment.tokenLooks) { [weak self] in
             self?.assumeIsolated { agent in
                 agent.around.tokenWake = nil
-                if agent.hub.hasNewToken() { agent.handle(.credentialsChanged) }
+                agent.showNewToken()
                 agent.watchToken()
             }
         }

@@ -19,32 +19,33 @@ final class BookedTransport: HTTPTransport {
     }
 
     func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
-        let agent = ledger.withLock(\.agent), most = Self.most(of: request)
-        await agent?.book(most)
-        do throws(TransportError) {
-            let response = try await base.send(request)
-            await agent?.settle(most)
-            return response
-        } catch {
-            await agent?.settle(most)
-            throw error
-        }
+        let base = base
+        return try await booked(request) { () async throws(TransportError) in try await base.send(request) }
     }
 
     func stream(
         _ request: HTTPRequest, onHead: @escaping @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void,
         onBody: @escaping @Sendable ([UInt8]) -> Bool
     ) async throws(TransportError) -> HTTPResponse {
+        let base = base
+        return try await booked(request) { () async throws(TransportError) in
+            try await base.stream(request, onHead: onHead, onBody: onBody)
+        }
+    }
+
+    private func booked(
+        _ request: HTTPRequest, _ carry: @Sendable () async throws(TransportError) -> HTTPResponse
+    ) async throws(TransportError) -> HTTPResponse {
         let agent = ledger.withLock(\.agent), most = Self.most(of: request)
         await agent?.book(most)
+        let result: Result<HTTPResponse, TransportError>
         do throws(TransportError) {
-            let response = try await base.stream(request, onHead: onHead, onBody: onBody)
-            await agent?.settle(most)
-            return response
+            result = .success(try await carry())
         } catch {
-            await agent?.settle(most)
-            throw error
+            result = .failure(error)
         }
+        await agent?.settle(most)
+        return try result.get()
     }
 
     /// Heads, a handshake, and the headers of TCP and IP: some 60 bytes for each 1,400, and acknowledgements the other way.

@@ -125,9 +125,7 @@ extension Doctor {
             if let fault = system.token.fault {
                 return .bad(fault, fix: tokenFix(system.token.path))
             }
-            if facts.hub?.isTokenRefused == true {
-                return .bad("the hub refuses it", fix: facts.hub.map { admission($0, system.token.path) } ?? tokenFix(system.token.path))
-            }
+            if let hub = facts.hub, hub.isTokenRefused { return .bad("the hub refuses it", fix: admission(hub, system.token.path)) }
             guard let path = system.token.path else { return .ok("none: the client certificate is shown instead") }
             return .ok("\(path) is ours alone")
         },

@@ -85,16 +85,17 @@ final class RateGate {
     var chunk: Int { min(max(rate / 20, 1 << 10), 16 << 10) }
 
     /// What was limited by ``limit(_:)`` leaves as fast as it goes again, through the same buffers.
-    static func release(_ socket: Int32) {
-        var pace = UInt32.max
-        _ = setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, socklen_t(MemoryLayout<UInt32>.size))
+    static func release(_ socket: Int32) { pace(socket, at: .max) }
+
+    private static func pace(_ socket: Int32, at rate: Int) {
+        var rate = UInt32(clamping: rate)
+        _ = setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, socklen_t(MemoryLayout<UInt32>.size))
     }
 
     /// Before it is connected, so that the peer learns of the buffer. Where the kernel refuses, more comes too early.
     func limit(_ socket: Int32) {
         // What the kernel has to send leaves evenly.
-        var pace = UInt32(clamping: rate)
-        _ = setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, socklen_t(MemoryLayout<UInt32>.size))
+        Self.pace(socket, at: rate)
         for option in [SO_RCVBUF, SO_SNDBUF] {
             var bytes = Int32(clamping: RateLimiter.bufferBytes(at: rate))
             _ = setsockopt(socket, SOL_SOCKET, option, &bytes, socklen_t(MemoryLayout<Int32>.size))
