@@ -33,12 +33,8 @@ extension Agent {
         if let ends = reply.certificateEndsAt { observed.certificateEndsAt = ends }
         if reply.wasAnswered {
             observed.hubAnsweredAt = environment.time.now().instant
-            observed.tlsFault = nil
         }
         if let refusal = reply.refusal {
-            if case .transport(let code) = refusal.kind, [.untrusted, .untrustedDate, .clientCertificate].contains(code) {
-                observed.tlsFault = .init(code: code, detail: Printable.text(refusal.detail, max: 200))
-            }
             if environment.links != nil, let contact = HubContact(refusal) { feed(.contacted(contact)) }
         } else if environment.links != nil {
             feed(.contacted(.answered))

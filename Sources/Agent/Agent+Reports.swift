@@ -12,11 +12,12 @@ extension Agent {
             for index in cycleWaiters.indices where cycleWaiters[index].session == nil { cycleWaiters[index].session = session }
             log.debug("sync begins", metadata: ["session": "\(session)"])
         case .cycleEnded(let outcome): noteEnd(outcome)
-        case .reachability(let before, let after, let cause):
+        case .reachability(let before, let after, let cause, let fault):
             observed.diagnostics.handle(.reachability(after), now: environment.time.now().instant)
             observed.reachableSince = environment.time.now().wall
-            observed.cause = after == .online ? cause : around.cause ?? cause
-            around.cause = nil
+            observed.fault = after == .online ? fault : around.fault ?? fault
+            observed.cause = after == .online ? cause : observed.fault?.detail ?? around.cause ?? cause
+            (around.cause, around.fault) = (nil, nil)
             let told = observed.cause ?? cause
             log.notice(
                 "connectivity", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)", "cause": "\(told)"])
@@ -24,7 +25,7 @@ extension Agent {
                 .connectivity,
                 EventPayload.connectivity(
                     from: before, to: after, cause: told, portalURL: around.connectivity.portalURL.map { Printable.text($0) }))
-        case .cause(let cause): noteCause(cause)
+        case .fault(let fault): noteFault(fault)
         case .regressed(let hubSeq, let ours):
             raise(
                 "replica_regressed",
@@ -111,6 +112,7 @@ extension Agent {
             // The first failure is news; its repeats are the same story.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
+            observed.fault = nil
             observed.attention["epoch_changed"] = nil
             observed.attention["replica_regressed"] = nil
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0
@@ -124,6 +126,8 @@ extension Agent {
                     pushed: Int64(outcome.pushed), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown)))
         }
         answerCycleWaiters(outcome)
+        // Who asked while this cycle ran waits for the next one, and with refused credentials there is none.
+        if engine.reachability == .auth { answerHeldWaiters() }
         fetchConfigIfOffered()
         // An existing backend gives no tokens and takes no diagnostics.
         if outcome.error == nil, backend == nil {

@@ -63,6 +63,11 @@ final class AgentStand: Sendable {
         }
     }
 
+    /// What a token that cannot be read says of itself.
+    struct NoToken: Error, CustomStringConvertible {
+        var description: String { "read the token: no such file: /etc/agentd/token" }
+    }
+
     static func makeFolder() throws -> String {
         // Short: a socket path has 107 bytes.
         let path = "/tmp/agent-test-\(UInt32.random(in: 0 ... .max))"
@@ -277,7 +282,9 @@ final class LoopbackHub: HTTPTransport {
             case .fine, .losesAnswers, .changesResults, .changes:
                 var body: [UInt8] = []
                 if case .bytes(let bytes) = request.body { body = bytes }
-                let path = request.url.replacingOccurrences(of: "http://127.0.0.1:9", with: "")
+                let path = ["http://127.0.0.1:9", "https://hub.test:8443"].reduce(request.url) { url, place in
+                    url.hasPrefix(place) ? String(url.dropFirst(place.count)) : url
+                }
                 let answer = state.hub.hub.handle(
                     HubRequest(request.method.rawValue, path, headers: request.headers, body: body),
                     at: SystemClocks().now().wall)

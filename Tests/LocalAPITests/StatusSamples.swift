@@ -125,7 +125,7 @@ enum StatusSamples {
         status.connectivity.detail = "the hub answered 401: the token is not known"
         status.sync.attempt = 2
         status.sync.lastError = "push: 401 auth"
-        status.outbox.deferred = [.init(.normal, count: 16, .init(.auth, until: time("2026-11-20T21:41:02Z")))]
+        status.outbox.deferred = [.init(priority: .normal, count: 16, reason: "auth", until: time("2026-11-20T21:41:02Z"))]
         return status
     }
 
@@ -139,7 +139,7 @@ enum StatusSamples {
         status.outbox.enqueued += 1
         status.outbox.oldest = .seconds(5)
         status.outbox.bytes = 230
-        status.outbox.deferred = [.init(.normal, count: 1, .init(.paused, until: time("2026-11-21T06:00:00Z")))]
+        status.outbox.deferred = [.init(priority: .normal, count: 1, reason: "paused", until: time("2026-11-21T06:00:00Z"))]
         return status
     }
 
@@ -151,7 +151,7 @@ enum StatusSamples {
             "an answer with status 200 carried text/html and no Sync-Version: something answers in the hub's place"
         status.sync.lastError = "pull: not an answer of a hub (text/html)"
         status.sync.badReplies = 12
-        status.outbox.deferred = [.init(.normal, count: 17, .init(.captive))]
+        status.outbox.deferred = [.init(priority: .normal, count: 17, reason: "captive")]
         return status
     }
 

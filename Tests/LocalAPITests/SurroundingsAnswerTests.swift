@@ -196,7 +196,7 @@ import Testing
         situation.uplink = Uplink(name: "wwan0", isMetered: true)
         situation.unmeteredSeenAt = Samples.now
         let explanation = Policy.explain(.normal, in: situation, now: Samples.now, bytes: 200, since: Samples.now)
-        let why = WhyAnswer(id: "k", record: nil, explanation)
+        let why = WhyAnswer(id: "k", record: nil, explanation, at: HubPlace())
         #expect(why.verdict == "defer")
         #expect(why.reason == "metered")
         #expect(why.rule == "metered")
@@ -207,7 +207,7 @@ import Testing
         #expect(deferral.event == "when an unmetered link is up")
 
         (situation.isWindowOpen, situation.windowOpensAt) = (false, Samples.now.advanced(by: .seconds(7_200)))
-        let both = WhyAnswer(id: "k", record: nil, Policy.explain(.bulk, in: situation, now: Samples.now))
+        let both = WhyAnswer(id: "k", record: nil, Policy.explain(.bulk, in: situation, now: Samples.now), at: HubPlace())
         #expect(both.reason == "metered" && both.until == situation.windowOpensAt && both.also.count == 1)
         #expect(try WhyAnswer(JSONReader.read(both.answer.body)) == both)
         let screen = WhyScreen.render(both, now: Samples.now)
@@ -215,7 +215,7 @@ import Testing
         #expect(screen.contains { $0.hasPrefix("not before ") }, "\(screen)")
 
         let free = Policy.explain(.critical, in: situation, now: Samples.now, bytes: 200, since: Samples.now)
-        #expect(WhyAnswer(id: "k", record: nil, free).verdict == "allow")
+        #expect(WhyAnswer(id: "k", record: nil, free, at: HubPlace()).verdict == "allow")
         #expect(StatusDocument.Deferral(.critical, count: 1, free) == nil)
 
         let plan = Plan(
@@ -223,7 +223,7 @@ import Testing
                 PlanItem(id: "n", traffic: .normal, bytes: 300, since: Samples.now),
                 PlanItem(id: "c", traffic: .critical, bytes: 200, since: Samples.now),
             ], in: situation, now: Samples.now)
-        let answer = PlanAnswer(plan, situation: SituationNote(situation, now: Samples.now))
+        let answer = PlanAnswer(plan, at: HubPlace(), situation: SituationNote(situation, now: Samples.now))
         #expect(answer.sends == [.init(traffic: "critical", count: 1, bytes: 200, items: [.init(id: "c", bytes: 200)])])
         #expect(answer.waits.map(\.traffic) == ["normal"])
         #expect(answer.waits.map(\.bytes) == [300])

@@ -213,8 +213,8 @@ extension Simulation {
             count(outcome.error == nil ? "cycles" : "failed cycles")
             say("agent \(agent.index) cycle: \(outcome.error ?? "ok"), pushed \(outcome.pushed), pulled \(outcome.pulled)")
             return
-        case .reachability(_, let to, _): say("agent \(agent.index) is \(to.rawValue)")
-        case .cause: break
+        case .reachability(_, let to, _, _): say("agent \(agent.index) is \(to.rawValue)")
+        case .fault: break
         case .regressed(let hub, let ours):
             count("regressions")
             say("agent \(agent.index) has gone back: the hub saw \(hub), we know \(ours)")

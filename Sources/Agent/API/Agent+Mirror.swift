@@ -143,10 +143,10 @@ extension MutationItem {
             state: mutation.presentState.name, priority: mutation.priority.name, attempts: Int64(mutation.attempts),
             createdAt: mutation.createdAt, nextAttemptAt: mutation.nextAttempt, problem: mutation.problem,
             app: mutation.app.text, author: mutation.author, into: mutation.into?.text, supersedes: mutation.supersedes?.text)
-        guard mutation.state == .pending,
-            case .defer(let wait) = Policy.decide(TrafficClass(mutation.priority), in: situation, now: now)
-        else { return }
-        deferral = Deferral(reason: wait.reason.rawValue, until: wait.until)
+        guard mutation.state == .pending else { return }
+        let why = Policy.explain(
+            TrafficClass(mutation.priority), in: situation, now: now, bytes: mutation.bytes, since: mutation.createdAt)
+        if let wait = why.deferral { deferral = Deferral(reason: wait.reason.rawValue, until: why.end) }
     }
 }
 

@@ -206,9 +206,9 @@ extension Agent {
             attempts: Int64(row.progress.attempts), links: row.links, isVerified: row.isVerified, isKept: row.hasFile,
             createdAt: row.createdAt, doneAt: row.doneAt, error: row.progress.error.map { Printable.text($0) }, deferral: nil)
         guard row.state == .pending, active == nil else { return item }
-        let why = blobs.uploader.explanation(of: row.job, .init(situation: engine.situation, isBusy: false), now: now.wall)
+        let why = blobs.uploader.explanation(of: row.job, .init(situation: presentSituation, isBusy: false), now: now.wall)
         if let deferral = why.deferral {
-            item.deferral = .init(reason: deferral.reason.rawValue, until: deferral.until)
+            item.deferral = .init(reason: deferral.reason.rawValue, until: why.end)
         } else if let hold = blobs.uploader.hold(of: row.id, at: now) {
             item.deferral = .init(reason: Deferral.Reason.backoff.rawValue, until: hold.until)
         }
@@ -237,11 +237,14 @@ extension Agent {
         case .pending, .uploading, .verifying: break
         }
         if blobs.uploader.active[row.id] != nil { return answer(.allow, "it is on its way: \(row.progress.offset) of \(row.size) bytes are at the server") }
-        let why = blobs.uploader.explanation(of: row.job, .init(situation: engine.situation, isBusy: false), now: now.wall)
+        let why = blobs.uploader.explanation(of: row.job, .init(situation: presentSituation, isBusy: false), now: now.wall)
         if let deferral = why.deferral {
-            return answer(
-                .defer, why.sentence, reason: deferral.reason.rawValue, until: deferral.until, rule: why.rule.rawValue,
+            let present = PresentCause(why, at: hubPlace)
+            var told = answer(
+                .defer, why.sentence, reason: deferral.reason.rawValue, until: why.end, rule: why.rule.rawValue,
                 change: why.reliefs.map(\.sentence))
+            (told.also, told.cause, told.command) = (why.also, present?.code, present?.command)
+            return told
         }
         if let hold = blobs.uploader.hold(of: row.id, at: now) {
             let cause = hold.why.map { ": " + Printable.text($0) } ?? ""

@@ -82,24 +82,30 @@ extension Agent {
 
     /// What an answer of the hub, or its absence, tells besides what it was asked for.
     func noteHub(_ result: Result<HTTPResponse, TransportError>) {
-        switch result {
-        case .failure(let error):
-            switch error.code {
-            case .untrusted, .untrustedDate, .clientCertificate:
-                observed.tlsFault = .init(code: error.code, detail: Printable.text(error.description, max: 200))
-            case .unresolved, .unreachable, .timedOut, .broken, .tooLarge, .malformed, .credentials, .cancelled: break
-            }
-        case .success(let response):
-            observed.tlsFault = nil
-            observed.hubAnsweredAt = environment.time.now().instant
-            if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
-            let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
-            if facts.version != nil, facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
-            guard let version = facts.version else { return }
-            let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
-            observed.foreignVersions = isCommon ? [] : facts.supportedVersions
-            observed.syncVersion = isCommon ? version : nil
-        }
+        guard case .success(let response) = result else { return }
+        observed.hubAnsweredAt = environment.time.now().instant
+        if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
+        let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
+        if facts.version != nil, facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
+        guard let version = facts.version else { return }
+        let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
+        observed.foreignVersions = isCommon ? [] : facts.supportedVersions
+        observed.syncVersion = isCommon ? version : nil
+    }
+
+    /// Where the hub is, and what is shown to it, for the commands that people are told.
+    var hubPlace: HubPlace {
+        let configuration = loaded.configuration
+        let (url, proxy) = (configuration.hub.url, configuration.proxyOfHub?.url)
+        var place = HubPlace()
+        (place.url, place.host, place.port) = (url.text, url.host, url.port)
+        (place.proxy, place.proxyHost) = (proxy?.text, proxy?.host)
+        place.device = device.text
+        place.tokenFile = observed.system?.token.path ?? configuration.hub.tokenFile
+        place.proxyCredentialsFile = observed.system?.proxyCredentials?.path ?? configuration.hub.proxyCredentialsFile
+        place.lacksProxyCredentials = observed.system?.proxyCredentials?.fault != nil
+        place.portal = around.connectivity.portalURL.map { Printable.text($0) }
+        return place
     }
 
     // MARK: Facts
@@ -141,19 +147,16 @@ extension Agent {
     private func hubFacts(_ now: Moment) -> DoctorFacts.Hub {
         let url = loaded.configuration.hub.url
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
+        hub.place = hubPlace
+        hub.fault = observed.fault
         hub.cause = observed.cause
-        (hub.url, hub.host, hub.port) = (url.text, url.host, url.port)
-        let proxy = loaded.configuration.proxyOfHub?.url
-        (hub.proxy, hub.proxyHost) = (proxy?.text, proxy?.host)
         hub.isAddress = loaded.configuration.nextHop.isNumeric
         hub.isResolved = observed.isHubResolved
         hub.usesTLS = url.isSecure
-        hub.tlsFault = observed.tlsFault
         hub.certificateEndsAt = observed.certificateEndsAt
         hub.syncVersion = observed.syncVersion
         hub.foreignVersions = observed.foreignVersions
         (hub.tokenEndsAt, hub.tokenRefreshAt) = (observed.tokenEndsAt, observed.tokenRefreshAt)
-        hub.isTokenRefused = engine.reachability == .auth
         hub.clockOffset = engine.clock.offset(at: now)?.offset
         return hub
     }
@@ -175,6 +178,7 @@ extension Agent {
         work.lastSuccess = memory.lastSuccess
         work.failures = memory.failures
         work.lastError = memory.lastError
+        work.lastErrorAt = memory.lastErrorAt
         work.pause = memory.pause
         return work
     }

@@ -154,7 +154,10 @@ extension Agent {
                 case .success(let found):
                     let state = agent.firstSync(found.entities, isSeeded: found.facts.isSeeded)
                     let isReady = state.phase == "seeded" || state.phase == "done"
-                    call.answer(ControlAnswer.ready(reason: isReady ? nil : state.phase, firstSync: state))
+                    let cause = agent.presentCause(
+                        in: agent.presentSituation, waiting: found.facts.waitingPriorities, now: agent.environment.time.now().wall)
+                    call.answer(
+                        ControlAnswer.ready(reason: isReady ? nil : state.phase, firstSync: state, cause: isReady ? nil : cause))
                 case .failure(let error): agent.refuse(call, error)
                 }
             }

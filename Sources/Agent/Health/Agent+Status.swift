@@ -77,17 +77,18 @@ extension Agent {
                 version: configurationVersion, source: startedFromLastGood ? "last_good" : observed.revertedKeys.isEmpty ? "file" : "reverted",
                 error: configurationError, trial: trialSentence),
             connectivity: connectivity())
+        let situation = presentSituation
         document.verdicts = TrafficClass.allCases.map { traffic in
-            switch engine.verdict(on: traffic, now: now.wall) {
-            case .allow: .init(traffic.name, .allow)
-            case .defer(let wait): .init(traffic.name, .deferred(reason: wait.reason.rawValue, until: wait.until))
-            }
+            let priority = Priority.allCases.first { TrafficClass($0) == traffic && facts.waitingPriorities.contains($0) }
+            let why = priority.map { explanation(of: $0, in: situation, now: now.wall).0 } ?? Policy.explain(traffic, in: situation, now: now.wall)
+            return .init(why)
         }
+        document.cause = presentCause(in: situation, waiting: facts.waitingPriorities, now: now.wall)
         document.sync = syncState(now)
         document.sync.firstSync = firstSync(view.entities, isSeeded: facts.isSeeded)
         document.usage = view.usage
         if environment.power != nil { document.power = powerState }
-        document.outbox = outbox(facts, now)
+        document.outbox = outbox(facts, in: situation, now)
         document.blobs = blobStatus(view, now)
         document.conflicts = view.openConflicts
         document.attention = view.conflicts.map { conflict in
@@ -135,7 +136,7 @@ extension Agent {
     private func connectivity() -> StatusDocument.Connectivity {
         .init(
             state: engine.reachability.rawValue, since: observed.reachableSince, cause: observed.cause,
-            detail: engine.reachability == .online ? nil : observed.cause,
+            detail: engine.reachability == .online ? nil : observed.fault?.detail ?? observed.cause,
             portalURL: around.connectivity.portalURL.map { Printable.text($0, max: 200) },
             uplink: around.connectivity.uplink?.name, links: linkItems)
     }
@@ -163,20 +164,15 @@ extension Agent {
         return sync
     }
 
-    private func outbox(_ facts: StoreFacts, _ now: Moment) -> StatusDocument.Outbox {
+    private func outbox(_ facts: StoreFacts, in situation: Situation, _ now: Moment) -> StatusDocument.Outbox {
         var outbox = StatusDocument.Outbox(
             counts: facts.counts.mapValues { $0.values.reduce(0, +) }, pending: facts.counts[.pending] ?? [:],
             enqueued: facts.enqueued, oldest: facts.oldestWaiting.map { max(.zero, $0.duration(to: now.wall)) },
             bytes: facts.waitingBytes, limit: Int64(loaded.configuration.store.maxMutations))
         for (priority, count) in outbox.pending.sorted(by: { $0.key < $1.key }) where count > 0 {
-            var (why, count) = (Policy.explain(TrafficClass(priority), in: engine.situation, now: now.wall), count)
-            if why.deferral == nil, let withheld = engine.withheld.classes[priority] {
-                // The class may go, and some of it is too large for what is left of a budget.
-                why = Policy.explain(TrafficClass(priority), in: engine.situation, now: now.wall, bytes: withheld.smallest)
-                count = min(count, Int64(withheld.count))
-            }
-            guard let wait = why.deferral else { continue }
-            outbox.deferred.append(.init(priority, count: count, wait, event: why.reliefs.first { $0.isEvent }?.sentence))
+            let (why, some) = explanation(of: priority, in: situation, now: now.wall)
+            guard let deferral = StatusDocument.Deferral(priority, count: some.map { min(count, Int64($0)) } ?? count, why) else { continue }
+            outbox.deferred.append(deferral)
         }
         return outbox
     }

@@ -34,6 +34,8 @@ struct Observations {
     var pushTimes = DurationHistogram()
     var reachableSince: Timestamp?
     var cause: String?
+    /// What the last attempt at the hub found; `nil` once a cycle has gone well.
+    var fault: HubFault?
     /// `ok`, or what the last check of the database complained about.
     var integrity = "ok"
     /// What went wrong last with the database or its disk, and passed.
@@ -47,7 +49,6 @@ struct Observations {
     var systemSeenAt: Instant?
     /// Of the hub, by its answers since the start.
     var hubAnsweredAt: Instant?
-    var tlsFault: DoctorFacts.TLSFault?
     var certificateEndsAt: Timestamp?
     var syncVersion: Int?
     var foreignVersions: [Int] = []

@@ -59,8 +59,8 @@ extension Agent {
             case .probe(let nonce, let interface): probe(nonce, interface)
             case .askPortal(let uri, let interface): askPortal(uri, interface)
             case .resolve: resolveHub()
-            case .changed(_, _, let cause, let detail): around.cause = detail ?? cause.code
-            case .cause(let detail): noteCause(detail)
+            case .changed(_, _, let cause, let fault): (around.cause, around.fault) = (cause.code, fault)
+            case .fault(let fault): noteFault(fault)
             case .uplink(let uplink): noteUplink(uplink)
             case .recover(let run): recover(run)
             case .wake(let at):
@@ -74,10 +74,10 @@ extension Agent {
     }
 
     /// Status shows the present reason, and not the one that the outage began with.
-    func noteCause(_ cause: String) {
-        guard engine.reachability != .online, observed.cause != cause else { return }
-        observed.cause = cause
-        log.info("connectivity", metadata: ["state": "\(engine.reachability.rawValue)", "cause": "\(cause)"])
+    func noteFault(_ fault: HubFault) {
+        guard observed.fault != fault else { return }
+        (observed.fault, observed.cause) = (fault, fault.detail)
+        log.info("connectivity", metadata: ["state": "\(engine.reachability.rawValue)", "cause": "\(fault.detail)"])
     }
 
     func delay(until instant: Instant) -> Duration {
@@ -199,9 +199,9 @@ extension ProbeOutcome {
     var word: String {
         switch self {
         case .good: "ok"
-        case .captive(let evidence, _): "captive: " + Printable.text(evidence, max: 120)
-        case .silent(let detail): "no answer: " + Printable.text(detail, max: 120)
-        case .absent(let detail): "no probe there: " + Printable.text(detail, max: 120)
+        case .captive(let fault, _): "captive: " + Printable.text(fault.detail, max: 120)
+        case .silent(let fault): "no answer: " + Printable.text(fault.detail, max: 120)
+        case .absent(let fault): "no probe there: " + Printable.text(fault.detail, max: 120)
         }
     }
 }

@@ -8,12 +8,12 @@ extension Agent {
     private static let planMax = 100_000
 
     func showWhy(_ call: LocalCall, _ key: MutationKey) {
-        let (situation, peer) = (engine.situation, call.peer)
+        let (situation, place, peer) = (presentSituation, hubPlace, call.peer)
         let note = situationNote(situation)
         read(call) { reads, now throws(StoreError) -> WhyAnswer? in
             guard let mutation = try reads.mutation(key, at: now), peer.allows(mutation.record.entity) else { return nil }
             let obstacle = try reads.obstacle(to: key, at: now)
-            return WhyAnswer(mutation, obstacle, in: situation, note, now: now.wall)
+            return WhyAnswer(mutation, obstacle, in: situation, at: place, note, now: now.wall)
         } answer: { answer in
             answer?.answer ?? LocalProblem.notFound("there is no mutation \(key)", list: "agentctl mutations list").localAnswer
         }
@@ -22,6 +22,7 @@ extension Agent {
     func showPlan(_ call: LocalCall) throws(Problem) {
         let body = try PlanBody.read(call.body)
         let (situation, power) = hypothesis(body)
+        let place = hubPlace
         let note = situationNote(situation, percent: power)
         let large = loaded.configuration.blobs.largeBytes
         read(call) { reads, now throws(StoreError) in
@@ -37,19 +38,41 @@ extension Agent {
                     since: job.createdAt))
             }
             let plan = Plan(items, in: situation, now: now.wall)
-            return PlanAnswer(plan, situation: note)
+            return PlanAnswer(plan, at: place, situation: note)
         } answer: { $0.answer }
+    }
+
+    /// What the policy decides by, with what the last attempt at the hub found: all that people are told comes from this.
+    var presentSituation: Situation {
+        var situation = engine.situation
+        situation.fault = observed.fault
+        return situation
+    }
+
+    /// Why mutations of one priority go or wait. The class may go while some of it is too large for what is left of a budget.
+    ///
+    /// - Returns: How many wait then; `nil`: all of them, or none.
+    func explanation(of priority: Priority, in situation: Situation, now: Timestamp) -> (Explanation, count: Int?) {
+        let why = Policy.explain(TrafficClass(priority), in: situation, now: now)
+        guard why.deferral == nil, let withheld = engine.withheld.classes[priority] else { return (why, nil) }
+        return (Policy.explain(TrafficClass(priority), in: situation, now: now, bytes: withheld.smallest), withheld.count)
+    }
+
+    /// Why what waits is not sent; where nothing waits, why it would not be.
+    func presentCause(in situation: Situation, waiting: Set<Priority>, now: Timestamp) -> PresentCause? {
+        let asked = waiting.isEmpty ? [.critical] : waiting.sorted()
+        return asked.lazy.compactMap { PresentCause(self.explanation(of: $0, in: situation, now: now).0, at: self.hubPlace) }.first
     }
 
     /// The present situation with what the caller supposes.
     private func hypothesis(_ body: PlanBody) -> (Situation, Int64?) {
         let configuration = loaded.configuration
         let now = environment.time.now()
-        var situation = engine.situation
+        var situation = presentSituation
         var percent = around.power.state.percent.map(Int64.init)
         if let isOnline = body.isOnline {
             situation.reachability = isOnline ? .online : .offline
-            if isOnline { (situation.retryAt, situation.isBreakerOpen) = (nil, false) }
+            if isOnline { (situation.retryAt, situation.isBreakerOpen, situation.fault) = (nil, false, nil) }
         }
         if let name = body.link?.text {
             let known = around.connectivity.links.first { $0.name == name }
@@ -57,7 +80,7 @@ extension Agent {
             situation.uplink = Uplink(
                 name: name, isMetered: known?.cost.isMetered ?? rule?.metered ?? false,
                 isRoaming: known?.cost.isRoaming ?? false, bytesPerSecond: rule?.bytesPerSecond)
-            if body.isOnline == nil { situation.reachability = .online }
+            if body.isOnline == nil { (situation.reachability, situation.fault) = (.online, nil) }
         }
         if body.isMetered != nil || body.isRoaming != nil {
             var uplink = situation.uplink ?? Uplink(name: "any")
@@ -90,7 +113,8 @@ extension Agent {
 
 extension WhyAnswer {
     init(
-        _ mutation: MutationSnapshot, _ obstacle: Obstacle?, in situation: Situation, _ note: SituationNote, now: Timestamp
+        _ mutation: MutationSnapshot, _ obstacle: Obstacle?, in situation: Situation, at place: HubPlace, _ note: SituationNote,
+        now: Timestamp
     ) {
         let (id, record, state) = (mutation.key.text, mutation.record, mutation.state.name)
         if let verdict = Verdict(mutation.state) {
@@ -125,22 +149,22 @@ extension WhyAnswer {
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.conflict.rawValue,
                 sentence: "it waits because \(earlier), an earlier mutation of its record, is in a conflict",
-                wouldChange: ["when that conflict is resolved"], situation: note)
+                wouldChange: ["when that conflict is resolved"], command: "agentctl conflicts list", situation: note)
         case .order(let earlier, let other)?:
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.order.rawValue,
                 sentence: "it waits because \(earlier), an earlier mutation of its record, must go first and is \(other.name)",
-                wouldChange: ["when that one is settled: agentctl why \(earlier)"], situation: note)
+                wouldChange: ["when that one is settled"], command: "agentctl why \(earlier)", situation: note)
         case .dependency(let other, let otherState)?:
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.dependency.rawValue,
                 sentence: "it waits because it depends on \(other), which must go first and is \(otherState.name)",
-                wouldChange: ["when that one is settled: agentctl why \(other)"], situation: note)
+                wouldChange: ["when that one is settled"], command: "agentctl why \(other)", situation: note)
         case .blob(let blob)?:
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.blobWait.rawValue,
                 sentence: "it waits because the file \(blob), which it shows, must be at the server first",
-                wouldChange: ["when that is uploaded: agentctl why \(blob)"], situation: note)
+                wouldChange: ["when that is uploaded"], command: "agentctl why \(blob)", situation: note)
         case .retry(let until)?:
             self.init(
                 id: id, record: record, state: state, verdict: .defer, reason: Deferral.Reason.backoff.rawValue,
@@ -148,11 +172,7 @@ extension WhyAnswer {
         case nil:
             let why = Policy.explain(
                 TrafficClass(mutation.priority), in: situation, now: now, bytes: mutation.bytes, since: mutation.createdAt)
-            self.init(
-                id: id, record: record, state: state, verdict: why.deferral == nil ? .allow : .defer,
-                reason: why.deferral?.reason.rawValue, until: why.deferral?.until,
-                sentence: why.deferral == nil ? "nothing keeps it back: it goes with the next cycle" : why.sentence,
-                rule: why.rule.rawValue, wouldChange: why.reliefs.map(\.sentence), situation: note)
+            self.init(id: id, record: record, why, at: place, situation: note)
         }
     }
 }

@@ -1,11 +1,21 @@
 import LocalAPI
 import Logging
 import SyncCore
+import SyncStore
 
 // `GET` and `PUT /v1/links`.
 extension Agent {
     func showLinks(_ call: LocalCall) {
-        call.answer(LinksAnswer(items: linkItems, uplink: around.connectivity.uplink?.name).answer)
+        reader.read { reads, now throws(StoreError) in
+            try reads.facts(at: now).waitingPriorities
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                // The links are told also where the database cannot be read; status says that it cannot.
+                let waiting: Set<Priority> = if case .success(let found) = result { found } else { [] }
+                let cause = agent.presentCause(in: agent.presentSituation, waiting: waiting, now: agent.environment.time.now().wall)
+                call.answer(LinksAnswer(items: agent.linkItems, uplink: agent.around.connectivity.uplink?.name, cause: cause).answer)
+            }
+        }
     }
 
     func hintLink(_ call: LocalCall, _ name: LinkName) throws(Problem) {

@@ -29,6 +29,8 @@ struct Surroundings {
     /// What the engine was told last.
     var told: Conditions
     var cause: String?
+    /// What the machine found, for the change of reachability that follows from it.
+    var fault: HubFault?
     /// The outcome of the last probe that was answered or given up.
     var lastProbe: LinkItem.Probe?
     /// Runs of the operator's programs since the start, by link.

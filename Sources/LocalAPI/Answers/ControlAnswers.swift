@@ -7,8 +7,10 @@ package enum ControlAnswer {
         LocalAnswer(200) { writer in writer.object { $0.member("ok", true) } }
     }
 
-    /// - Parameter reason: Why it is not ready, such as `seeding`; `nil` when it is.
-    package static func ready(reason: String?, firstSync: StatusDocument.FirstSync?) -> LocalAnswer {
+    /// - Parameters:
+    ///   - reason: Why it is not ready, such as `seeding`; `nil` when it is.
+    ///   - cause: Why work waits now; of interest while it is not ready.
+    package static func ready(reason: String?, firstSync: StatusDocument.FirstSync?, cause: PresentCause? = nil) -> LocalAnswer {
         LocalAnswer(reason == nil ? 200 : 503, headers: reason == nil ? [:] : ["Retry-After": "1"]) { writer in
             writer.object { writer in
                 writer.member("ready", reason == nil)
@@ -17,6 +19,7 @@ package enum ControlAnswer {
                     writer.name("first_sync")
                     firstSync.write(to: &writer)
                 }
+                if let cause { writer.members("cause") { cause.write(to: &$0) } }
             }
         }
     }

@@ -144,10 +144,13 @@ package struct LinksAnswer: Hashable, Sendable {
     package var items: [LinkItem]
     /// The one that carries the sync; `nil` when none does.
     package var uplink: String?
+    /// Why work waits now.
+    package var cause: PresentCause?
 
-    package init(items: [LinkItem], uplink: String?) {
+    package init(items: [LinkItem], uplink: String?, cause: PresentCause? = nil) {
         self.items = items
         self.uplink = uplink
+        self.cause = cause
     }
 
     package var answer: LocalAnswer {
@@ -156,6 +159,7 @@ package struct LinksAnswer: Hashable, Sendable {
                 writer.elements("items", items) { $1.write(to: &$0) }
                 writer.name("uplink")
                 if let uplink { writer.string(uplink) } else { writer.null() }
+                if let cause { writer.members("cause") { cause.write(to: &$0) } }
             }
         }
     }
@@ -165,6 +169,7 @@ package struct LinksAnswer: Hashable, Sendable {
         guard reader.object["items"]?.array != nil else { return nil }
         items = reader.list("items").compactMap { LinkItem($0) }
         uplink = reader.text("uplink")
+        cause = PresentCause(reader.inside("cause"))
     }
 }
 

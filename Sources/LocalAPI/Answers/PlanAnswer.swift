@@ -38,9 +38,14 @@ package struct PlanAnswer: Hashable, Sendable {
         package var reason: String
         package var until: Timestamp?
         package var sentence: String
+        /// As ``PresentCause/code``.
+        package var cause: String?
+        /// What to do next, with real values.
+        package var command: String?
 
         package init(
-            traffic: String, count: Int64, bytes: Int64, reason: String, until: Timestamp? = nil, sentence: String
+            traffic: String, count: Int64, bytes: Int64, reason: String, until: Timestamp? = nil, sentence: String,
+            cause: String? = nil, command: String? = nil
         ) {
             self.traffic = traffic
             self.count = count
@@ -48,6 +53,8 @@ package struct PlanAnswer: Hashable, Sendable {
             self.reason = reason
             self.until = until
             self.sentence = sentence
+            self.cause = cause
+            self.command = command
         }
     }
 
@@ -66,14 +73,16 @@ package struct PlanAnswer: Hashable, Sendable {
         self.init(situation: situation, sends: [], waits: [], bytes: 0)
     }
 
-    package init(_ plan: Plan, situation: SituationNote) {
+    package init(_ plan: Plan, at place: HubPlace, situation: SituationNote) {
         self.init(situation: situation)
         for step in plan.steps { send(step.item.traffic.name, id: step.item.id, bytes: Int64(step.bytes)) }
         for waiting in plan.waits {
+            let present = waiting.explanation.flatMap { PresentCause($0, at: place) }
             wait(
                 Wait(
                     traffic: waiting.item.traffic.name, count: 1, bytes: Int64(waiting.bytes),
-                    reason: waiting.reason.reason.rawValue, until: waiting.reason.until, sentence: waiting.sentence))
+                    reason: waiting.reason.reason.rawValue, until: present == nil ? waiting.reason.until : present?.until,
+                    sentence: waiting.sentence, cause: present?.code, command: present?.command))
         }
     }
 
@@ -137,6 +146,8 @@ package struct PlanAnswer: Hashable, Sendable {
                         writer.member("reason", wait.reason)
                         writer.time("until", wait.until)
                         writer.member("sentence", wait.sentence)
+                        if let cause = wait.cause { writer.member("cause", cause) }
+                        if let command = wait.command { writer.member("command", command) }
                     }
                 }
                 writer.name("situation")
@@ -163,7 +174,7 @@ package struct PlanAnswer: Hashable, Sendable {
             return Wait(
                 traffic: wait.text("class") ?? "unknown", count: wait.int("count") ?? 0, bytes: wait.int("bytes") ?? 0,
                 reason: wait.text("reason") ?? "unknown", until: wait.time("until"),
-                sentence: wait.text("sentence") ?? "")
+                sentence: wait.text("sentence") ?? "", cause: wait.text("cause"), command: wait.text("command"))
         }
         situation = SituationNote(reader.inside("situation"))
         bytes = reader.int("bytes_total") ?? 0

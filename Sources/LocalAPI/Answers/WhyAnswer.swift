@@ -46,12 +46,16 @@ package struct WhyAnswer: Hashable, Sendable {
     package var wouldChange: [String]
     /// What else holds it back: completes "it waits as well because …".
     package var also: [String] = []
+    /// The present cause: as ``PresentCause/code``. `nil` where nothing holds it back but its own state.
+    package var cause: String?
+    /// What to do next, with real values.
+    package var command: String?
     package var situation: SituationNote?
 
     package init(
         id: String, record: RecordName? = nil, state: String, verdict: Verdict, reason: String? = nil,
         until: Timestamp? = nil, expiresAt: Timestamp? = nil, sentence: String, rule: String? = nil, wouldChange: [String] = [],
-        situation: SituationNote? = nil
+        command: String? = nil, situation: SituationNote? = nil
     ) {
         self.id = id
         self.record = record
@@ -63,19 +67,22 @@ package struct WhyAnswer: Hashable, Sendable {
         self.sentence = sentence
         self.rule = rule
         self.wouldChange = wouldChange
+        self.command = command
         self.situation = situation
     }
 
     /// For a mutation that is pending: what the policy says of its class.
     package init(
-        id: String, record: RecordName?, _ explanation: Explanation, situation: SituationNote? = nil
+        id: String, record: RecordName?, _ explanation: Explanation, at place: HubPlace, situation: SituationNote? = nil
     ) {
         let deferral = explanation.deferral
+        let present = PresentCause(explanation, at: place)
         self.init(
             id: id, record: record, state: MutationState.pending.name, verdict: deferral == nil ? .allow : .defer,
-            reason: deferral?.reason.rawValue, until: explanation.end, sentence: explanation.sentence,
-            rule: explanation.rule.rawValue, wouldChange: explanation.reliefs.map(\.sentence), situation: situation)
-        also = explanation.also
+            reason: deferral?.reason.rawValue, until: explanation.end,
+            sentence: deferral == nil ? "nothing keeps it back: it goes with the next cycle" : explanation.sentence,
+            rule: explanation.rule.rawValue, wouldChange: explanation.reliefs.map(\.sentence), command: present?.command, situation: situation)
+        (also, cause) = (explanation.also, present?.code)
     }
 
     package var answer: LocalAnswer {
@@ -97,6 +104,8 @@ package struct WhyAnswer: Hashable, Sendable {
                 writer.member("rule", rule)
                 writer.member("would_change", JSON.list(wouldChange))
                 if !also.isEmpty { writer.member("also", JSON.list(also)) }
+                if let cause { writer.member("cause", cause) }
+                if let command { writer.member("command", command) }
                 if let situation {
                     writer.name("situation")
                     situation.write(to: &writer)
@@ -124,6 +133,8 @@ package struct WhyAnswer: Hashable, Sendable {
         rule = reader.text("rule")
         wouldChange = reader.texts("would_change")
         also = reader.texts("also")
+        cause = reader.text("cause")
+        command = reader.text("command")
         if reader.has("situation") { situation = SituationNote(reader.inside("situation")) }
     }
 }

@@ -25,7 +25,10 @@ package enum LinksScreen {
             }
         }
         let last = answer.uplink.map { "* carries the sync (\($0))" } ?? "no link carries the sync"
-        return lines + [PlainText.clip(PlainText.safe(last), to: width)]
+        lines.append(PlainText.clip(PlainText.safe(last), to: width))
+        guard let cause = answer.cause else { return lines }
+        let told = cause.lines { PlainText.clock($0, now: now, offset: offset) }
+        return lines + told.flatMap { PlainText.wrap(PlainText.safe($0), to: width, lines: 3) }
     }
 
     private static func notes(_ link: LinkItem, _ now: Timestamp, _ offset: Duration) -> [String] {

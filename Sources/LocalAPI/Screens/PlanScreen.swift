@@ -46,6 +46,7 @@ package enum PlanScreen {
                 for (index, line) in wrapped(wait.sentence, max(1, width - 4)).enumerated() {
                     lines.append((index == 0 ? "  - " : "    ") + line)
                 }
+                if let command = wait.command { lines += wrapped("-> " + command, max(1, width - 4)).map { "    " + $0 } }
             }
         }
         return lines

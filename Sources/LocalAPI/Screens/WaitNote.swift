@@ -37,9 +37,11 @@ package enum WaitNote {
         _ document: StatusDocument, isForced: Bool, now: Timestamp, offset: Duration = .zero
     ) -> String {
         let hold = hold(document, now, offset)
-        let advice = hold.yieldsToForce && !isForced ? "; agentctl sync --force goes past that" : ""
+        let advice = hold.yieldsToForce && !isForced ? "; \(force) goes past that" : ""
         return PlainText.safe(hold.text + advice)
     }
+
+    private static let force = "agentctl sync --force"
 
     private struct Hold {
         var text: String
@@ -62,6 +64,12 @@ package enum WaitNote {
             return Hold(
                 text: "the hub asked for a break until \(clock(notBefore))\(left(notBefore, now)), also from a forced sync")
         }
+        if let cause = document.cause {
+            let end = cause.until.map { "; until \(clock($0))\(left($0, now))" } ?? ""
+            let yields = cause.command == Self.force
+            return Hold(text: cause.sentence + end + (yields ? "" : "; \(cause.command)"), yieldsToForce: yields)
+        }
+        // An older agent names no cause.
         let next = sync.nextAt.flatMap { $0 > now ? "; next try at \(clock($0))\(left($0, now))" : nil } ?? ""
         switch Reachability(rawValue: document.connectivity.state) {
         case .offline?: return Hold(text: sentence("offline") + "; it goes when one is up")

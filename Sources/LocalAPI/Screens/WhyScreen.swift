@@ -26,6 +26,7 @@ package enum WhyScreen {
                 }
             }
         }
+        if let command = answer.command { lines += wrapped("-> " + command, width) }
         if let situation = answer.situation { lines += wrapped("judged by: " + words(situation), width) }
         return lines
     }

@@ -21,6 +21,7 @@ extension StatusDocument {
                 if let trial = configuration.trial { writer.member("trial", trial) }
             }
             writer.members("connectivity") { connectivity.write(to: &$0) }
+            if let cause { writer.members("cause") { cause.write(to: &$0) } }
             if let power { writer.members("power") { power.write(to: &$0) } }
             writer.members("policy") { writer in writer.members("verdicts") { writeVerdicts(to: &$0) } }
             writer.members("sync") { sync.write(to: &$0) }
@@ -110,6 +111,7 @@ extension StatusDocument {
             let today = reader.inside("usage").inside("today")
             usage = Usage(up: today.int("up") ?? 0, down: today.int("down") ?? 0)
         }
+        cause = PresentCause(reader.inside("cause"))
         power = PowerState(reader.inside("power"))
         checklist = Checklist(reader.inside("checklist"))
         if reader.has("blobs") { blobs = Blobs(reader.inside("blobs")) }

@@ -17,12 +17,9 @@ extension StatusDocument {
             self.verdict = verdict
         }
 
-        package init(_ traffic: TrafficClass, _ verdict: SyncCore.Verdict) {
-            name = traffic.name
-            switch verdict {
-            case .allow: self.verdict = .allow
-            case .defer(let deferral): self.verdict = .deferred(reason: deferral.reason.rawValue, until: deferral.until)
-            }
+        package init(_ why: Explanation) {
+            name = why.traffic.name
+            verdict = why.deferral.map { .deferred(reason: $0.reason.rawValue, until: why.end) } ?? .allow
         }
     }
 
@@ -161,23 +158,12 @@ extension StatusDocument {
         /// What lets them go before that, or without it: completes "they go …", as in "when an unmetered link is up".
         package var event: String?
 
-        package init(_ priority: Priority, count: Int64, _ deferral: SyncCore.Deferral, event: String? = nil) {
-            self.init(
-                priority: priority, count: count, reason: deferral.reason.rawValue, until: deferral.until, event: event)
-        }
-
         /// - Returns: `nil` when the policy lets them go.
         package init?(_ priority: Priority, count: Int64, _ explanation: Explanation) {
             guard let deferral = explanation.deferral else { return nil }
-            // The time has a member of its own, and force is nothing that happens by itself.
-            let event = explanation.reliefs.first { relief in
-                switch relief {
-                case .time, .force: false
-                default: true
-                }
-            }
             self.init(
-                priority, count: count, SyncCore.Deferral(deferral.reason, until: explanation.end), event: event?.sentence)
+                priority: priority, count: count, reason: deferral.reason.rawValue, until: explanation.end,
+                event: explanation.reliefs.first { $0.isEvent }?.sentence)
         }
 
         package init(

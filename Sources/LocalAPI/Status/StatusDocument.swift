@@ -11,6 +11,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var database: Database
     package var configuration: Configuration
     package var connectivity: Connectivity
+    /// Why what waits is not sent, and where nothing waits, why it would not be; `nil`: it goes.
+    package var cause: PresentCause?
     package var verdicts: [ClassVerdict]
     package var sync: Sync
     package var outbox: Outbox

@@ -8,6 +8,7 @@ struct StatusRows {
 
     var all: [StatusRow] {
         var rows = [overall, work, state]
+        if let cause { rows.append(cause) }
         rows += [power, links, policy].compactMap { $0 }
         rows.append(sync)
         if unreadable == nil {
@@ -98,15 +99,22 @@ struct StatusRows {
         if let since = connectivity.since { text += " since " + clock(since) }
         text += "; " + (document.sync.lastSuccess.map { "last success \(ago($0))" } ?? "the hub was never reached")
         var texts = [text]
-        if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause {
-            texts.append(detail)
+        // Where there is a cause, its own row says it.
+        if document.cause == nil {
+            if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause { texts.append(detail) }
+            if let portal = connectivity.portalURL { texts.append("log in at " + portal) }
         }
-        if let portal = connectivity.portalURL { texts.append("log in at " + portal) }
         switch connectivity.state {
         case "online": return StatusRow("STATE", texts, .good, wrapsTo: 2)
         case "auth", "incompatible", "misconfigured": return StatusRow("STATE", texts, .bad, wrapsTo: 2)
         default: return StatusRow("STATE", texts, .warning, wrapsTo: 2)
         }
+    }
+
+    /// Why what waits does not go: the same words as in `why`, `plan`, `links` and `doctor`.
+    private var cause: StatusRow? {
+        guard let cause = document.cause else { return nil }
+        return StatusRow("CAUSE", cause.lines(clock), document.connectivity.state == "auth" ? .bad : .warning, wrapsTo: 3)
     }
 
     private var sync: StatusRow {
@@ -132,7 +140,9 @@ struct StatusRows {
             texts[0] += ", \(count(sync.attempt)) failed in a row"
         }
         // What the state's own line says already is not said twice.
-        let isSaid = document.connectivity.detail.map { detail in sync.lastError?.contains(detail) == true } ?? false
+        let isSaid = [document.connectivity.detail, document.cause?.sentence].contains { said in
+            said.map { sync.lastError?.contains($0) == true || $0.contains(sync.lastError ?? "") } ?? false
+        }
         if sync.attempt > 0 || sync.lastSuccess == nil, !isSaid, let error = sync.lastError {
             texts.append("last error" + (sync.lastErrorAt.map { " " + ago($0) } ?? "") + ": " + error)
         }

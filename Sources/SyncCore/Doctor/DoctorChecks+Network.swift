@@ -13,23 +13,6 @@ extension Doctor {
         return .ok("\(what) is good for \(DoctorWords.span(left))")
     }
 
-    /// - Parameter path: Where the agent reads the token; one that the service manager hands over is kept elsewhere.
-    private static func tokenFix(_ path: String?) -> String {
-        guard let path, !path.hasPrefix("/run/credentials/") else {
-            return "put the token into /etc/credstore/hub-token, mode 600, owned by root, then: systemctl restart agentd"
-        }
-        return "put the token into \(path), mode 600, owned by the agent's user, then: agentctl sync --force"
-    }
-
-    /// What lets a device in that the hub refuses: what the hub itself has said, where it has.
-    private static func admission(_ hub: DoctorFacts.Hub, _ path: String?) -> String {
-        let words = hub.cause?.split(separator: " ") ?? []
-        if let place = words.firstIndex(of: "readmit"), place + 1 < words.endIndex {
-            return "at the hub: agenthub token readmit \(words[place + 1].prefix { $0 != ")" && $0 != "," && $0 != ";" }); then: agentctl sync"
-        }
-        return "at the hub: agenthub token add DEVICE; put what it prints into \(path ?? "hub.token_file"), then: agentctl sync"
-    }
-
     static let networkChecks: [DoctorCheck] = [
         DoctorCheck("link", why: "without a link with an address and a route nothing can be sent") { facts in
             guard let links = facts.links else { return .unknown(noAgent) }
@@ -40,38 +23,30 @@ extension Doctor {
         },
         DoctorCheck("dns", why: "the hub is found by its name") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            if hub.isAddress { return .ok("\(hub.proxy == nil ? "hub.url" : "hub.proxy") is an address; there is no name to look up") }
-            let (server, name) = hub.proxyHost.map { ("proxy", $0) } ?? ("hub", hub.host)
+            if hub.isAddress { return .ok("\(hub.place.proxy == nil ? "hub.url" : "hub.proxy") is an address; there is no name to look up") }
+            let server = hub.place.proxyHost == nil ? "hub" : "proxy"
+            if let fault = hub.fault, fault.code == .unresolved { return .bad(fault.detail, fix: fault.command(at: hub.place)) }
             switch hub.isResolved {
             case true?: return .ok("the \(server)'s name has an address")
-            case false?: return .bad("the \(server)'s name has no address now", fix: "resolvectl query \(name), or: getent hosts \(name); then look at /etc/resolv.conf")
+            case false?: return .bad("the \(server)'s name has no address now", fix: HubFault(.unresolved, "").command(at: hub.place))
             case nil: return .unknown("nobody has asked for it yet")
             }
         },
         DoctorCheck("proxy", why: "where one is set, every request to the hub goes through it") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            guard let proxy = hub.proxy else { return .ok("none: the hub is asked directly, whatever the environment says") }
+            guard let proxy = hub.place.proxy else { return .ok("none: the hub is asked directly, whatever the environment says") }
             guard let credentials = facts.system?.proxyCredentials else { return .ok("\(proxy), without credentials") }
             let file = credentials.path ?? "hub.proxy_credentials_file"
             if let fault = credentials.fault {
-                return .bad(fault, fix: "put USER:PASSWORD into \(file), mode 600, owned by the agent's user, then: agentctl sync --force")
+                return .bad(fault, fix: hub.place.proxyCredentialsCommand)
             }
             return .ok("\(proxy), with the credentials of \(file)")
         },
         DoctorCheck("tls", why: "a hub that cannot prove who it is gets neither data nor token") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
             guard hub.usesTLS else { return .ok("not used: the hub is on this machine") }
-            guard let fault = hub.tlsFault else {
-                return hub.syncVersion == nil ? .unknown("no handshake yet") : .ok("the hub's certificate is trusted")
-            }
-            switch fault.code {
-            case .untrustedDate:
-                return .bad(fault.detail, fix: "date; timedatectl set-ntp true; if the clock is right, renew the hub's certificate")
-            case .clientCertificate:
-                return .bad(fault.detail, fix: "look at hub.client_cert_file and hub.client_key_file; ask the hub's operator for a new certificate")
-            default:
-                return .bad(fault.detail, fix: "openssl s_client -connect \(hub.host):\(hub.port)\(hub.opensslProxy) -servername \(hub.host) </dev/null; then look at hub.ca_file and hub.pin")
-            }
+            if let fault = hub.fault, fault.code.isTLS { return .bad(fault.detail, fix: fault.command(at: hub.place)) }
+            return hub.syncVersion == nil ? .unknown("no handshake yet") : .ok("the hub's certificate was trusted when it last answered")
         },
         DoctorCheck("tls_expiry", why: "when the hub's certificate ends, the whole fleet stops at the same moment") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
@@ -97,17 +72,18 @@ extension Doctor {
         },
         DoctorCheck("hub", why: "nothing that waits here is at the hub before it answers") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            let cause = hub.cause.map { ": \($0)" } ?? ""
+            // The same words as in status and `why`: all are views of one verdict.
+            let cause = (hub.fault?.detail ?? hub.cause).map { ": \($0)" } ?? ""
+            func fix(_ usual: HubFault.Code) -> String { (hub.fault ?? HubFault(usual, "")).command(at: hub.place) }
             switch hub.reachability {
-            case .online: return .ok("it answers")
+            case .online: return hub.fault == nil ? .ok("it answers") : .warn("it answers, and the last attempt failed\(cause)", fix: fix(.failed))
             case .connecting: return .unknown("being tried\(cause)")
-            case .offline: return .bad("offline\(cause)", fix: "agentctl links; ip -brief address")
-            case .captive: return .bad("a portal stands in front of the network\(cause)", fix: "agentctl status shows the address to log in at")
-            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: "\(hub.curl); ask the hub's operator")
+            case .offline: return .bad("offline\(cause)", fix: "ip -brief address; ip route; agentctl links")
+            case .captive: return .bad("the network answers in the hub's place\(cause)", fix: fix(.portal))
+            case .degraded: return .bad("there is a link, but the hub does not answer\(cause)", fix: fix(.timedOut))
             case .auth:
-                if let fault = facts.system?.proxyCredentials?.fault { return .bad("it was not asked: \(fault)", fix: "the check proxy says what to do") }
-                if let fault = facts.system?.token.fault { return .bad("it was not asked: \(fault)", fix: tokenFix(facts.system?.token.path)) }
-                return .bad("it refuses this device\(cause)", fix: admission(hub, facts.system?.token.path))
+                let isOwn = hub.fault?.code == .credentials || hub.fault?.code == .clientCertificate
+                return .bad((isOwn ? "it was not asked" : "it refuses this device") + cause, fix: fix(.refused))
             }
         },
         DoctorCheck("hub_version", why: "hub and agent must speak a version of the protocol that both know") { facts in
@@ -123,9 +99,11 @@ extension Doctor {
             if facts.configuration?.weaknesses != nil { return .ok("not used: rest.headers shows who this device is") }
             guard let system = facts.system else { return .unknown("not looked at") }
             if let fault = system.token.fault {
-                return .bad(fault, fix: tokenFix(system.token.path))
+                return .bad(fault, fix: (facts.hub?.place ?? HubPlace()).tokenCommand)
             }
-            if let hub = facts.hub, hub.isTokenRefused { return .bad("the hub refuses it", fix: admission(hub, system.token.path)) }
+            if let hub = facts.hub, let fault = hub.fault, fault.code == .refused || fault.code == .blocked {
+                return .bad("the hub refuses it: \(fault.detail)", fix: fault.command(at: hub.place))
+            }
             guard let path = system.token.path else { return .ok("none: the client certificate is shown instead") }
             return .ok("\(path) is ours alone")
         },
@@ -212,7 +190,11 @@ extension Doctor {
             let age = since.duration(to: facts.now)
             let limit = max(.seconds(86_400), work.pullInterval * 3)
             let text = work.lastSuccess == nil ? "never yet" : "\(DoctorWords.span(age)) ago"
-            let error = work.failures > 0 ? work.lastError.map { "; \(work.failures) failed in a row: \($0)" } ?? "" : ""
+            var error = ""
+            if work.failures > 0, let lastError = work.lastError {
+                let when = work.lastErrorAt.map { " \(DoctorWords.span($0.duration(to: facts.now))) ago" } ?? ""
+                error = "; \(work.failures) failed in a row, the last one\(when): \(lastError)"
+            }
             if age > limit { return .warn(text + error, fix: "agentctl sync --wait says what is in the way") }
             return .ok(text + error)
         },
@@ -230,11 +212,4 @@ extension Doctor {
             return .warn(text, fix: "agentctl conflicts list; agentctl rejected list")
         },
     ]
-}
-
-extension DoctorFacts.Hub {
-    /// Asks the hub the way the agent does: curl itself would look for a proxy in the environment.
-    fileprivate var curl: String { "curl -v \(proxy.map { "--proxy \($0)" } ?? "--noproxy '*'") \(url)/v1/probe" }
-
-    fileprivate var opensslProxy: String { proxy.map { " -proxy \($0.dropFirst("http://".count))" } ?? "" }
 }

@@ -152,20 +152,15 @@ package struct DoctorFacts: Hashable, Sendable {
     /// What is known of the hub by its answers, or by their absence.
     package struct Hub: Hashable, Sendable {
         package var reachability: Reachability
-        /// Without a slash at its end.
-        package var url = "https://hub.example.com"
-        package var host = "hub.example.com"
-        package var port = 443
+        package var place = HubPlace()
+        /// What the last attempt found; `nil` when it went well.
+        package var fault: HubFault?
+        /// Of the present reachability, in words.
         package var cause: String?
         /// `nil`: nobody asked for it yet.
         package var isResolved: Bool?
-        /// Numeric in the configuration: there is no name to resolve.
+        /// Numeric in the configuration: there is no name to resolve. Both are about the proxy's host where there is one.
         package var isAddress = false
-        /// `http://HOST:PORT` of the proxy that requests to the hub go through. Then ``isAddress`` and ``isResolved`` are about its host.
-        package var proxy: String?
-        package var proxyHost: String?
-        /// The last handshake was refused by us.
-        package var tlsFault: TLSFault?
         /// Of the first certificate of its chain to end; `nil`: no handshake since the start, or no TLS.
         package var certificateEndsAt: Timestamp?
         package var usesTLS = true
@@ -173,7 +168,6 @@ package struct DoctorFacts: Hashable, Sendable {
         package var syncVersion: Int?
         /// Versions that it speaks when ours is not among them.
         package var foreignVersions: [Int] = []
-        package var isTokenRefused = false
         package var tokenEndsAt: Timestamp?
         /// When the next one is asked for; `nil`: not known.
         package var tokenRefreshAt: Timestamp?
@@ -181,16 +175,6 @@ package struct DoctorFacts: Hashable, Sendable {
 
         package init(reachability: Reachability) {
             self.reachability = reachability
-        }
-    }
-
-    package struct TLSFault: Hashable, Sendable {
-        package var code: TransportError.Code
-        package var detail: String
-
-        package init(code: TransportError.Code, detail: String) {
-            self.code = code
-            self.detail = detail
         }
     }
 
@@ -277,6 +261,7 @@ package struct DoctorFacts: Hashable, Sendable {
         package var pullInterval: Duration
         package var failures: Int = 0
         package var lastError: String?
+        package var lastErrorAt: Timestamp?
         package var pause: EngineMemory.Pause?
 
         package init(open: Int64, limit: Int64, since: Timestamp, pullInterval: Duration) {

@@ -89,6 +89,19 @@ package struct Explanation: Hashable, Sendable {
 
     /// Name of the uplink, where the row is about it.
     var link: String?
+    /// What the last attempt at the hub found.
+    package var fault: HubFault?
+    /// What the operator wrote who paused the sync.
+    var pauseReason: String?
+
+    /// Completes "… waits because".
+    package var reason: String {
+        guard let deferral else { return "" }
+        let text = reason(deferral.reason)
+        if deferral.reason == .paused, let pauseReason, !pauseReason.isEmpty { return "\(text) (\(Printable.text(pauseReason)))" }
+        guard deferral.reason.isAboutHub, let fault else { return text }
+        return "\(text) (\(fault.detail))"
+    }
 
     package var deferral: Deferral? {
         if case .defer(let deferral) = verdict { deferral } else { nil }
@@ -107,8 +120,8 @@ package struct Explanation: Hashable, Sendable {
     /// One sentence: "normal mutations wait because the link wwan0 is metered; they go when an unmetered link is up, at
     /// 2026-11-21T20:59:00.000Z, or with `agentctl sync --force`".
     package var sentence: String {
-        guard let deferral else { return "\(traffic.subject) may go" }
-        var text = "\(traffic.subject) wait because \(reason(deferral.reason))"
+        guard deferral != nil else { return "\(traffic.subject) may go" }
+        var text = "\(traffic.subject) wait because \(reason)"
         if !reliefs.isEmpty { text += "; they go " + Self.listed(reliefs.map(\.sentence)) }
         return text
     }

@@ -3,6 +3,8 @@
 package struct Situation: Hashable, Sendable {
     package var settings = PolicySettings()
     package var reachability: Reachability
+    /// What the last attempt at the hub found; `nil`: it answered, or there was none. It decides nothing: it is what people are told.
+    package var fault: HubFault?
     package var pause: EngineMemory.Pause?
     /// Wall time before which no attempt is made: backoff, or the server's wish.
     package var retryAt: Timestamp?

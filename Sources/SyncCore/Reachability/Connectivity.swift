@@ -32,9 +32,9 @@ package struct Connectivity: Sendable {
         case askPortal(uri: String, interface: String)
         /// Resolve the hub's name, and give its addresses to the link monitor.
         case resolve
-        case changed(from: Reachability, to: Reachability, ReachabilityCause, detail: String?)
+        case changed(from: Reachability, to: Reachability, ReachabilityCause, HubFault?)
         /// It is as bad as before, for another reason.
-        case cause(String)
+        case fault(HubFault)
         /// The uplink, its cost or its limits changed.
         case uplink(Uplink?)
         /// Nothing has answered for as long as the operator has said.
@@ -179,10 +179,10 @@ package struct Connectivity: Sendable {
                 // The probe goes to the name; if that has no address yet, now is the time to ask for both.
                 if !watch.table.hasLookedUp { wantAddresses(now: now, &effects) }
             case .askPortal(let uri, let interface): effects.append(.askPortal(uri: uri, interface: interface))
-            case .changed(let from, let to, let cause, let detail):
+            case .changed(let from, let to, let cause, let fault):
                 if from == .online { watch.leftOnline(now: now) }
-                effects.append(.changed(from: from, to: to, cause, detail: detail))
-            case .cause(let detail): effects.append(.cause(detail))
+                effects.append(.changed(from: from, to: to, cause, fault))
+            case .fault(let fault): effects.append(.fault(fault))
             }
         }
     }

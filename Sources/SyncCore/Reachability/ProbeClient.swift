@@ -4,12 +4,12 @@ package enum ProbeOutcome: Hashable, Sendable {
     case good(roundTrip: Duration?)
     /// Something answers in the hub's place.
     ///
-    /// - `evidence`: what it did, for people. `portal`: where it sent us, if it did; from outside, to be shown with care.
-    case captive(evidence: String, portal: String?)
+    /// - `portal`: where it sent us, if it did; from outside, to be shown with care.
+    case captive(HubFault, portal: String?)
     /// Nobody answered, or a proxy that cannot reach the hub.
-    case silent(String)
+    case silent(HubFault)
     /// The hub's place answers and has no probe: only a sync request can tell.
-    case absent(String)
+    case absent(HubFault)
 }
 
 /// Builds the probe and reads its answer. The probe is a `GET` that follows nothing and carries no credentials. It costs about
@@ -103,12 +103,12 @@ package struct ProbeClient: Hashable, Sendable {
             switch error.code {
             // The page of a proxy that cannot reach the hub.
             case .tooLarge where (500...599).contains(error.status ?? 0) && error.status != 511:
-                .silent("the probe's answer is \(error.status ?? 0)")
+                .silent(HubFault(.overloaded, "the probe's answer is \(error.status ?? 0)"))
             // More than a hub ever says, or not HTTP: whoever spoke, it was not the hub.
-            case .tooLarge, .malformed: .captive(evidence: "the probe's answer: \(error.detail)", portal: nil)
+            case .tooLarge, .malformed: .captive(HubFault(.portal, "the probe's answer: \(error.detail)"), portal: nil)
             case .unresolved, .unreachable, .timedOut, .broken, .untrusted, .untrustedDate, .clientCertificate,
                 .credentials, .cancelled:
-                .silent(error.description)
+                .silent(HubFault(error))
             }
         }
     }
@@ -119,26 +119,26 @@ package struct ProbeClient: Hashable, Sendable {
         switch response.status {
         case 204 where echo == nonce && response.body.isEmpty: return .good(roundTrip: response.traffic.roundTrip)
         // Portals know that browsers look for an empty 204, and serve one to let a device believe.
-        case 204: return .captive(evidence: "the probe's answer lacks our nonce", portal: nil)
+        case 204: return .captive(HubFault(.portal, "the probe's answer lacks our nonce"), portal: nil)
         // A proxy that serves TLS only sends all plain HTTP there. A portal sends to a place of its own.
         case 301, 302, 303, 307, 308:
-            if let target, leadsToSamePlaceByTLS(target) { return .absent("redirected to \(Printable.text(target, max: 120))") }
-            return .captive(evidence: "the probe was redirected (\(response.status))", portal: target)
+            if let target, leadsToSamePlaceByTLS(target) { return .absent(HubFault(.otherServer, "redirected to \(Printable.text(target, max: 120))")) }
+            return .captive(HubFault(.portal, "the probe was redirected (\(response.status))"), portal: target)
         // What stands in front of the hub has no such page. A portal has a page for everything.
-        case 404, 405, 410: return .absent("the probe's answer is \(response.status)")
+        case 404, 405, 410: return .absent(HubFault(.otherServer, "the probe's answer is \(response.status)"))
         case 511:
-            return .captive(evidence: "the network asks for a login (511, RFC 6585)", portal: target)
-        case 407: return .silent("the proxy wants a user name and a password that it knows (407)")
+            return .captive(HubFault(.portal, "the network asks for a login (511, RFC 6585)"), portal: target)
+        case 407: return .silent(HubFault(.otherServer, "the proxy wants a user name and a password that it knows (407)"))
         // A proxy in front of the hub that cannot reach it.
-        case 500...599: return .silent("the probe's answer is \(response.status)")
-        default: return .captive(evidence: "the probe's answer is \(response.status) instead of 204", portal: target)
+        case 500...599: return .silent(HubFault(.overloaded, "the probe's answer is \(response.status)"))
+        default: return .captive(HubFault(.portal, "the probe's answer is \(response.status) instead of 204"), portal: target)
         }
     }
 
     private func readBackend(_ response: HTTPResponse) -> ProbeOutcome {
         switch response.status {
-        case 511: .captive(evidence: "the network asks for a login (511, RFC 6585)", portal: response.headers["Location"])
-        case 502...504: .silent("the probe's answer is \(response.status)")
+        case 511: .captive(HubFault(.portal, "the network asks for a login (511, RFC 6585)"), portal: response.headers["Location"])
+        case 502...504: .silent(HubFault(.overloaded, "the probe's answer is \(response.status)"))
         default: .good(roundTrip: response.traffic.roundTrip)
         }
     }

@@ -36,16 +36,16 @@ package struct ReachabilityMachine: Sendable {
         case probe(nonce: String, interface: String)
         /// Ask the network's own API at this address (RFC 8910), if it is one.
         case askPortal(uri: String, interface: String)
-        case changed(from: Reachability, to: Reachability, ReachabilityCause, detail: String?)
+        case changed(from: Reachability, to: Reachability, ReachabilityCause, HubFault?)
         /// It is as bad as before, for another reason.
-        case cause(String)
+        case fault(HubFault)
     }
 
     package var settings: Settings
     private var random: SeededRandom
     package private(set) var reachability = Reachability.offline
-    /// In the words of whoever failed last, why it is no better.
-    private var cause: String?
+    /// What whoever failed last found: why it is no better.
+    private var fault: HubFault?
     private var uplink: Uplink?
     /// Where the network of the uplink offers to be asked.
     private var portalURI: String?
@@ -102,10 +102,10 @@ package struct ReachabilityMachine: Sendable {
         (firstFailureAt, hasBlinked, portalURL, lastRoundTrip) = (nil, false, nil, nil)
         (isProbeProven, isProbeAbsent, underWay, probeAt, nextProbeConfirms) = (false, false, nil, nil, false)
         guard let next else {
-            become(.offline, .link(cause), &effects)
+            become(.offline, .link(cause), nil, &effects)
             return effects
         }
-        become(.connecting, .link(cause), &effects)
+        become(.connecting, .link(cause), nil, &effects)
         probeAt = settings.hasProbe ? now.advanced(by: random.duration(from: .zero, to: settings.connectJitter)) : nil
         // What is asked here is whether the session is nearly used up; not worth a TLS handshake where bytes cost already.
         if let portalURI, !next.isMetered { effects.append(.askPortal(uri: portalURI, interface: next.name)) }
@@ -139,20 +139,20 @@ package struct ReachabilityMachine: Sendable {
         case .good(let roundTrip):
             isProbeProven = true
             lastRoundTrip = roundTrip
-            reached(isRefused ? .auth : .online, .probeGood, now: now, &effects)
-        case .captive(let evidence, let portal):
-            metPortal(evidence, portal, now: now, &effects)
-        case .absent(let detail):
+            reached(isRefused ? .auth : .online, .probeGood, nil, now: now, &effects)
+        case .captive(let fault, let portal):
+            metPortal(fault, portal, now: now, &effects)
+        case .absent(let fault):
             isProbeAbsent = true
             probeAt = nil
-            if reachability == .captive { become(.connecting, .portalWaited, detail: detail, &effects) }
-        case .silent(let detail):
+            if reachability == .captive { become(.connecting, .portalWaited, fault, &effects) }
+        case .silent(let fault):
             // The hub answers requests here and no probe ever was good: there is none, and its failure says nothing.
             if !isProbeProven, reachability == .online || reachability == .auth {
                 isProbeAbsent = true
                 probeAt = nil
             } else {
-                failed(detail, probe: probe.isConfirming, now: now, &effects)
+                failed(fault, probe: probe.isConfirming, now: now, &effects)
             }
         }
         return effects
@@ -166,14 +166,14 @@ package struct ReachabilityMachine: Sendable {
         switch contact {
         case .answered:
             (isRefused, portalsMet) = (false, 0)
-            reached(.online, .hubAnswered, now: now, &effects)
-        case .refused(let detail):
+            reached(.online, .hubAnswered, nil, now: now, &effects)
+        case .refused(let fault):
             (isRefused, portalsMet) = (true, 0)
-            reached(.auth, .refused, detail: detail, now: now, &effects)
-        case .foreign(let detail): metPortal(detail, nil, now: now, &effects)
-        case .silent(let detail): failed(detail, probe: nil, now: now, &effects)
-        case .untrusted(let detail):
-            failed(detail, probe: nil, now: now, &effects)
+            reached(.auth, .refused, fault, now: now, &effects)
+        case .foreign(let fault): metPortal(fault, nil, now: now, &effects)
+        case .silent(let fault): failed(fault, probe: nil, now: now, &effects)
+        case .untrusted(let fault):
+            failed(fault, probe: nil, now: now, &effects)
             // Is it a portal that intercepts TLS? Plain HTTP will tell.
             if canProbe { probeAt = now }
         }
@@ -189,7 +189,7 @@ package struct ReachabilityMachine: Sendable {
             if reachability == .captive {
                 portalURL = url
             } else {
-                metPortal("the network says that it wants a login", url, asks: false, now: now, &effects)
+                metPortal(HubFault(.portal, "the network says that it wants a login"), url, asks: false, now: now, &effects)
             }
         } else if reachability == .captive, canProbe {
             probeAt = now
@@ -207,12 +207,12 @@ package struct ReachabilityMachine: Sendable {
     package mutating func tick(now: Instant) -> [Effect] {
         var effects: [Effect] = []
         if let probe = underWay, probe.lostAt <= now {
-            effects += probed(probe.nonce, .silent("the probe brought no outcome"), now: now)
+            effects += probed(probe.nonce, .silent(HubFault(.timedOut, "the probe brought no outcome")), now: now)
         }
         guard let due = probeAt, due <= now, underWay == nil, let uplink else { return effects }
         probeAt = nil
         guard canProbe else {
-            if reachability == .captive { become(.connecting, .portalWaited, &effects) }
+            if reachability == .captive { become(.connecting, .portalWaited, nil, &effects) }
             return effects
         }
         if reachability == .online, isBusy, !nextProbeConfirms {
@@ -241,17 +241,17 @@ package struct ReachabilityMachine: Sendable {
     // MARK: Decisions
 
     private mutating func reached(
-        _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, now: Instant, _ effects: inout [Effect]
+        _ next: Reachability, _ cause: ReachabilityCause, _ fault: HubFault?, now: Instant, _ effects: inout [Effect]
     ) {
         (failures, silentProbes, firstFailureAt, hasBlinked) = (0, 0, nil, false)
         (nextProbeConfirms, portalURL) = (false, nil)
         underWay?.isOvertaken = true
         planIdleProbe(now: now)
-        become(next, cause, detail: detail, &effects)
+        become(next, cause, fault, &effects)
     }
 
     private mutating func metPortal(
-        _ evidence: String, _ portal: String?, asks: Bool = true, now: Instant, _ effects: inout [Effect]
+        _ fault: HubFault, _ portal: String?, asks: Bool = true, now: Instant, _ effects: inout [Effect]
     ) {
         (failures, silentProbes, firstFailureAt, nextProbeConfirms) = (0, 0, nil, false)
         underWay?.isOvertaken = true
@@ -259,12 +259,12 @@ package struct ReachabilityMachine: Sendable {
         portalURL = portal ?? portalURL
         let wait = min(.seconds(300), .seconds(30) * (1 << min(portalsMet - 1, 4)))
         probeAt = now.advanced(by: random.duration(from: wait * 3 / 4, to: wait))
-        become(.captive, .portal, detail: evidence, &effects)
+        become(.captive, .portal, fault, &effects)
         if asks, let portalURI, let uplink { effects.append(.askPortal(uri: portalURI, interface: uplink.name)) }
     }
 
     /// - Parameter probe: Of a probe: whether it was the one that confirms; `nil` for a sync request.
-    private mutating func failed(_ detail: String, probe: Bool?, now: Instant, _ effects: inout [Effect]) {
+    private mutating func failed(_ fault: HubFault, probe: Bool?, now: Instant, _ effects: inout [Effect]) {
         switch reachability {
         case .offline: break
         case .connecting, .degraded, .captive:
@@ -274,7 +274,7 @@ package struct ReachabilityMachine: Sendable {
                 planProbeAfterSilence(now: now)
             }
             if reachability == .degraded || failures >= settings.failuresUntilDegraded {
-                become(.degraded, .silent, detail: detail, &effects)
+                become(.degraded, .silent, fault, &effects)
             }
         case .online, .auth:
             let first = firstFailureAt ?? now
@@ -284,7 +284,7 @@ package struct ReachabilityMachine: Sendable {
                 (failures, silentProbes, firstFailureAt) = (0, 1, nil)
                 nextProbeConfirms = false
                 planProbeAfterSilence(now: now)
-                become(.degraded, .silent, detail: detail, &effects)
+                become(.degraded, .silent, fault, &effects)
             } else if isSuspect, let probe = underWay, !probe.isOvertaken {
                 underWay?.isConfirming = true
             } else if isSuspect {
@@ -311,16 +311,16 @@ package struct ReachabilityMachine: Sendable {
     }
 
     private mutating func become(
-        _ next: Reachability, _ cause: ReachabilityCause, detail: String? = nil, _ effects: inout [Effect]
+        _ next: Reachability, _ cause: ReachabilityCause, _ fault: HubFault?, _ effects: inout [Effect]
     ) {
-        defer { self.cause = detail }
+        defer { self.fault = fault }
         guard next != reachability else {
-            if next != .online, let detail, detail != self.cause { effects.append(.cause(detail)) }
+            if next != .online, let fault, fault != self.fault { effects.append(.fault(fault)) }
             return
         }
         let before = reachability
         reachability = next
-        effects.append(.changed(from: before, to: next, cause, detail: detail))
+        effects.append(.changed(from: before, to: next, cause, fault))
     }
 
     private var canProbe: Bool { settings.hasProbe && !isProbeAbsent }

@@ -28,7 +28,7 @@ extension SyncEngine {
                 note(facts, sent: sent, at: moment, &effects)
                 noteRate(facts, at: moment)
                 noteTwins(facts, &effects)
-                hubIs(.online, cause: "the hub answered", &effects)
+                hubIs(.online, cause: "the hub answered", nil, &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
                 if hasForgotten, hubForgot(facts, at: moment, &effects) { return }

@@ -48,7 +48,7 @@ extension SyncEngine {
                 greetedAt = nil
             }
         }
-        hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), &effects)
+        hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), HubFault(refusal), &effects)
         endInFailure(
             refusal.detail, kind: refusal.kind, cause: cause(of: refusal), retry: delay(after: refusal), asked: asked,
             ceiling: refusal.problem?.code == "maintenance" ? .seconds(24 * 3600) : .seconds(3600), at: moment, &effects)

@@ -98,7 +98,7 @@ extension SyncEngine {
             if now.reachability == .online, before.reachability != .online, hub != .auth { hub = .online }
         }
         guard reachability != reached else { return }
-        effects.append(.report(.reachability(from: reached, to: reachability, cause: cause)))
+        effects.append(.report(.reachability(from: reached, to: reachability, cause: cause, nil)))
     }
 
     /// Silence and portals of the old link say little about this one; what the hub itself said still holds.

@@ -41,7 +41,7 @@ extension SyncEngine {
         guard reply.wasAnswered else { return }
         cycle?.wasAnswered = true
         guard reply.refusal == nil else { return }
-        hubIs(.online, cause: "the backend answered", &effects)
+        hubIs(.online, cause: "the backend answered", nil, &effects)
         endTrial(&effects)
         breaker.answered()
     }

@@ -384,16 +384,16 @@ package struct SyncEngine: Sendable {
         conditions.hasLink && !conditions.isBlocked ? hub : conditions.reachability
     }
 
-    mutating func hubIs(_ next: Reachability, cause: String, _ effects: inout [SyncEffect]) {
+    mutating func hubIs(_ next: Reachability, cause: String, _ fault: HubFault?, _ effects: inout [SyncEffect]) {
         let before = reachability
         hub = next
         guard reachability != before else {
             // Where the probe keeps attempts back, its word is the reason.
             let isOwn = conditions.hasLink && !conditions.isBlocked
-            if isOwn, next != .online { effects.append(.report(.cause(cause))) }
+            if isOwn, let fault { effects.append(.report(.fault(fault))) }
             return
         }
-        effects.append(.report(.reachability(from: before, to: reachability, cause: cause)))
+        effects.append(.report(.reachability(from: before, to: reachability, cause: cause, fault)))
     }
 
     private func merge(_ old: SyncRequest?, _ new: SyncRequest) -> SyncRequest {

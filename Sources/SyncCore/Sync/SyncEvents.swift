@@ -95,9 +95,9 @@ package struct SyncRequest: Hashable, Sendable {
 package enum SyncReport: Hashable, Sendable {
     case cycleBegan(session: String)
     case cycleEnded(CycleOutcome)
-    case reachability(from: Reachability, to: Reachability, cause: String)
+    case reachability(from: Reachability, to: Reachability, cause: String, HubFault?)
     /// The hub is not reached, as before; this is why now.
-    case cause(String)
+    case fault(HubFault)
     /// Our database had gone back in time; it has a new replica id and settles everything again.
     case regressed(hubSeq: Int64, ours: Int64)
     /// The hub has another history than before: restored from a backup, or created anew.

@@ -163,17 +163,17 @@ struct DoctorTests {
             $0.hub?.isAddress = true
         },
         Case("dns", .bad, "no address of the proxy") {
-            $0.hub?.proxyHost = "proxy.test"
+            $0.hub?.place.proxyHost = "proxy.test"
             $0.hub?.isResolved = false
         },
         Case("proxy", .bad, "its credentials are not there") {
-            $0.hub?.proxy = "http://proxy.test:3128"
+            $0.hub?.place.proxy = "http://proxy.test:3128"
             $0.system?.proxyCredentials = .init(path: "/etc/agentd/proxy", fault: "is not there")
         },
-        Case("proxy", .ok, "set, without credentials") { $0.hub?.proxy = "http://proxy.test:3128" },
-        Case("tls", .bad, "a wrong name") { $0.hub?.tlsFault = .init(code: .untrusted, detail: "no alternative certificate subject name matches") },
-        Case("tls", .bad, "by the date") { $0.hub?.tlsFault = .init(code: .untrustedDate, detail: "certificate is not yet valid") },
-        Case("tls", .bad, "the hub wants a certificate") { $0.hub?.tlsFault = .init(code: .clientCertificate, detail: "alert certificate required") },
+        Case("proxy", .ok, "set, without credentials") { $0.hub?.place.proxy = "http://proxy.test:3128" },
+        Case("tls", .bad, "a wrong name") { $0.hub?.fault = HubFault(.untrusted, "no alternative certificate subject name matches") },
+        Case("tls", .bad, "by the date") { $0.hub?.fault = HubFault(.untrustedDate, "certificate is not yet valid") },
+        Case("tls", .bad, "the hub wants a certificate") { $0.hub?.fault = HubFault(.clientCertificate, "alert certificate required") },
         Case("tls", .ok, "not used") {
             $0.hub?.usesTLS = false
             $0.hub?.syncVersion = nil
@@ -195,10 +195,10 @@ struct DoctorTests {
         Case("hub_version", .bad, "a newer one only") { $0.hub?.foreignVersions = [2, 3] },
         Case("hub_version", .unknown, "no answer yet") { $0.hub?.syncVersion = nil },
         Case("token", .bad, "open to others") { $0.system?.token.fault = "expected mode 0600 or 0400, found 0644" },
-        Case("token", .bad, "refused") { $0.hub?.isTokenRefused = true },
+        Case("token", .bad, "refused") { $0.hub?.fault = HubFault(.refused, "the token is not known") },
         Case("token", .bad, "ended") {
-            $0.hub?.isTokenRefused = true
-            $0.hub?.cause = "the token of this device ended at 2026-11-01; an operator can let the device in: agenthub token readmit gw-1"
+            $0.hub?.fault = HubFault(
+                .refused, "the token of this device ended at 2026-11-01; an operator can let the device in: agenthub token readmit gw-1")
         },
         Case("token_expiry", .warn, "20 days") { $0.hub?.tokenEndsAt = Healthy.now.advanced(by: days(20)) },
         Case("token_expiry", .ok, "20 days, and young") {

@@ -25,7 +25,7 @@ struct ConnectivityTests {
                 case .resolve: queue += value.handle(.resolved(isLiteral: false), now: now)
                 case .probe(let nonce, _):
                     if let probe { queue += value.handle(.probed(nonce: nonce, probe), now: now) }
-                case .askPortal, .changed, .cause, .uplink, .recover: break
+                case .askPortal, .changed, .fault, .uplink, .recover: break
                 }
             }
             guard let wake, wake <= .seconds(end) else { return all }

@@ -19,7 +19,7 @@ struct ProbeClientTests {
         let second = client.portalRequest(after: .silent("x"), nonce: "n1", interface: "eth0")
         #expect(second?.url == plain.map { $0 + "?n=n1" })
         #expect(second?.tls == nil)
-        for outcome in [ProbeOutcome.good(roundTrip: nil), .captive(evidence: "x", portal: nil), .absent("x")] {
+        for outcome in [ProbeOutcome.good(roundTrip: nil), .captive("x", portal: nil), .absent("x")] {
             #expect(client.portalRequest(after: outcome, nonce: "n1", interface: "eth0") == nil)
         }
     }

@@ -23,7 +23,7 @@ struct ReachabilityRig {
             case .probe(let nonce, _): probes.append((nonce, now))
             case .askPortal(let uri, _): asked.append(uri)
             case .changed(let from, let to, let cause, _): transitions.append("\(from)>\(to) \(cause.code)")
-            case .cause(let cause): causes.append(cause)
+            case .fault(let fault): causes.append(fault.detail)
             }
         }
     }
@@ -174,7 +174,7 @@ struct ReachabilityMachineTests {
         var rig = ReachabilityRig.online()
         for (second, cause) in [(10.0, "no address"), (12, "no address")] {
             rig.now = second
-            rig.contact(.silent(cause))
+            rig.contact(.silent(HubFault(.unresolved, cause)))
         }
         rig.run(until: 12, answering: .silent("no address"))
         #expect(rig.transitions == ["online>degraded no_answer"] && rig.causes == [])
@@ -229,7 +229,7 @@ struct ReachabilityMachineTests {
         var rig = ReachabilityRig()
         rig.link(ethernet, portal: "https://portal.example/api")
         rig.asked = []
-        rig.run(until: 5_000, answering: .captive(evidence: "redirected", portal: "http://login.example/"))
+        rig.run(until: 5_000, answering: .captive("redirected", portal: "http://login.example/"))
         #expect(rig.transitions == ["offline>connecting link_up", "connecting>captive portal"])
         #expect(!rig.machine.allowsAttempts)
         #expect(rig.machine.portalURL == "http://login.example/")
@@ -267,7 +267,7 @@ struct ReachabilityMachineTests {
         var rig = ReachabilityRig.online()
         rig.now = 20
         rig.contact(.untrusted("name"))
-        rig.run(until: 20, answering: .captive(evidence: "HTML", portal: nil))
+        rig.run(until: 20, answering: .captive("HTML", portal: nil))
         #expect(rig.transitions == ["online>captive portal"])
     }
 
@@ -405,7 +405,7 @@ struct ReachabilityMachineTests {
             case 6: rig.contact(.refused("x"))
             case 7: rig.machine.isBusy.toggle()
             case 8: rig.answer(.good(roundTrip: nil))
-            case 9: rig.answer(.captive(evidence: "x", portal: nil))
+            case 9: rig.answer(.captive("x", portal: nil))
             case 10: rig.answer(.absent("x"))
             default: rig.answer(.silent("x"))
             }
@@ -420,11 +420,14 @@ struct ReachabilityMachineTests {
     }
 
     @Test("What a refusal tells about the way", arguments: [
-        (HubReply.Kind.transport(.timedOut), HubContact.silent("x")), (.transport(.unresolved), .silent("x")),
-        (.transport(.untrusted), .untrusted("x")), (.transport(.untrustedDate), .silent("x")),
-        (.transport(.credentials), .refused("x")), (.auth, .refused("x")), (.blocked, .refused("x")),
-        (.foreign, .foreign("x")), (.misconfigured, .silent("x")), (.overloaded, .silent("x")), (.nonsense, .answered),
-        (.gone, .answered),
+        (HubReply.Kind.transport(.timedOut), HubContact.silent(HubFault(.timedOut, "x"))),
+        (.transport(.unresolved), .silent(HubFault(.unresolved, "x"))),
+        (.transport(.untrusted), .untrusted(HubFault(.untrusted, "x"))),
+        (.transport(.untrustedDate), .silent(HubFault(.untrustedDate, "x"))),
+        (.transport(.credentials), .refused(HubFault(.credentials, "x"))), (.auth, .refused(HubFault(.refused, "x"))),
+        (.blocked, .refused(HubFault(.blocked, "x"))), (.foreign, .foreign(HubFault(.portal, "x"))),
+        (.misconfigured, .silent(HubFault(.wrongAddress, "x"))), (.overloaded, .silent(HubFault(.overloaded, "x"))),
+        (.nonsense, .answered), (.gone, .answered),
     ])
     func refusals(_ kind: HubReply.Kind, _ contact: HubContact) {
         #expect(HubContact(HubReply.Refusal(kind, "x")) == contact)

@@ -56,8 +56,8 @@ struct HTTPProxyTests {
         var page = TransportError(.tooLarge, doing: "receive", detail: "3476 bytes announced, 1024 accepted")
         guard case .captive = client.outcome(of: .failure(page), nonce: "n") else { return #expect(Bool(false)) }
         page.status = 503
-        #expect(client.outcome(of: .failure(page), nonce: "n") == .silent("the probe's answer is 503"))
-        guard case .silent(let words) = asked else { return #expect(Bool(false), "\(asked)") }
-        #expect(words.contains("407"))
+        #expect(client.outcome(of: .failure(page), nonce: "n") == .silent(HubFault(.overloaded, "the probe's answer is 503")))
+        guard case .silent(let fault) = asked else { return #expect(Bool(false), "\(asked)") }
+        #expect(fault.detail.contains("407"))
     }
 }

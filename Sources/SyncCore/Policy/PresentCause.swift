@@ -1,0 +1,54 @@
+/// Why work waits now, until when, and what to do about it.
+///
+/// It is the one verdict of which status, `why`, `plan`, `doctor`, `links` and `readyz` are views: each of them builds it from the
+/// same ``Situation``, so no two can disagree, and none can tell yesterday's.
+package struct PresentCause: Hashable, Sendable {
+    /// ``HubFault/Code`` where the hub cannot be used, else ``Deferral/Reason``.
+    package var code: String
+    /// One sentence for people.
+    package var sentence: String
+    /// When it ends by itself, or is tried again; `nil`: not known.
+    package var until: Timestamp?
+    /// What to do next, with real values.
+    package var command: String
+
+    package init(code: String, sentence: String, until: Timestamp? = nil, command: String) {
+        self.code = code
+        self.sentence = sentence
+        self.until = until
+        self.command = command
+    }
+
+    /// - Returns: `nil` when nothing holds the work back.
+    package init?(_ why: Explanation, at place: HubPlace) {
+        guard let deferral = why.deferral else { return nil }
+        let fault = deferral.reason.isAboutHub ? why.fault : nil
+        self.init(
+            code: fault?.code.rawValue ?? deferral.reason.rawValue, sentence: why.reason, until: why.end,
+            command: fault?.command(at: place) ?? Self.command(deferral.reason, why, at: place))
+    }
+
+    private static func command(_ reason: Deferral.Reason, _ why: Explanation, at place: HubPlace) -> String {
+        switch reason {
+        case .offline: "ip -brief address; ip route; agentctl links"
+        case .captive: HubFault(.portal, "").command(at: place)
+        case .degraded, .breaker: "\(place.curl); ask the hub's operator"
+        case .auth: HubFault(.refused, "").command(at: place)
+        case .paused: "agentctl resume"
+        case .backoff, .metered, .roaming, .window, .lowBattery, .batterySaver: "agentctl sync --force"
+        case .budget: "agentctl ledger shows what took it; raise links[].budget"
+        case .order, .dependency, .conflict, .blobWait: "agentctl mutations list"
+        }
+    }
+}
+
+extension Deferral.Reason {
+    /// What the last attempt at the hub found is the cause behind it.
+    package var isAboutHub: Bool {
+        switch self {
+        case .captive, .degraded, .auth, .backoff, .breaker: true
+        case .offline, .paused, .lowBattery, .batterySaver, .metered, .roaming, .budget, .window, .order, .dependency, .conflict, .blobWait:
+            false
+        }
+    }
+}
