@@ -21,7 +21,7 @@ extension Agent {
             return Remembered(
                 start: start, book: try store.budgetBook(), reserved: try store.usageReservation(),
                 unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
-                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration())
+                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.keptAlarms())
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -41,6 +41,7 @@ extension Agent {
         var oldestNormalAt: Timestamp?
         /// What the hub has told to work by.
         var server: String?
+        var alarms: String?
     }
 
     /// Whether the engine is about to get what the store remembers. Where the store cannot be used it gets nothing.
@@ -70,6 +71,7 @@ extension Agent {
         considerTrial(isAsked: false)
         countWaiting()
         (hasBegun, hasHeardStore) = (true, true)
+        restoreAlarms(remembered.alarms)
         goOnWithWaiting()
         if let reserved = remembered.reserved { countReserved(reserved) }
         startWatching()

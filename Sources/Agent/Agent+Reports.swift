@@ -137,13 +137,6 @@ extension Agent {
         tidyBlobs()
     }
 
-    func raise(_ code: String, _ detail: String) {
-        observed.attention[code] = detail
-        observed.diagnostics.handle(.raised, now: environment.time.now().instant)
-        log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
-        journal(.attention, EventPayload.attention(code: code, detail: detail))
-    }
-
     /// Puts an event into the journal, for readers now and later. Losing one to a power cut loses no data.
     func journal(_ type: EventType, _ payload: [UInt8]) {
         let json = String(decoding: payload, as: UTF8.self)

@@ -135,15 +135,28 @@ extension Hub {
     /// new id then, and settles what it sent.
     ///
     /// Two machines under one name do the same in turns, and must not make new ids for ever: after ``returnsMax`` within
-    /// ``returnWindow`` they are let through and told as a clone (``twins(of:at:)``).
-    func isReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Bool {
+    /// ``returnWindow`` they are let through and told as a clone (``twins(of:at:)``). One that shows the newest receipt of its id is
+    /// no copy of an earlier day: it is what the other was copied from, and both are told at once.
+    func isReturn(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Bool {
         if settings.ablations.contains(.returnIgnored) { return false }
-        guard let current = try store.currentReplica(device), current != replica, try store.replica(device, replica) != nil,
+        guard let current = try store.currentReplica(device), current != replica, let row = try store.replica(device, replica),
             try store.returns(of: device, since: now.advanced(by: .zero - Hub.returnWindow)) < Hub.returnsMax
         else { return false }
+        if isNewest(request, device, replica, row) {
+            try store.noteTwins(device, [current, replica], at: now)
+            return false
+        }
         try store.noteReturn(device, replica, at: now)
         notices.append(.returned(device, replica))
         return true
+    }
+
+    /// Whether the receipt that is shown is the last one that this database was given.
+    private func isNewest(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, _ row: HubStore.ReplicaRow) -> Bool {
+        guard let receipt = HubRequestHeaders(reading: request.headers).receipt.flatMap({ Receipt.read($0, secret: state.secret) }) else {
+            return false
+        }
+        return receipt.device == device && receipt.replica == replica && row.maxSeq > 0 && receipt.seq >= row.maxSeq
     }
 
     static let returnWindow: Duration = .seconds(30 * 86_400)

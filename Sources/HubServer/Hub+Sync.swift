@@ -15,7 +15,7 @@ extension Hub {
         if let replica, let problem = try querying({ () throws(DatabaseError) in
             let row = try store.replica(caller.device, replica)
             if let found = evidence(request, caller, row) { return witnessed(found) }
-            return try isReturn(caller.device, replica, at: now) ? Hub.regressed(maxSeq: row?.maxSeq ?? 0) : nil
+            return try isReturn(request, caller.device, replica, at: now) ? Hub.regressed(maxSeq: row?.maxSeq ?? 0) : nil
         }) {
             return HubResponse(problem)
         }
@@ -53,7 +53,7 @@ extension Hub {
             if let before, try isRegressed(push, before, device) {
                 return HubResponse(Hub.regressed(maxSeq: before.maxSeq))
             }
-            if try isReturn(device, replica, at: now) { return HubResponse(Hub.regressed(maxSeq: before?.maxSeq ?? 0)) }
+            if try isReturn(request, device, replica, at: now) { return HubResponse(Hub.regressed(maxSeq: before?.maxSeq ?? 0)) }
             try store.touch(device, replica: replica, at: now)
             if settings.ablations.contains(.keysForgotten) { try store.forgetKeys(device, upTo: push.ackedSeq) }
             var batch = PushBatch(

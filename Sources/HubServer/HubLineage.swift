@@ -167,6 +167,15 @@ extension HubStore {
             .text(replica.text), .int(now.milliseconds))
     }
 
+    /// These are alive side by side (``Hub/twins(of:at:)``).
+    func noteTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
+        for replica in replicas {
+            try database.run(
+                "UPDATE replica SET returns = CASE WHEN returns < 2 THEN 2 ELSE returns END, last_seen_ms = ?3 WHERE device = ?1 AND id = ?2",
+                .text(device.text), .text(replica.text), .int(now.milliseconds))
+        }
+    }
+
     func returns(of device: DeviceID, since: Timestamp) throws(DatabaseError) -> Int64 {
         try database.first(
             "SELECT coalesce(sum(returns), 0) FROM replica WHERE device = ? AND last_seen_ms >= ?", .text(device.text),

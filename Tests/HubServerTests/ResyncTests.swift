@@ -139,6 +139,27 @@ struct ResyncTests {
         #expect(bench.send("POST", "/v1/sync/push", body, headers: [("Sync-Epoch", bench.hub.epoch)]).status == 200)
     }
 
+    @Test("A copied card is told with the first word of the original after its copy has spoken; an older copy that was put back is not")
+    func twinsAtOnce() throws {
+        let bench = try HubBench()
+        func hello(_ replica: ReplicaID, showing receipt: String?) -> HubResponse {
+            bench.now = bench.now.advanced(by: .seconds(60))
+            return bench.send("POST", "/v1/sync/hello", [:], replica: replica, headers: receipt.map { [(HubHeader.receipt, $0)] } ?? [])
+        }
+        let older = try #require(bench.push([Sent("k-1", .create)]).headers[HubHeader.receipt])
+        let newest = try #require(bench.push([Sent("k-2", seq: 2, .create, id: "a-2")]).headers[HubHeader.receipt])
+        // The copy finds out that it is one, and goes on under an id of its own.
+        #expect(hello("r-2", showing: nil).status == 200)
+        // Somebody puts the older state of the original back: it is asked to take a new id, too, and is no second machine.
+        let refused = hello("r-1", showing: older)
+        #expect(refused.status == 409 && refused.headers["Sync-Twins"] == nil)
+        // The original itself: both are alive, and both are told, each with its next word.
+        #expect(hello("r-2", showing: nil).headers["Sync-Twins"] == nil)
+        let original = hello("r-1", showing: newest)
+        #expect(original.status == 200 && original.headers["Sync-Twins"] == "2")
+        #expect(hello("r-2", showing: nil).headers["Sync-Twins"] == "2")
+    }
+
     @Test("Two databases that take turns under one name are told so; one that replaced another is not")
     func twins() throws {
         let bench = try HubBench()

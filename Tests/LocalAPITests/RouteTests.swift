@@ -83,6 +83,7 @@ private let wwan0 = link("wwan0")
         Good("POST", "/v1/sync", .sync, .enqueue),
         Good("POST", "/v1/pause", .pause, .operate),
         Good("POST", "/v1/resume", .resume, .operate),
+        Good("POST", "/v1/acknowledge", .acknowledge, .operate),
         Good("GET", "/v1/config", .config, .operate),
         Good("POST", "/v1/config/check", .checkConfig, .admin),
         Good("POST", "/v1/config/reload", .reloadConfig, .admin),

@@ -127,6 +127,7 @@ extension Agent {
         case .sync: try sync(call)
         case .pause: try pause(call)
         case .resume: try resume(call)
+        case .acknowledge: try acknowledgeAlarms(call)
         case .config: showConfiguration(call)
         case .checkConfig: try checkConfiguration(call)
         case .reloadConfig: reloadConfiguration(call)
@@ -169,7 +170,7 @@ extension Route {
     /// The answer depends on what the engine remembers.
     fileprivate var asksEngine: Bool {
         switch self {
-        case .status, .sync, .pause, .resume, .addBlob: true
+        case .status, .sync, .pause, .resume, .acknowledge, .addBlob: true
         default: false
         }
     }

@@ -108,6 +108,7 @@ extension Agent {
         }
         document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
             .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
+        document.pastAlarms = pastAlarms
         if let obstacle = view.obstacle {
             document.alarms.append(.init(code: StatusDocument.Alarm.databaseUnreadable, detail: Printable.text(obstacle)))
         }

@@ -164,6 +164,25 @@ package struct PauseAnswer: Hashable, Sendable {
     }
 }
 
+/// Answer to `POST /v1/acknowledge`: `{"acknowledged":["epoch_changed"]}`.
+package struct AcknowledgeAnswer: Hashable, Sendable {
+    package var codes: [String]
+
+    package init(codes: [String]) {
+        self.codes = codes
+    }
+
+    package var answer: LocalAnswer {
+        LocalAnswer(200) { writer in writer.object { $0.member("acknowledged", JSON.list(codes)) } }
+    }
+
+    package init?(_ json: JSON) {
+        let reader = AnswerReader(json)
+        guard reader.object["acknowledged"]?.array != nil else { return nil }
+        codes = reader.texts("acknowledged")
+    }
+}
+
 /// Answer to `GET /v1/config`: the effective configuration, each key with where it comes from, secrets masked.
 package struct ConfigAnswer: Hashable, Sendable {
     package struct Value: Hashable, Sendable {

@@ -94,6 +94,29 @@ package struct ResumeBody: Hashable, Sendable {
     }
 }
 
+/// `POST /v1/acknowledge`: an alarm that is over is told no more.
+package struct AcknowledgeBody: Hashable, Sendable {
+    /// `nil`: all that are over.
+    package var code: String?
+
+    package init(code: String? = nil) {
+        self.code = code
+    }
+
+    package static func read(_ bytes: [UInt8]) throws(Problem) -> AcknowledgeBody {
+        var reader = BodyReader(try BodyText.object(bytes))
+        let body = AcknowledgeBody(code: reader.text("code", bytesMax: 64))
+        try reader.finish()
+        return body
+    }
+
+    package var bytes: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in writer.member("code", code) }
+        return writer.bytes
+    }
+}
+
 /// `POST /v1/mutations/{id}/retry`: the same change under a new key, with a correction if that is what it needs.
 package struct RetryBody: Hashable, Sendable {
     /// Replaces members of the refused `data`; `nil` repeats it as it was.

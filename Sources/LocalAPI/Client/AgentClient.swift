@@ -132,6 +132,10 @@ package struct AgentClient: Sendable {
         try await call(.resume, body: Array("{}".utf8)) { PauseAnswer($0) }
     }
 
+    package func acknowledge(_ body: AcknowledgeBody) async throws(AgentError) -> Reply<AcknowledgeAnswer> {
+        try await call(.acknowledge, body: body.bytes) { AcknowledgeAnswer($0) }
+    }
+
     package func config() async throws(AgentError) -> Reply<ConfigAnswer> {
         try await call(.config) { ConfigAnswer($0) }
     }

@@ -43,6 +43,8 @@ package enum Route: Hashable, Sendable {
     case sync
     case pause
     case resume
+    /// What happened and is over is told no more.
+    case acknowledge
     case config
     case checkConfig
     case reloadConfig
@@ -82,7 +84,7 @@ package enum Route: Hashable, Sendable {
         case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .resolveConflict, .sync, .addBlob,
             .retryBlob, .removeBlob:
             .enqueue
-        case .pause, .resume, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
+        case .pause, .resume, .acknowledge, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
         // Checking names files in its answer, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
         }
@@ -92,7 +94,7 @@ package enum Route: Hashable, Sendable {
         switch self {
         case .enqueue, .query, .resolveConflict: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
         case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
-        case .sync, .pause, .resume, .retryMutation, .discardMutation, .plan:
+        case .sync, .pause, .resume, .acknowledge, .retryMutation, .discardMutation, .plan:
             .json(maxBytes: Limits.lineBytes, isRequired: false)
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
@@ -129,6 +131,7 @@ package enum Route: Hashable, Sendable {
         case .sync: "sync"
         case .pause: "pause"
         case .resume: "resume"
+        case .acknowledge: "acknowledge"
         case .config: "config"
         case .checkConfig: "config_check"
         case .reloadConfig: "config_reload"

@@ -63,6 +63,7 @@ enum RouteParser {
         case "sync": [("POST", plain(.sync))]
         case "pause": [("POST", plain(.pause))]
         case "resume": [("POST", plain(.resume))]
+        case "acknowledge": [("POST", plain(.acknowledge))]
         case "config": [("GET", plain(.config))]
         case "links": [("GET", plain(.links))]
         case "power": [("GET", plain(.power))]

@@ -85,6 +85,7 @@ package struct RouteTarget: Hashable, Sendable {
         case .sync: (method, path) = (.post, ["sync"])
         case .pause: (method, path) = (.post, ["pause"])
         case .resume: (method, path) = (.post, ["resume"])
+        case .acknowledge: (method, path) = (.post, ["acknowledge"])
         case .config: (method, path) = (.get, ["config"])
         case .checkConfig: (method, path) = (.post, ["config", "check"])
         case .reloadConfig: (method, path) = (.post, ["config", "reload"])

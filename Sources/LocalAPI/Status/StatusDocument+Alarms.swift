@@ -1,4 +1,4 @@
-import SyncCore
+package import SyncCore
 
 // What happened to the data itself, and what a person should know about it.
 extension StatusDocument {
@@ -12,10 +12,13 @@ extension StatusDocument {
         package var code: String
         /// One sentence for people.
         package var detail: String
+        /// When it was told; `nil`: not known.
+        package var at: Timestamp?
 
-        package init(code: String, detail: String) {
+        package init(code: String, detail: String, at: Timestamp? = nil) {
             self.code = code
             self.detail = detail
+            self.at = at
         }
 
         /// Files of the database were moved or removed while it was in use; with `read_only`, they still are.
@@ -43,11 +46,12 @@ extension StatusDocument {
         func write(to writer: inout JSONWriter) {
             writer.member("code", code)
             writer.member("detail", detail)
+            if let at { writer.time("at", at) }
         }
 
         init?(_ reader: AnswerReader) {
             guard let code = reader.text("code") else { return nil }
-            self.init(code: code, detail: reader.text("detail") ?? "")
+            self.init(code: code, detail: reader.text("detail") ?? "", at: reader.time("at"))
         }
     }
 }

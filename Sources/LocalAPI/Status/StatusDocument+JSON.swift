@@ -31,6 +31,9 @@ extension StatusDocument {
             if !alarms.isEmpty {
                 writer.elements("alarms", alarms) { writer, alarm in writer.object { alarm.write(to: &$0) } }
             }
+            if !pastAlarms.isEmpty {
+                writer.elements("past_alarms", pastAlarms) { writer, alarm in writer.object { alarm.write(to: &$0) } }
+            }
             writer.elements("attention", attention) { writer, item in writer.object { item.write(to: &$0) } }
             writer.elements("entities", entities) { writer, entity in
                 writer.object { writer in
@@ -117,6 +120,7 @@ extension StatusDocument {
         if reader.has("blobs") { blobs = Blobs(reader.inside("blobs")) }
         conflicts = reader.inside("conflicts").int("open")
         alarms = reader.list("alarms").compactMap { Alarm(AnswerReader($0)) }
+        pastAlarms = reader.list("past_alarms").compactMap { Alarm(AnswerReader($0)) }
     }
 }
 

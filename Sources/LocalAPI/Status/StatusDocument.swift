@@ -30,6 +30,8 @@ package struct StatusDocument: Hashable, Sendable {
     package var blobs: Blobs?
     /// What happened to the data itself, by code.
     package var alarms: [Alarm] = []
+    /// What is over, and nobody has acknowledged.
+    package var pastAlarms: [Alarm] = []
     /// The doctor's checks in short; `nil` when none were made.
     package var checklist: Checklist?
 

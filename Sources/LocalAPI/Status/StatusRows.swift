@@ -19,6 +19,7 @@ struct StatusRows {
             if let mirror { rows.append(mirror) }
         }
         rows.append(store)
+        if let past { rows.append(past) }
         if let config { rows.append(config) }
         if let checks { rows.append(checks) }
         return rows
@@ -284,6 +285,15 @@ struct StatusRows {
         // An alarm says what to do at its end.
         let lines = document.alarms.isEmpty ? 2 : 4
         return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: lines)
+    }
+
+    /// What happened to the data and is over.
+    private var past: StatusRow? {
+        guard !document.pastAlarms.isEmpty else { return nil }
+        let texts = document.pastAlarms.map { alarm in
+            alarm.code + (alarm.at.map { " at " + clock($0) } ?? "") + ", over: " + alarm.detail
+        }
+        return StatusRow("PAST", texts + ["-> agentctl acknowledge"], .plain, wrapsTo: 2)
     }
 
     private var config: StatusRow? {

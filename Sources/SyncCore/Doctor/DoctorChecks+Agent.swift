@@ -39,7 +39,10 @@ extension Doctor {
         },
         DoctorCheck("alarms", why: "what the agent noticed about its data, its hub or its identity waits for a look") { facts in
             guard let agent = facts.agent, agent.isRunning else { return .unknown(noAgent) }
-            guard let first = agent.alarms.sorted(by: { $0.key < $1.key }).first else { return .ok("none") }
+            guard let first = agent.alarms.sorted(by: { $0.key < $1.key }).first else {
+                guard !agent.pastAlarms.isEmpty else { return .ok("none") }
+                return .note("over, and not acknowledged: \(agent.pastAlarms.joined(separator: ", "))", fix: "agentctl status shows them; then: agentctl acknowledge")
+            }
             let more = agent.alarms.count > 1 ? " (and \(agent.alarms.count - 1) more)" : ""
             return .warn("\(first.key): \(first.value)\(more)", fix: "agentctl status; the README lists what each code asks for")
         },

@@ -26,6 +26,8 @@ package struct DoctorFacts: Hashable, Sendable {
         package var isSafeMode = false
         /// What it raised and nobody has settled, sentences by code.
         package var alarms: [String: String] = [:]
+        /// Codes of what is over and was not acknowledged.
+        package var pastAlarms: [String] = []
         /// Refusals of the local API since the start, by code.
         package var refusals: [String: Int64] = [:]
 

@@ -1,0 +1,68 @@
+import LocalAPI
+import Logging
+import SyncCore
+import SyncStore
+
+// What a person should look at: raised, told in status and by the doctor, and acknowledged.
+extension Agent {
+    func raise(_ code: String, _ detail: String) {
+        observed.attention[code] = detail
+        observed.diagnostics.handle(.raised, now: environment.time.now().instant)
+        log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
+        journal(.attention, EventPayload.attention(code: code, detail: detail))
+        if observed.alarms.note(code, detail, at: environment.time.now().wall) { keepAlarms() }
+    }
+
+    /// What was told before this start and nobody has acknowledged is told on.
+    func restoreAlarms(_ text: String?) {
+        guard let text else { return }
+        guard let earlier = AlarmHistory(text: text) else {
+            return log.warning("what was told before this start cannot be read and is forgotten")
+        }
+        observed.alarms.add(earlier)
+        if !observed.alarms.entries.isEmpty { keepAlarms() }
+    }
+
+    func acknowledgeAlarms(_ call: LocalCall) throws(Problem) {
+        let body = try AcknowledgeBody.read(call.body)
+        let gone = observed.alarms.acknowledge(body.code)
+        if let code = body.code, gone.isEmpty {
+            let why = observed.attention[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
+            throw LocalProblem.notFound(why, list: "agentctl status")
+        }
+        // Of an event nothing goes on. Two machines under one name are told as long as there are two.
+        for code in gone where code != "cloned_device" { observed.attention[code] = nil }
+        log.notice("alarms acknowledged", metadata: ["codes": "\(gone.joined(separator: ","))", "uid": "\(call.peer.uid)"])
+        for code in gone { audit("acknowledge", code, uid: call.peer.uid) }
+        let text = observed.alarms.text
+        store.run { store, now throws(StoreError) in
+            try store.keepAlarms(text, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                switch result {
+                case .success: call.answer(AcknowledgeAnswer(codes: gone).answer)
+                case .failure(let error): agent.refuse(call, error)
+                }
+            }
+        }
+    }
+
+    /// Those that are over, oldest first.
+    var pastAlarms: [StatusDocument.Alarm] {
+        observed.alarms.entries.filter { observed.attention[$0.code] == nil }.map { .init(code: $0.code, detail: $0.detail, at: $0.at) }
+    }
+
+    private func keepAlarms() {
+        // Before the store has told what was kept, nothing may replace it.
+        guard hasBegun else { return }
+        let text = observed.alarms.text
+        store.run { store, now throws(StoreError) in
+            try store.keepAlarms(text, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .failure(let error) = result else { return }
+                agent.log.warning("an alarm was not written down; a restart forgets it", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+}
