@@ -21,7 +21,7 @@ extension Agent {
             return Remembered(
                 start: start, book: try store.budgetBook(), reserved: try store.usageReservation(),
                 unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
-                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.keptAlarms())
+                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.kept(.alarms), hints: try store.kept(.linkHints))
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -42,6 +42,7 @@ extension Agent {
         /// What the hub has told to work by.
         var server: String?
         var alarms: String?
+        var hints: String?
     }
 
     /// Whether the engine is about to get what the store remembers. Where the store cannot be used it gets nothing.
@@ -72,6 +73,7 @@ extension Agent {
         countWaiting()
         (hasBegun, hasHeardStore) = (true, true)
         restoreAlarms(remembered.alarms)
+        restoreHints(remembered.hints)
         goOnWithWaiting()
         if let reserved = remembered.reserved { countReserved(reserved) }
         startWatching()

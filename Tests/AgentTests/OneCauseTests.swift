@@ -2,7 +2,6 @@ import Agent
 import LocalAPI
 import SyncCore
 import SyncLinux
-import Synchronization
 import Testing
 
 /// Whatever holds the work back: `status`, `why`, `plan`, `links`, `readyz` and `doctor` say the same of it, and only what holds now.
@@ -176,7 +175,7 @@ struct OneCauseTests {
                 settings: "sync: { windows: [\(Self.windowOfTomorrow)], windows_hold: all }\n"),
         ])
     func surroundings(_ example: Surroundings) async throws {
-        let outside = FixedSurroundings(example)
+        let outside = FixedSurroundings(hasRoute: example.hasRoute, batteryPercent: example.batteryPercent, link: example.link)
         let stand = try await Self.stand(example.settings) { environment in
             environment.links = outside
             if example.batteryPercent != nil { environment.power = outside }
@@ -335,27 +334,4 @@ struct OneCauseTests {
     private struct Late: Error {
         var what: String
     }
-}
-
-/// Links and power supply that stay as they are.
-private final class FixedSurroundings: LinkMonitor, PowerMonitor {
-    private let table: LinkTable
-    private let supplies: [PowerSupplyReading]
-
-    init(_ example: OneCauseTests.Surroundings) {
-        var link = LinkFacts(name: "eth0", index: 2)
-        (link.isUp, link.hasCarrier, link.addresses, link.defaultMetric) = (true, true, ["192.0.2.7"], 100)
-        example.link(&link)
-        table = LinkTable(links: [link], routes: example.hasRoute ? [2] : [], hasLookedUp: true)
-        supplies = [
-            PowerSupplyReading(
-                name: "BAT0",
-                [.type: .text("Battery"), .status: .text("Discharging"), .capacity: .text("\(example.batteryPercent ?? 100)"), .present: .text("1")])
-        ]
-    }
-
-    func watch(hubAddresses: [String], onChange: @escaping @Sendable (LinkTable) -> Void) { onChange(table) }
-    func look(for hubAddresses: [String]) {}
-    func watch(sysfsRoot: String, onReading: @escaping @Sendable ([PowerSupplyReading]?) -> Void) { onReading(supplies) }
-    func stop() {}
 }

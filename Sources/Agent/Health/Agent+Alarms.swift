@@ -36,7 +36,7 @@ extension Agent {
         for code in gone { audit("acknowledge", code, uid: call.peer.uid) }
         let text = observed.alarms.text
         store.run { store, now throws(StoreError) in
-            try store.keepAlarms(text, at: now)
+            try store.keep(text, as: .alarms, at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {
@@ -57,7 +57,7 @@ extension Agent {
         guard hasBegun else { return }
         let text = observed.alarms.text
         store.run { store, now throws(StoreError) in
-            try store.keepAlarms(text, at: now)
+            try store.keep(text, as: .alarms, at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
                 guard case .failure(let error) = result else { return }

@@ -30,6 +30,32 @@ extension Agent {
         try hear(LinkHint(), about: name, call)
     }
 
+    /// What scripts said before a restart holds on; after a boot they say it anew, for the modem may be elsewhere.
+    func restoreHints(_ text: String?) {
+        // What was said before the store had told what it keeps is kept now.
+        defer { if around.connectivity.hints != LinkHints() { keepHints() } }
+        guard let text, text.hasPrefix(environment.bootID + " ") else { return }
+        let now = environment.time.now().instant
+        guard let hints = LinkHints(text: String(text.dropFirst(environment.bootID.count + 1)), now: now) else {
+            return log.warning("what was said about links before this start cannot be read and is forgotten")
+        }
+        perform(around.connectivity.restore(hints, now: now))
+        tellConditions()
+    }
+
+    private func keepHints() {
+        guard hasBegun else { return }
+        let text = environment.bootID + " " + around.connectivity.hints.text
+        store.run { store, now throws(StoreError) in
+            try store.keep(text, as: .linkHints, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .failure(let error) = result else { return }
+                agent.log.warning("a hint about a link was not written down; a restart forgets it", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
     private func hear(_ hint: LinkHint, about name: LinkName, _ call: LocalCall) throws(Problem) {
         let now = environment.time.now()
         guard let effects = around.connectivity.hear(hint, about: name.text, now: now.instant) else {
@@ -38,6 +64,7 @@ extension Agent {
         log.notice("hint about a link", metadata: ["link": "\(name)", "uid": "\(call.peer.uid)"])
         perform(effects)
         tellConditions()
+        keepHints()
         let link = around.connectivity.links.first { $0.name == name.text }
         let kept = around.connectivity.hints.hint(for: name.text, now: now.instant)
         call.answer(

@@ -22,6 +22,8 @@ package struct LinkCost: Hashable, Sendable {
         case tunnel
         /// The most expensive of its ports, or the interface that it is a part of, decides.
         case lower
+        /// It exists in this machine only, what carries it is not seen, and the machine has no modem.
+        case noModem = "no_modem"
     }
 
     package var isMetered: Bool
@@ -53,7 +55,7 @@ struct LinkCostJudge {
 
     private func cost(of link: LinkFacts, depth: Int) -> LinkCost {
         let hint = hints.hint(for: link.name, now: now)
-        var cost = said(of: link, hint) ?? known(of: link) ?? inherited(by: link, depth: depth) ?? Self.guessed(of: link)
+        var cost = said(of: link, hint) ?? known(of: link) ?? inherited(by: link, depth: depth) ?? guessed(of: link)
         if let isRoaming = hint?.isRoaming { cost.isRoaming = isRoaming }
         return cost
     }
@@ -116,12 +118,18 @@ struct LinkCostJudge {
         return cost
     }
 
-    private static func guessed(of link: LinkFacts) -> LinkCost {
+    private func guessed(of link: LinkFacts) -> LinkCost {
         switch LinkKind(link) {
         case .ethernet, .wlan, .loopback: LinkCost(isMetered: false, evidence: .kind)
         case .tunnel: LinkCost(isMetered: true, evidence: .tunnel)
-        case .wwan, .ppp, .bluetooth, .usbTether, .bridge, .bond, .vlan, .virtual, .other:
-            LinkCost(isMetered: true, evidence: .kind)
+        // In a container, or behind a bridge: the way out is an interface of the machine that is not seen from here.
+        case .bridge, .bond, .vlan, .virtual:
+            isWithoutModem ? LinkCost(isMetered: false, evidence: .noModem) : LinkCost(isMetered: true, evidence: .kind)
+        case .wwan, .ppp, .bluetooth, .usbTether, .other: LinkCost(isMetered: true, evidence: .kind)
         }
+    }
+
+    private var isWithoutModem: Bool {
+        table.hasModem == false && !table.links.contains { [.wwan, .ppp, .bluetooth, .usbTether].contains(LinkKind($0)) }
     }
 }

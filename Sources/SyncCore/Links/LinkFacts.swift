@@ -55,10 +55,13 @@ package struct LinkTable: Hashable, Sendable {
     package var routes: [Int32]
     /// The hub's addresses were known and looked up. Before that (its name is not resolved yet) a default route has to do.
     package var hasLookedUp: Bool
+    /// A modem or a phone is connected to the machine, in whatever network namespace its interface is; `nil`: not known.
+    package var hasModem: Bool?
 
-    package init(links: [LinkFacts] = [], routes: [Int32] = [], hasLookedUp: Bool = false) {
+    package init(links: [LinkFacts] = [], routes: [Int32] = [], hasLookedUp: Bool = false, hasModem: Bool? = nil) {
         self.links = links
         self.routes = routes
+        self.hasModem = hasModem
         self.hasLookedUp = hasLookedUp || !routes.isEmpty
     }
 }

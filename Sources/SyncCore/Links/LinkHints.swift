@@ -49,8 +49,35 @@ package struct LinkHints: Hashable, Sendable {
         return true
     }
 
+    /// `[{"link":"wwan0","metered":true,"roaming":false,"expires":123456789}]`, with nanoseconds since the machine was started: of use until
+    /// it is started again.
+    package var text: String {
+        JSON.array(hints.sorted { $0.key < $1.key }.map { name, hint in
+            var object: JSONObject = ["link": .string(name)]
+            object["metered"] = hint.isMetered.map { .bool($0) }
+            object["roaming"] = hint.isRoaming.map { .bool($0) }
+            object["expires"] = hint.expiresAt.map { .int($0.nanoseconds) }
+            return .object(object)
+        }).json
+    }
+
+    /// - Returns: Those that are still in force; `nil` when the text is not what ``text`` writes.
+    package init?(text: String, now: Instant) {
+        // `try?`: the caller tells that it is damaged.
+        guard let items = (try? JSONReader.read(text))?.array else { return nil }
+        for item in items {
+            guard let object = item.object, let name = object["link"]?.text, let end = object["expires"]?.int, end > now.nanoseconds else { continue }
+            let hint = LinkHint(isMetered: object["metered"]?.bool, isRoaming: object["roaming"]?.bool, expiresAt: Instant(nanoseconds: end))
+            _ = set(hint, for: name, now: now)
+        }
+    }
+
     package mutating func expire(now: Instant) {
         hints = hints.filter { $0.value.expiresAt.map { $0 > now } ?? true }
+    }
+
+    package mutating func replace(with newer: LinkHints, now: Instant) {
+        for (name, hint) in newer.hints { _ = set(hint, for: name, now: now) }
     }
 
     package var nextExpiry: Instant? { hints.values.compactMap(\.expiresAt).min() }

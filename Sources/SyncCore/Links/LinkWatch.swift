@@ -74,6 +74,14 @@ package struct LinkWatch: Sendable {
         return look(now: now)
     }
 
+    /// What was said before a restart. What was said since counts more.
+    package mutating func restore(_ earlier: LinkHints, now: Instant) -> [Event] {
+        var all = earlier
+        all.replace(with: hints, now: now)
+        hints = all
+        return look(now: now)
+    }
+
     /// The network of `name` says that little is left, or that it is not so (any more).
     package mutating func portal(of name: String, isScarce: Bool, now: Instant) -> [Event] {
         if isScarce { scarce.insert(name) } else { scarce.remove(name) }

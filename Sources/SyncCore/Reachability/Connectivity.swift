@@ -126,6 +126,14 @@ package struct Connectivity: Sendable {
         return effects
     }
 
+    /// What was said about links before a restart.
+    package mutating func restore(_ hints: LinkHints, now: Instant) -> [Effect] {
+        var effects: [Effect] = []
+        apply(watch.restore(hints, now: now), now: now, &effects)
+        pass(now: now, &effects)
+        return effects
+    }
+
     // MARK: Between the two
 
     /// Whatever is due, and the next wake-up.

@@ -53,7 +53,7 @@ final class LinkTableReader {
                 if let index = try lookUp(address), links[index] != nil { routes.append(index) }
             }
             return LinkTable(
-                links: links.values.sorted { $0.index < $1.index }, routes: routes, hasLookedUp: !hub.isEmpty)
+                links: links.values.sorted { $0.index < $1.index }, routes: routes, hasLookedUp: !hub.isEmpty, hasModem: sysfs.hasModem())
         }
         return nil
     }

@@ -36,6 +36,36 @@ package final class SysfsLinks {
         known = known.filter { present.contains($0.key) }
     }
 
+    /// Drivers of modems and phones. A driver's folder has a link for each interface of a device that it drives: `1-1:1.4`.
+    private static let modemDrivers = [
+        "qmi_wwan", "cdc_mbim", "sierra_net", "huawei_cdc_ncm", "option", "qcserial", "cdc_wdm", "rndis_host", "ipheth",
+    ]
+
+    /// Whether a modem or a phone is connected. Devices are seen from a container, too, while interfaces are not.
+    ///
+    /// - Returns: `nil` where there is no sysfs.
+    package func hasModem() -> Bool? {
+        guard Self.names(in: "\(root)/class") != nil else { return nil }
+        if Self.names(in: "\(root)/class/wwan")?.isEmpty == false { return true }
+        return Self.modemDrivers.contains { driver in
+            Self.names(in: "\(root)/bus/usb/drivers/\(driver)")?.contains { $0.contains(":") } == true
+        }
+    }
+
+    /// - Returns: `nil` when there is no such folder.
+    private static func names(in path: String) -> [String]? {
+        guard let folder = opendir(path) else { return nil }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while names.count < 256, let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
     private func look(at name: String) -> Known {
         let folder = "\(root)/class/net/\(name)"
         var found = Known(name: name)

@@ -28,7 +28,7 @@ struct SyncCommand: AgentCommand {
         if session.isJSON { Output.json(reply.body) }
         guard let outcome = reply.value.outcome else {
             if !session.isJSON { Output.line("queued") }
-            if wait { await explain(session) }
+            await explain(session)
             return wait ? 1 : 0
         }
         if !session.isJSON {
@@ -42,12 +42,15 @@ struct SyncCommand: AgentCommand {
         return outcome.result == "ok" ? 0 : 1
     }
 
-    /// Asked to wait, and the agent answered before the cycle had ended: says what keeps it, and until when.
+    /// The agent answered before a cycle had ended: says what keeps it, and until when.
     private func explain(_ session: Session) async {
-        // The answer stands without the reason.
+        // `try?`: the answer stands without the reason.
         guard let status = try? await session.client.status().value else {
-            return Output.note("agentctl: the cycle has not ended yet")
+            if wait { Output.note("agentctl: the cycle has not ended yet") }
+            return
         }
+        // Who does not wait wants to hear of what stands in the way, and not that it goes.
+        guard wait || status.cause != nil || !status.outbox.deferred.isEmpty else { return }
         let view = View()
         Output.note(
             "agentctl: " + WaitNote.sync(status, isForced: force, now: view.now, offset: view.offset))

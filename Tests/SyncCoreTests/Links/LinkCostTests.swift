@@ -52,6 +52,39 @@ struct LinkCostTests {
         #expect(link.cost == LinkCost(isMetered: example.isMetered, evidence: example.evidence))
     }
 
+    @Test(
+        "In a container, and behind a bridge, a machine without a modem costs nothing; one with a modem, or of which that is not known, may",
+        arguments: [
+            LinkFacts.sample("eth0", infoKind: "veth"), .sample("br0", infoKind: "bridge", deviceType: "bridge"),
+            .sample("eth0.5", infoKind: "vlan", deviceType: "vlan"), .sample("bond0", infoKind: "bond", deviceType: "bond"),
+        ])
+    func withoutModem(_ facts: LinkFacts) {
+        func cost(_ others: [LinkFacts] = [], hasModem: Bool?) -> LinkCost? {
+            LinkSurvey(LinkTable(links: [facts] + others, hasModem: hasModem), now: .seconds(1)).links.first { $0.name == facts.name }?.cost
+        }
+        #expect(cost(hasModem: false) == LinkCost(isMetered: false, evidence: .noModem))
+        #expect(cost(hasModem: true) == LinkCost(isMetered: true, evidence: .kind))
+        #expect(cost(hasModem: nil) == LinkCost(isMetered: true, evidence: .kind))
+        #expect(cost([.sample("ppp0", index: 9, hardwareType: 512)], hasModem: false) == LinkCost(isMetered: true, evidence: .kind))
+    }
+
+    @Test("Hints outlive a restart until they end; what was said since counts more, and nonsense is none")
+    func keptHints() throws {
+        var before = LinkHints()
+        _ = before.set(LinkHint(isMetered: true, isRoaming: true), for: "wwan0", now: .seconds(0))
+        _ = before.set(LinkHint(isMetered: false, expiresAt: .seconds(60)), for: "eth0", now: .seconds(0))
+        let after = try #require(LinkHints(text: before.text, now: .seconds(30)))
+        #expect(after == before)
+        #expect(LinkHints(text: before.text, now: .seconds(61))?.hint(for: "eth0", now: .seconds(61)) == nil)
+        var watch = LinkWatch()
+        _ = watch.hear(LinkHint(isMetered: false), about: "wwan0", now: .seconds(30))
+        _ = watch.restore(after, now: .seconds(31))
+        #expect(watch.hints.hint(for: "wwan0", now: .seconds(31))?.isMetered == false)
+        #expect(watch.hints.hint(for: "eth0", now: .seconds(31))?.isMetered == false)
+        for text in ["", "{", "{}"] { #expect(LinkHints(text: text, now: .seconds(0)) == nil) }
+        #expect(LinkHints(text: #"[7,{"link":"a/b","metered":true,"expires":99999999999},{"link":"x"}]"#, now: .seconds(0)) == LinkHints())
+    }
+
     @Test("A rule of the configuration counts before a hint, a hint before a portal, a portal before the kernel")
     func order() throws {
         let modem = LinkFacts.sample("wwan0", deviceType: "wwan")

@@ -140,6 +140,25 @@ struct SysfsLinksTests {
             #expect(sysfs.completed(LinkFacts(name: "gone0", index: 5)).deviceType == nil)
         }
     }
+
+    @Test("A modem is a device of a modem's driver, wherever its interface is; without sysfs nobody knows")
+    func modem() async throws {
+        try await withTemporaryDirectory { root in
+            let sysfs = SysfsLinks(root: root)
+            #expect(sysfs.hasModem() == nil)
+            try makeFolder("\(root)/class/net")
+            #expect(sysfs.hasModem() == false)
+            // A driver that is loaded and drives nothing: its folder has files of the kernel's own.
+            try makeFolder("\(root)/bus/usb/drivers/qmi_wwan")
+            makeFile("\(root)/bus/usb/drivers/qmi_wwan/bind", "")
+            #expect(sysfs.hasModem() == false)
+            symlink("../../../../devices/usb1/1-1:1.4", "\(root)/bus/usb/drivers/qmi_wwan/1-1:1.4")
+            #expect(sysfs.hasModem() == true)
+            unlink("\(root)/bus/usb/drivers/qmi_wwan/1-1:1.4")
+            try makeFolder("\(root)/class/wwan/wwan0")
+            #expect(sysfs.hasModem() == true)
+        }
+    }
 }
 
 private func makeFolder(_ path: String) throws {
