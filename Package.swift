@@ -70,7 +70,7 @@ let package = Package(
 
         // Adapters: one technology each.
         .target(name: "SyncStore", dependencies: ["SyncCore", "CSQLite"], swiftSettings: strict + ablations + quick),
-        .target(name: "SyncLinux", dependencies: ["SyncCore", "CSyncLinux"], swiftSettings: strict),
+        .target(name: "SyncLinux", dependencies: ["SyncCore", "CSyncLinux", logging], swiftSettings: strict),
         .target(name: "SyncHTTP", dependencies: ["CSyncLinux", nio, nioPosix, nioHTTP1], swiftSettings: strict),
         .target(name: "SyncYAML", dependencies: ["SyncCore", "CYAML"], swiftSettings: strict),
         .target(name: "LocalAPI", dependencies: ["SyncCore"], swiftSettings: strict),

@@ -78,6 +78,7 @@ extension Agent {
         if let reserved = remembered.reserved { countReserved(reserved) }
         startWatching()
         startBlobs()
+        watchQueue()
     }
 
     func goOnWithWaiting() {

@@ -6,4 +6,15 @@ package enum UnknownCommand {
         guard let word, !word.hasPrefix("-"), word != "help", !names.contains(word) else { return nil }
         return "There is no command \(word)" + (nearestName(to: word, among: names).map { "; did you mean \($0)?" } ?? ".")
     }
+
+    /// The same of a command's own commands. Its default one may take words of its own, so only a word that is near a command is one
+    /// that was meant.
+    ///
+    /// - Parameter parts: Of each command that has some.
+    package static func complaint(_ words: [String], among parts: [String: [String]]) -> String? {
+        guard words.count > 1, let names = parts[words[0]], !names.isEmpty, !names.contains(words[1]), !words[1].hasPrefix("-"),
+            let near = nearestName(to: words[1], among: names)
+        else { return nil }
+        return "There is no command \(words[0]) \(words[1]); did you mean \(words[0]) \(near)?"
+    }
 }

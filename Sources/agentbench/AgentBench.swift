@@ -12,7 +12,7 @@ struct AgentBench: ParsableCommand {
         commandName: "agentbench",
         abstract:
             "Measures the agent beside its floor: what the same work costs in plain C and SQLite, in the same run.",
-        version: ProductVersion.text,
+        version: "agentbench \(ProductVersion.text)",
         subcommands: [
             EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, LinkCommand.self, BacklogCommand.self, IdleCommand.self,
             FlashCommand.self, MirrorCommand.self, AllCommand.self, SoakCommand.self, CompareCommand.self, FleetCommand.self,

@@ -36,6 +36,12 @@ struct AgentCtl: ParsableCommand {
             if let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst().first, among: names) {
                 throw ValidationError(complaint)
             }
+            let parts = Dictionary(
+                configuration.subcommands.map { ($0.configuration.commandName ?? "", $0.configuration.subcommands.map { $0._commandName }) },
+                uniquingKeysWith: { first, _ in first })
+            if let complaint = UnknownCommand.complaint(Array(CommandLine.arguments.dropFirst()), among: parts) {
+                throw ValidationError(complaint)
+            }
             var command = try parseAsRoot()
             try command.run()
         } catch {

@@ -18,7 +18,7 @@ enum MutationList {
             view.isTerminal
             ? MutationScreen.list(reply.value.items, nothing: nothing, width: view.width, now: view.now, offset: view.offset)
             : reply.value.items.map(MutationScreen.line)
-        for line in lines { Output.line(line) }
+        Output.list(lines, nothing: nothing)
         if let next = reply.value.next { Output.note("there is more: --after \(next)") }
     }
 

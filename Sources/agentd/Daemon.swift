@@ -95,7 +95,7 @@ enum Daemon {
 
     private static func makeLogger(_ settings: AgentConfiguration.Log) -> Logger {
         let format = settings.format
-        LoggingSystem.bootstrap { label in StandardErrorLog(label: label, format: format) }
+        LoggingSystem.bootstrap { _ in StandardErrorLog(isJSON: format == .json) }
         var log = Logger(label: "agentd")
         log.logLevel = settings.level.loggerLevel
         return log

@@ -6,7 +6,7 @@ import Testing
 private let table: [String: Set<String>] = [
     "SyncCore": [],
     "SyncStore": ["SyncCore", "CSQLite", "Glibc", "Synchronization"],
-    "SyncLinux": ["SyncCore", "CSyncLinux", "FoundationEssentials", "Glibc", "Synchronization"],
+    "SyncLinux": ["SyncCore", "CSyncLinux", "FoundationEssentials", "Glibc", "Logging", "Synchronization"],
     "SyncHTTP": ["CSyncLinux", "NIOCore", "NIOPosix", "NIOHTTP1", "Glibc", "Synchronization"],
     "SyncYAML": ["SyncCore", "CYAML", "Glibc"],
     "LocalAPI": ["SyncCore", "FoundationEssentials", "Synchronization"],

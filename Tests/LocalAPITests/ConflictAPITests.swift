@@ -45,11 +45,11 @@ import Testing
                    or by field: --field value=local|remote  --value value=JSON
                 """)
         #expect(
-            ConflictScreen.list([Self.item], width: 80, now: Self.now).joined(separator: "\n") == """
+            ConflictScreen.list([Self.item], width: 80).joined(separator: "\n") == """
                 CONFLICT  RECORD               FIELD  LOCAL  REMOTE   STATE
                 c-12      audit_responses/r-5  value  fail   flagged  stale
                 """)
-        #expect(ConflictScreen.list([], width: 80, now: Self.now) == ["no conflicts"])
+        #expect(ConflictScreen.list([], width: 80) == ["no conflicts"])
         #expect(ConflictScreen.line(Self.item.fields[0]) == "value: local fail (ines) / remote flagged (tom)")
     }
 
@@ -60,7 +60,7 @@ import Testing
         item.fields[0].remote.value = ["deep": [1, 2, ["a": "b"]]]
         item.fields[0].name = String(repeating: "n", count: 300)
         let lines =
-            ConflictScreen.render(item, width: width, now: Self.now) + ConflictScreen.list([item], width: width, now: Self.now)
+            ConflictScreen.render(item, width: width, now: Self.now) + ConflictScreen.list([item], width: width)
             + ConflictScreen.field(item.fields[0], width: width, now: Self.now)
         for line in lines {
             #expect(PlainText.columns(line) <= width, "\(line)")

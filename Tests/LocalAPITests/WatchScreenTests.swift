@@ -86,4 +86,19 @@ import Testing
         for second in 0..<1_000 { history.see(document, at: Self.now.advanced(by: .seconds(86_400 + Int64(second)))) }
         #expect(history.samples.count == WatchHistory.samplesMax)
     }
+
+    @Test("The graph begins with the hours that the agent has kept, and ends with what is seen now")
+    func keptHours() throws {
+        var status = StatusSamples.all[0].document
+        let now = StatusSamples.now
+        status.outbox.history = .init(step: .seconds(300), until: now.advanced(by: .seconds(-60)), open: [0, 40, 80, 20])
+        let read = try #require(StatusDocument(JSONReader.read(status.answer.body)))
+        #expect(read.outbox.history == status.outbox.history)
+        var history = WatchHistory()
+        for second in [0, 2] { history.see(read, at: now.advanced(by: .seconds(second))) }
+        #expect(history.samples.map(\.open) == [0, 40, 80, 20, status.outbox.open])
+        #expect(history.samples.first?.at == now.advanced(by: .seconds(-960)))
+        let screen = WatchScreen(width: 80, height: 24, color: false).render(status, history, now: now.advanced(by: .seconds(2)))
+        #expect(screen.contains { $0.hasPrefix("QUEUE ") && $0.contains("most 80 in 16 min") }, "\(screen)")
+    }
 }

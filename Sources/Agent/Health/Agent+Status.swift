@@ -89,6 +89,8 @@ extension Agent {
         document.usage = view.usage
         if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, in: situation, now)
+        let queue = observed.queue
+        if let until = queue.lastAt { document.outbox.history = .init(step: QueueHistory.step, until: until, open: queue.open) }
         document.blobs = blobStatus(view, now)
         document.conflicts = view.openConflicts
         document.attention = view.conflicts.map { conflict in

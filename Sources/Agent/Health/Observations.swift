@@ -73,6 +73,8 @@ struct Observations {
     var asksInTrial = false
     /// Keys of the files whose values wait for a restart.
     var restartNeeded: [String] = []
+    var queue = QueueHistory()
+    var queueWake: LoopTimer?
     /// What happened and nobody has acknowledged.
     var alarms = AlarmHistory()
     /// Things that a person should look at, by code; the newest sentence of each.

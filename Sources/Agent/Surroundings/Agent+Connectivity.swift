@@ -28,7 +28,7 @@ extension Agent {
     }
 
     func stopWatching() {
-        for timer in [observed.trialWake, around.connectivityWake, around.usageWake, around.reviewWake, around.tokenWake] { timer?.cancel() }
+        for timer in [observed.trialWake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, around.tokenWake] { timer?.cancel() }
         events.onPresence = nil
         environment.links?.stop()
         environment.power?.stop()

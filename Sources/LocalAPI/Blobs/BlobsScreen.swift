@@ -8,13 +8,18 @@ package enum BlobsScreen {
             .init("BLOB"), .init("STATE"), .init("DONE", .right), .init("SIZE", .right), .init("TYPE", widthMin: 6),
             .init("NAME", widthMin: 8), .init("SHOWN BY", widthMin: 12),
         ])
-        for item in items {
-            let link = item.links.first.map { "\($0.record) \($0.field)" } ?? ""
-            table.add([
-                item.id, state(item), "\(item.percent) %", PlainText.bytes(item.size), item.type, item.filename, link,
-            ])
-        }
+        for item in items { table.add(cells(item)) }
         return table.lines(width: width)
+    }
+
+    /// One line for scripts and logs.
+    package static func line(_ item: BlobItem) -> String {
+        PlainText.safe(cells(item).filter { !$0.isEmpty }.joined(separator: "  "))
+    }
+
+    private static func cells(_ item: BlobItem) -> [String] {
+        let link = item.links.first.map { "\($0.record) \($0.field)" } ?? ""
+        return [item.id, state(item), "\(item.percent) %", PlainText.bytes(item.size), item.type, item.filename, link]
     }
 
     package static func show(_ item: BlobItem, width: Int) -> [String] {

@@ -2,23 +2,28 @@ package import SyncCore
 
 /// `agentctl conflicts` for people: what is disputed, both sides next to each other, who and when, and what to type.
 package enum ConflictScreen {
-    package static func list(
-        _ items: [ConflictItem], width: Int = 80, now: Timestamp, offset: Duration = .zero
-    ) -> [String] {
+    package static func list(_ items: [ConflictItem], width: Int = 80) -> [String] {
         if items.isEmpty { return [PlainText.clip("no conflicts", to: width)] }
         var table = TextTable([
             .init("CONFLICT"), .init("RECORD", widthMin: 12), .init("FIELD", widthMin: 6), .init("LOCAL", widthMin: 8),
             .init("REMOTE", widthMin: 8), .init("STATE"),
         ])
-        for item in items {
-            let first = item.fields.first
-            let more = item.fields.count > 1 ? " +\(item.fields.count - 1)" : ""
-            table.add([
-                item.id.description, item.record.description, (first?.name ?? "") + more,
-                first.map { value($0.local) } ?? "", first.map { value($0.remote) } ?? "", item.state,
-            ])
-        }
+        for item in items { table.add(cells(item)) }
         return table.lines(width: width)
+    }
+
+    /// One line for scripts and logs.
+    package static func line(_ item: ConflictItem) -> String {
+        PlainText.safe(cells(item).joined(separator: "  "))
+    }
+
+    private static func cells(_ item: ConflictItem) -> [String] {
+        let first = item.fields.first
+        let more = item.fields.count > 1 ? " +\(item.fields.count - 1)" : ""
+        return [
+            item.id.description, item.record.description, (first?.name ?? "") + more,
+            first.map { value($0.local) } ?? "", first.map { value($0.remote) } ?? "", item.state,
+        ]
     }
 
     package static func render(

@@ -1,8 +1,7 @@
 package import SyncCore
 
-/// What a viewer has seen of an agent since it began to look, and what the byte ledger knew before that.
-///
-/// The agent keeps none of it: a graph is for whoever looks at it.
+/// What a viewer shows of an agent over time: of the queue the last hours as the agent kept them, with what is seen now at their end,
+/// and of the bytes what the ledger knows. An agent that keeps no hours is shown since somebody began to look.
 package struct WatchHistory: Hashable, Sendable {
     package struct Sample: Hashable, Sendable {
         package var at: Timestamp
@@ -33,6 +32,12 @@ package struct WatchHistory: Hashable, Sendable {
     package init() {}
 
     package mutating func see(_ document: StatusDocument, at now: Timestamp) {
+        if let kept = document.outbox.history {
+            let last = kept.open.count - 1
+            samples = kept.open.enumerated().map { index, open in
+                Sample(at: kept.until.advanced(by: .zero - kept.step * (last - index)), open: open)
+            }
+        }
         samples.append(Sample(at: now, open: document.outbox.open))
         if samples.count > Self.samplesMax { samples.removeFirst(samples.count - Self.samplesMax) }
         guard let usage = document.usage else { return }

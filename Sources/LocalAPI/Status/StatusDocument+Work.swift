@@ -125,6 +125,23 @@ extension StatusDocument {
         /// Most open mutations that are taken.
         package var limit: Int64?
         package var deferred: [Deferral]
+        /// How many were open over the last hours; `nil` when the agent keeps none.
+        package var history: History?
+
+        package struct History: Hashable, Sendable {
+            /// Between two numbers.
+            package var step: Duration
+            /// When the last one was taken.
+            package var until: Timestamp
+            /// Oldest first.
+            package var open: [Int64]
+
+            package init(step: Duration, until: Timestamp, open: [Int64]) {
+                self.step = step
+                self.until = until
+                self.open = open
+            }
+        }
 
         package init(
             counts: [MutationState: Int64] = [:], pending: [Priority: Int64] = [:], enqueued: Int64 = 0,

@@ -111,6 +111,12 @@ extension StatusDocument.Outbox {
                 writer.member("event", deferral.event)
             }
         }
+        guard let history else { return }
+        writer.members("history") { writer in
+            writer.member("step_s", history.step.components.seconds)
+            writer.time("until", history.until)
+            writer.elements("open", history.open) { $0.int($1) }
+        }
     }
 
     init(_ reader: AnswerReader) {
@@ -119,6 +125,10 @@ extension StatusDocument.Outbox {
             limit: reader.int("limit"))
         for priority in Priority.allCases { pending[priority] = reader.inside("pending").int(priority.name) }
         for state in MutationState.allCases where state != .pending { counts[state] = reader.int(state.name) }
+        let past = reader.inside("history")
+        if let step = past.int("step_s"), (1...86_400).contains(step), let until = past.time("until") {
+            history = History(step: .seconds(step), until: until, open: past.list("open").compactMap(\.int))
+        }
         counts[.pending] = pending.values.reduce(0) { $0.saturatingAdd($1) }
         deferred = reader.list("deferred").compactMap { element in
             let deferral = AnswerReader(element)

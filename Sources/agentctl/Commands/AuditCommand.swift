@@ -24,7 +24,7 @@ struct AuditCommand: AgentCommand {
             view.isTerminal
             ? AuditScreen.list(reply.value.items, width: view.width, now: view.now, offset: view.offset)
             : reply.value.items.map(AuditScreen.line)
-        for line in lines { Output.line(line) }
+        Output.list(lines, nothing: "nothing was decided")
         if let next = reply.value.next { Output.note("more: agentctl audit --after \(next)") }
         return 0
     }

@@ -17,6 +17,8 @@ struct BlobsCommand: ParsableCommand {
                 The agent takes its own copy before it answers; the file may change afterwards. With --for and --field \
                 a record shows it: with a placeholder at once, and as uploaded when the bytes are at the hub. The same \
                 bytes twice are one blob.
+
+                agentctl blobs add photo.jpg --for inspections/i-7 --field photo
                 """)
 
         @OptionGroup var global: GlobalOptions
@@ -121,7 +123,9 @@ struct BlobsCommand: ParsableCommand {
             if session.isJSON {
                 Output.json(reply.body)
             } else {
-                for line in BlobsScreen.list(reply.value.items, width: View().width) { Output.line(line) }
+                let view = View()
+                let items = reply.value.items
+                Output.list(view.isTerminal ? BlobsScreen.list(items, width: view.width) : items.map(BlobsScreen.line), nothing: "no files")
                 if let next = reply.value.next { Output.note("more: --after \(next)") }
             }
             return 0

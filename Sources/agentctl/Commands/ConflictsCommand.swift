@@ -26,9 +26,8 @@ struct ConflictsCommand: ParsableCommand {
                 Output.json(reply.body)
             } else {
                 let view = View()
-                for line in ConflictScreen.list(reply.value.items, width: view.width, now: view.now, offset: view.offset) {
-                    Output.line(line)
-                }
+                let items = reply.value.items
+                Output.list(view.isTerminal ? ConflictScreen.list(items, width: view.width) : items.map(ConflictScreen.line), nothing: "no conflicts")
                 if let next = reply.value.next { Output.note("more: --after c-\(next)") }
             }
             return 0

@@ -10,6 +10,9 @@ struct EnqueueCommand: AgentCommand {
             """
             It returns when the change is on flash; with --wait, when the hub has decided (exit 1 if it said no, or \
             nothing in time).
+
+            agentctl enqueue work_orders wo-1 --data '{"status":"done"}' --wait
+            agentctl enqueue readings --action create --data '{"celsius":71.5}'
             """
     )
 

@@ -10,6 +10,8 @@ struct GetCommand: AgentCommand {
             """
             Always local, never waits for the network. The document goes to standard output, what else is known \
             about it to standard error. Exit status: 1 where there is no such record, or where it was deleted.
+
+            agentctl get work_orders wo-1
             """
     )
 

@@ -13,6 +13,8 @@ struct ImportCommand: AgentCommand {
             digit, everything else and everything in quotes text. NDJSON has one object a line. The file is \
             streamed; a bad line does not stop it, a full queue or disk does. With --key-prefix the import can be \
             run again after a cut or a stop: what was taken is not taken twice.
+
+            agentctl import readings readings.csv --id-column serial --key-prefix 2026-11-20-
             """)
 
     @OptionGroup var global: GlobalOptions

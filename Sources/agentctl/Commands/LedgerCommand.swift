@@ -6,7 +6,11 @@ struct LedgerCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger",
         abstract: "The bytes that went over each link, by purpose and day, and the budgets.",
-        discussion: "Days and months are those of UTC.")
+        discussion: """
+            Days and months are those of UTC.
+
+            agentctl ledger --link wwan0 --from 2026-11-01 --by month
+            """)
 
     @OptionGroup var global: GlobalOptions
     @Option(help: "Only over this link.") var link: LinkName?

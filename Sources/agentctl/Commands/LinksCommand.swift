@@ -26,7 +26,9 @@ struct LinksCommand: ParsableCommand {
             abstract: "Tell the agent what a link costs, for scripts and people who know it better.",
             discussion: """
                 It replaces what was said before, and stands behind the configuration. The interface need not be there \
-                yet. Without --ttl it lasts a week, or until the agent ends.
+                yet. Without --ttl it lasts a week, or until the machine is started again.
+
+                agentctl links hint wwan0 --metered --roaming --ttl 8h
                 """)
 
         @OptionGroup var global: GlobalOptions

@@ -48,6 +48,8 @@ struct MutationsCommand: ParsableCommand {
             discussion: """
                 It becomes a new change with a new id; the old one is resolved by it. It rests on what its author had seen of the \
                 record: what others wrote since then is compared with it as if it had arrived late.
+
+                agentctl mutations retry ID --data '{"status":"open"}' --cascade
                 """)
 
         @OptionGroup var global: GlobalOptions

@@ -7,7 +7,11 @@ struct PauseCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
         abstract: "Stop talking to the hub; taking work and reading go on.",
-        discussion: "It lasts over restarts, until its end or `agentctl resume`.")
+        discussion: """
+            It lasts over restarts, until its end or `agentctl resume`.
+
+            agentctl pause --for 2h --reason "changing the modem"
+            """)
 
     @OptionGroup var global: GlobalOptions
     @Option(name: .customLong("for"), help: "For this long, such as 30m or 2h.") var length: DurationArgument?

@@ -9,6 +9,8 @@ struct QueryCommand: AgentCommand {
         discussion: """
             A condition is field:op:value with op one of eq ne lt le gt ge in prefix exists; all of them must hold. \
             A value that is a JSON number, true, false, null or a text in quotes is that, anything else is text.
+
+            agentctl query work_orders --where status:eq:open --where due:lt:2026-12-01 --sort due --limit 20
             """)
 
     @OptionGroup var global: GlobalOptions

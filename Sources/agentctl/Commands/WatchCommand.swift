@@ -11,6 +11,8 @@ struct WatchCommand: AgentCommand {
             """
             A restart of the agent is bridged: nothing is missed, unless it is no longer kept, which shows as the \
             event reset.
+
+            agentctl watch --type mutation --entity work_orders
             """
     )
 

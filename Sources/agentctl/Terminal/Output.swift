@@ -27,6 +27,12 @@ enum Output {
     }
 
     /// One line of talk.
+    /// The lines of a list. For a script there is nothing where nothing is, and whoever looks on is told so beside it.
+    static func list(_ lines: [String], nothing: String) {
+        for text in lines { line(text) }
+        if lines.isEmpty { note(nothing) }
+    }
+
     static func note(_ text: String) {
         write(Array((TerminalText.escaped(text) + "\n").utf8), to: STDERR_FILENO)
     }

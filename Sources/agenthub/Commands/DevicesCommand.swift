@@ -12,11 +12,26 @@ struct DevicesCommand: ParsableCommand {
             SEQ is the highest number of a mutation that the hub has seen from the device's present database, and the highest \
             whose result is on the device's flash. WAITS is what the device said last about its backlog. TOKEN is the time until \
             the last valid token of the device ends.
+
+            agenthub devices --silent 1d --sort waits    who said nothing for a day, the largest backlog first
             """)
 
     @Argument(help: "One device, with all that is known of it.") var device: DeviceID?
     @OptionGroup var folder: DataFolder
+    @Option(help: "In which order: name, seen (the longest silence first), waits (the largest backlog first) or agent (the oldest first).")
+    var sort: Order = .name
+    @Option(help: "Only those that were not here for this long, such as 1d or 90m.") var silent: String?
+    @Flag(help: "Only those that said last that something waits there.") var waiting = false
+    @Option(help: "Only those with this version of agentd.") var agent: String?
     @Flag(help: "Print JSON.") var json = false
+
+    enum Order: String, ExpressibleByArgument, CaseIterable {
+        case name, seen, waits, agent
+    }
+
+    func validate() throws {
+        if let silent, DurationText.parse(silent) == nil { throw ValidationError("--silent: expected a duration such as 90m or 1d, found '\(silent)'.") }
+    }
 
     func run() throws {
         let now = SystemClocks().now().wall
@@ -27,19 +42,50 @@ struct DevicesCommand: ParsableCommand {
         } catch {
             throw Failure(error)
         }
-        let tokens = Dictionary(grouping: try folder.readTokens().entries.filter { $0.use == .device }, by: \.device)
+        let book = try folder.readTokens()
+        let tokens = Dictionary(grouping: book.entries.filter { $0.use == .device }, by: \.device)
         var devices = known
         // Who has a token and was never here is worth knowing, too.
         for id in tokens.keys where (device == nil || device == id) && !devices.contains(where: { $0.id == id }) {
             devices.append(HubDevice(id: id))
         }
-        devices.sort { $0.id < $1.id }
+        devices = chosen(devices, now)
         if let device, devices.isEmpty { throw Failure(66, "\(device) is not known here") }
         let views = devices.map { DeviceView($0, TokenState(tokens[$0.id] ?? [], at: now), at: now) }
         if json { return try Say.result((device == nil ? JSON.array(views.map(\.json)) : views[0].json).json) }
         if device != nil { return try Say.result(views[0].lines.joined(separator: "\n")) }
-        if views.isEmpty { return try Say.result("no device was here yet, and none has a token") }
-        try Say.result(DeviceView.table(views).joined(separator: "\n"))
+        let offers = book.entries.filter { $0.use == .enrolment && $0.revokedAt == nil && !$0.isOver(at: now) }
+        guard let width = LostCommand.terminalWidth else {
+            // For a script or a log: whole lines, and what is to be said about them beside.
+            for view in views { try Say.result(view.line) }
+            for note in views.flatMap(\.notes) + DeviceView.summary(views, known: known.count, offers, at: now) { Say.error(note) }
+            return
+        }
+        let table = views.isEmpty ? [] : DeviceView.table(views, width: width)
+        try Say.result((table + DeviceView.summary(views, known: known.count, offers, at: now)).joined(separator: "\n"))
+    }
+
+    private func chosen(_ devices: [HubDevice], _ now: Timestamp) -> [HubDevice] {
+        let silence = silent.flatMap { DurationText.parse($0) }
+        let chosen = devices.filter { device in
+            if let silence, let seen = device.lastSeen, seen.duration(to: now) < silence { return false }
+            if waiting, (device.waiting ?? 0) == 0 { return false }
+            if let agent, device.agent != agent { return false }
+            return true
+        }.sorted { $0.id < $1.id }
+        // Those that are equal stay in the order of their names.
+        func key(_ device: HubDevice) -> Int64 {
+            switch sort {
+            case .name, .agent: 0
+            case .seen: device.lastSeen?.milliseconds ?? .min
+            case .waits: -(device.waiting ?? -1)
+            }
+        }
+        return chosen.enumerated().sorted { left, right in
+            if sort == .agent, left.element.agent != right.element.agent { return (left.element.agent ?? "") < (right.element.agent ?? "") }
+            let (one, other) = (key(left.element), key(right.element))
+            return one == other ? left.offset < right.offset : one < other
+        }.map(\.element)
     }
 }
 
@@ -98,24 +144,51 @@ struct DeviceView {
 
     // MARK: Many
 
-    static func table(_ views: [DeviceView]) -> [String] {
+    static func table(_ views: [DeviceView], width: Int) -> [String] {
         var table = TextTable([
             .init("DEVICE", widthMin: 8), .init("SEEN", .right), .init("WAITS", .right), .init("SEQ", .right), .init("TOKEN", .right),
             .init("AGENT", dispensable: 1), .init("PLATFORM", dispensable: 2), .init("REPLICA", dispensable: 3),
         ])
-        for view in views {
-            let device = view.device
-            table.add([
-                device.id.text, view.ago(device.lastSeen), device.waiting.map { String($0) } ?? "-",
-                device.replica == nil ? "-" : "\(device.maxSeq)/\(device.ackedSeq)", view.tokenText, device.agent ?? "-",
-                device.platform ?? "-", device.replica.map { String($0.text.prefix(8)) } ?? "-",
-            ])
+        for view in views { table.add(view.cells) }
+        return table.lines(width: width) + views.flatMap(\.notes)
+    }
+
+    /// One line for scripts and logs.
+    var line: String { PlainText.safe(cells.joined(separator: "  ")) }
+
+    private var cells: [String] {
+        [
+            device.id.text, ago(device.lastSeen), device.waiting.map { String($0) } ?? "-",
+            device.replica == nil ? "-" : "\(device.maxSeq)/\(device.ackedSeq)", tokenText, device.agent ?? "-", device.platform ?? "-",
+            // The last digits are drawn by chance; the first are the time, which a fleet may share.
+            device.replica.map { String($0.text.suffix(8)) } ?? "-",
+        ]
+    }
+
+    /// How many there are, how they are, and whom a token waits for.
+    static func summary(_ views: [DeviceView], known: Int, _ offers: [TokenBook.Entry], at now: Timestamp) -> [String] {
+        var lines: [String] = []
+        if views.isEmpty {
+            lines.append(known == 0 ? "no device was here yet, and none has a token" : "none of \(known) devices is like that")
+        } else {
+            let silent = views.count { $0.device.lastSeen.map { $0.duration(to: now) >= .seconds(86_400) } ?? true }
+            let waiting = views.reduce(Int64(0)) { $0.saturatingAdd($1.device.waiting ?? 0) }
+            lines.append(
+                "\(PlainText.count(Int64(views.count))) \(views.count == 1 ? "device" : "devices"), \(PlainText.count(Int64(silent))) of them silent for a day; "
+                    + "\(PlainText.count(waiting)) changes wait there")
         }
-        return table.lines(width: 80) + views.flatMap(\.notes)
+        if !offers.isEmpty {
+            let names = offers.sorted { $0.device < $1.device }.prefix(5).map { offer in
+                offer.device.text + (offer.endsAt.map { " (for \(PlainText.roughDuration(now.duration(to: $0))))" } ?? "")
+            }
+            let more = offers.count > names.count ? " and \(offers.count - names.count) more" : ""
+            lines.append("enrolment tokens that nobody has used yet: \(names.joined(separator: ", "))\(more)")
+        }
+        return lines
     }
 
     /// What an operator should do something about.
-    private var notes: [String] {
+    var notes: [String] {
         var notes: [String] = []
         if device.twins > 1 { notes.append("! \(device.id): \(device.twins) databases speak in turns: two machines use this name") }
         if case .ended = token { notes.append("! \(device.id): its token has ended -> agenthub token enrol \(device.id)") }

@@ -22,6 +22,7 @@ struct ListReports: ParsableCommand {
                 ["n": .int(report.number), "device": .string(report.device.text), "at": .string(report.at.description), "summary": report.summary ?? .null]
             }).json)
         }
+        if reports.isEmpty { Say.error("no device has told anything") }
         for report in reports {
             let summary = report.summary?.object
             let reasons = summary?["reasons"]?.array?.compactMap(\.text).joined(separator: ", ") ?? ""

@@ -45,6 +45,7 @@ struct LostCommand: ParsableCommand {
         guard let width = Self.terminalWidth else {
             // For a script or a log: whole lines, and none where there is nothing.
             try rows.forEach { row in try Say.result(PlainText.safe(Self.cells(row, at: row.at.description).joined(separator: "  "))) }
+            if rows.isEmpty, damaged.count == 0 { Say.error("nothing has lost") }
             return try Self.tell(damaged)
         }
         if rows.isEmpty {
@@ -80,7 +81,7 @@ struct LostCommand: ParsableCommand {
     }
 
     /// Columns of the terminal; `nil`: something else reads it.
-    private static var terminalWidth: Int? {
+    static var terminalWidth: Int? {
         guard isatty(STDOUT_FILENO) == 1 else { return nil }
         var size = winsize()
         guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }

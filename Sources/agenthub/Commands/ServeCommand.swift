@@ -250,7 +250,7 @@ struct ServeCommand: ParsableCommand {
     }
 
     private func makeLog() -> Logger {
-        LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
+        LoggingSystem.bootstrap { _ in StandardErrorLog() }
         var log = Logger(label: "agenthub")
         log.logLevel = verbose ? .debug : .info
         return log

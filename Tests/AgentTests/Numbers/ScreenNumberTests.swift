@@ -30,7 +30,7 @@ struct ScreenNumberTests {
                 for item in items { lines += MutationScreen.line(item).count + MutationScreen.choices(item).count }
             case "/v1/conflicts":
                 let items = (json.object?["items"]?.array ?? []).compactMap { ConflictItem($0) }
-                lines += ConflictScreen.list(items, width: 80, now: now, offset: offset).count
+                lines += ConflictScreen.list(items, width: 80).count
                 for item in items {
                     lines += ConflictScreen.render(item, width: 80, now: now, offset: offset).count
                     for field in item.fields { lines += ConflictScreen.field(field, width: 80, now: now, offset: offset).count }

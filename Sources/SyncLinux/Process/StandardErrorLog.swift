@@ -1,35 +1,29 @@
-import Agent
 import Glibc
-import Logging
+package import Logging
 import SyncCore
-import SyncLinux
 import Synchronization
 
 /// One line a message on standard error, as text or as JSON. Never blocks the agent: a line that standard error does not
-/// take at once is dropped, and the next one that passes says how many were.
-struct StandardErrorLog: LogHandler {
-    var metadata: Logger.Metadata = [:]
-    var logLevel: Logger.Level = .trace
-    private let format: AgentConfiguration.Log.Style
+/// take at once is dropped, and the next one that passes says how many were. Both daemons write in this form.
+package struct StandardErrorLog: LogHandler {
+    package var metadata: Logger.Metadata = [:]
+    package var logLevel: Logger.Level = .trace
+    private let isJSON: Bool
 
-    init(label: String, format: AgentConfiguration.Log.Style) {
-        self.format = format
+    package init(isJSON: Bool = false) {
+        self.isJSON = isJSON
     }
 
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) {
-        if format == .text, let journal = LogSink.journal, tell(journal, event) { return }
+    package func log(event: LogEvent) {
+        if !isJSON, let journal = LogSink.journal, tell(journal, event) { return }
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
-        let line =
-            switch format {
-            case .text: text(event.level, "\(event.message)", all)
-            case .json: json(event.level, "\(event.message)", all)
-            }
-        LogSink.write(line)
+        let message = "\(event.message)"
+        LogSink.write(isJSON ? json(event.level, message, all) : text(event.level, message, all))
     }
 
     /// What a person reads stays one line; what it is about can be searched for.
@@ -89,15 +83,17 @@ private enum SystemTime {
 /// Standard error, written without waiting for whoever reads it.
 private enum LogSink {
     static let isJournal = getenv("JOURNAL_STREAM") != nil
+    /// As it was called: `agentd`, `agenthub`.
+    private static let program = CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "agentd"
     static let journal = Journal.ofStandardError(
-        identifier: "agentd", stream: getenv("JOURNAL_STREAM").map { String(cString: $0) })
+        identifier: program, stream: getenv("JOURNAL_STREAM").map { String(cString: $0) })
 
     static func write(_ line: String) {
         var waiting = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
         guard poll(&waiting, 1, 0) == 1, waiting.revents & Int16(POLLOUT) != 0 else { return _ = dropped.add(1, ordering: .relaxed) }
         var text = line
         let missed = dropped.exchange(0, ordering: .relaxed)
-        if missed > 0 { text = "agentd: \(missed) log lines were dropped\n" + line }
+        if missed > 0 { text = "\(program): \(missed) log lines were dropped\n" + line }
         // A pipe that polls writable takes at least PIPE_BUF bytes; a line is shorter. What fails is lost, as it must be.
         text.withUTF8 { bytes in _ = Glibc.write(STDERR_FILENO, bytes.baseAddress, min(bytes.count, Int(PIPE_BUF))) }
     }
