@@ -116,7 +116,7 @@ extension RecordSnapshot {
         self.init(
             name: name, serverID: row.serverID, version: max(0, row.baseVersion), status: row.status, isDeleted: row.isDeleted,
             view: row.document, base: row.base, syncedAt: row.syncedMS.map { Timestamp(milliseconds: $0) },
-            updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
+            createdAt: Timestamp(milliseconds: row.createdMS), updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
             etag: row.etag)
     }
 }

@@ -10,7 +10,7 @@ import Testing
         RecordSnapshot(
             name: name, serverID: "A-2231", version: 90_102, status: .pending, isDeleted: false, view: view,
             base: #"{"value":"pass"}"#, syncedAt: time("2026-11-20T21:04:05.120Z"),
-            updatedAt: time("2026-11-20T21:05:00Z"), pending: [key], etag: #""7.4.9f3a-90102.402""#)
+            createdAt: time("2026-11-19T08:00:00Z"), updatedAt: time("2026-11-20T21:05:00Z"), pending: [key], etag: #""7.4.9f3a-90102.402""#)
     }
 
     private func enqueued(
@@ -33,7 +33,7 @@ import Testing
         #expect(
             text(answer)
                 == #"{"entity":"audits","id":"a-17","server_id":"A-2231","version":90102,"sync_status":"pending","deleted":false,"#
-                + #""data":{"value":"fail","n":1.10},"synced_at":"2026-11-20T21:04:05.120Z","updated_at":"2026-11-20T21:05:00.000Z","#
+                + #""data":{"value":"fail","n":1.10},"synced_at":"2026-11-20T21:04:05.120Z","created_at":"2026-11-19T08:00:00.000Z","updated_at":"2026-11-20T21:05:00.000Z","#
                 + #""pending":["0199c3f3-2"],"etag":"\"7.4.9f3a-90102.402\""}"#)
     }
 
@@ -47,6 +47,7 @@ import Testing
         #expect(read.data == #"{"value":"fail","n":1.10}"#)
         #expect(read.base == #"{"value":"pass"}"#)
         #expect(read.syncedAt == time("2026-11-20T21:04:05.120Z"))
+        #expect(read.createdAt == time("2026-11-19T08:00:00Z"))
         #expect(read.pending == ["0199c3f3-2"])
         #expect(read.etag == #""7.4.9f3a-90102.402""#)
     }

@@ -12,6 +12,8 @@ package struct RecordAnswer: Hashable, Sendable {
     /// JSON text of the hub's document, only for `view=both`.
     package var base: String?
     package var syncedAt: Timestamp?
+    /// When this device first had the record.
+    package var createdAt: Timestamp?
     package var updatedAt: Timestamp?
     package var pending: [String]
     /// The conflict that waits for a decision, `c-12`.
@@ -60,6 +62,7 @@ package struct RecordAnswer: Hashable, Sendable {
             if fields.isEmpty { writer.stored("data", data) } else { writer.member("data", project(data, fields)) }
             if view == .both { writer.stored("base", record.base) }
             writer.time("synced_at", record.syncedAt)
+            writer.time("created_at", record.createdAt)
             writer.time("updated_at", record.updatedAt)
             writer.elements("pending", record.pending) { $0.string($1.text) }
             writer.member("conflict", record.conflict)
@@ -80,6 +83,7 @@ package struct RecordAnswer: Hashable, Sendable {
         data = reader.source("data")
         base = reader.source("base")
         syncedAt = reader.time("synced_at")
+        createdAt = reader.time("created_at")
         updatedAt = reader.time("updated_at")
         pending = reader.texts("pending")
         conflict = reader.text("conflict")

@@ -144,6 +144,8 @@ package struct RecordSnapshot: Hashable, Sendable {
     /// JSON text of the hub's document; `nil` when the hub has none.
     package var base: String?
     package var syncedAt: Timestamp?
+    /// When this device first had the record.
+    package var createdAt: Timestamp
     package var updatedAt: Timestamp
     /// Keys of the open mutations of this record, oldest first.
     package var pending: [MutationKey]
@@ -154,7 +156,7 @@ package struct RecordSnapshot: Hashable, Sendable {
 
     package init(
         name: RecordName, serverID: String?, version: Int64, status: SyncStatus, isDeleted: Bool, view: String?,
-        base: String?, syncedAt: Timestamp?, updatedAt: Timestamp, pending: [MutationKey], etag: String
+        base: String?, syncedAt: Timestamp?, createdAt: Timestamp, updatedAt: Timestamp, pending: [MutationKey], etag: String
     ) {
         self.name = name
         self.serverID = serverID
@@ -164,6 +166,7 @@ package struct RecordSnapshot: Hashable, Sendable {
         self.view = view
         self.base = base
         self.syncedAt = syncedAt
+        self.createdAt = createdAt
         self.updatedAt = updatedAt
         self.pending = pending
         self.etag = etag
