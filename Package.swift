@@ -44,8 +44,8 @@ let package = Package(
         .executable(name: "agentbench", targets: ["agentbench"]),
         // Loaded before the C library by the tests of power cuts and failing disks; nothing links it.
         .library(name: "powercut", type: .dynamic, targets: ["powercut"]),
-        // Preloaded by the soak: shifts the wall clock of one program.
-        .library(name: "wallclock", type: .dynamic, targets: ["CWallClock"]),
+        // Preloaded by the soak and the tests of a year: moves the clocks of one program.
+        .library(name: "clockwarp", type: .dynamic, targets: ["CClockWarp"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -62,7 +62,7 @@ let package = Package(
         .target(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
-        .target(name: "CWallClock", path: "Tests/CWallClock", cSettings: [.define("_GNU_SOURCE")]),
+        .target(name: "CClockWarp", path: "Tests/CClockWarp", cSettings: [.define("_GNU_SOURCE")]),
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.

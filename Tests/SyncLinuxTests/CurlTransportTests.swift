@@ -94,6 +94,20 @@ struct CurlTransportTests {
         }
     }
 
+    @Test("What is asked for while idle connections are closed is not forgotten", .timeLimit(.minutes(1)))
+    func askedWhileClosing() async throws {
+        let server = try CannedServer { connection in
+            while connection.readRequest() != nil { connection.answer() }
+        }
+        defer { server.stop() }
+        let transport = try CurlTransport()
+        for _ in 0..<1_000 {
+            // The wish comes while the thread makes its handle anew.
+            transport.closeIdleConnections()
+            #expect(try await transport.send(server.request()).status == 200)
+        }
+    }
+
     @Test("After 421, nothing goes over that connection again, whether something else is under way or not", arguments: [false, true])
     func misdirected(isBusy: Bool) async throws {
         let isAsked = Gate(), mayAnswer = Gate()

@@ -85,6 +85,7 @@ extension Agent {
         lookAtClock()
         handle(.clockChanged)
         feed(.timer)
+        feed(blob: .timer)
         review()
     }
 

@@ -457,7 +457,8 @@ package struct BlobUploader: Sendable {
                 }
             }
         }
-        guard let wake, armed.map({ wake < $0 }) ?? true else { return }
+        // One that is overdue by this clock may be long in coming: timers stand still while the machine sleeps.
+        guard let wake, armed.map({ wake < $0 || $0 <= moment.instant }) ?? true else { return }
         armed = wake
         effects.append(.wake(at: wake))
     }

@@ -273,6 +273,7 @@ package struct SyncEngine: Sendable {
             settingsChanged(at: moment, &effects)
         case .credentialsChanged: if failureCause == .credentials { tryAgain(at: moment) }
         case .clockChanged:
+            armedWake = nil
             timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
             showHold(at: moment)
             if memory.notBefore != nil { memory.notBefore = retryAt }
@@ -367,7 +368,8 @@ package struct SyncEngine: Sendable {
         guard hasStarted, let wanted = wakeWanted(at: moment) else { return }
         // One that only watched over a job is of no use when that is done.
         let isStale = armedForWatchdog && jobBegan == nil
-        if let armedWake, armedWake <= wanted, !isStale { return }
+        // After a suspend the one that is planned is overdue by this clock, and may be long in coming: timers stood still meanwhile.
+        if let armedWake, armedWake <= wanted, armedWake > moment.instant, !isStale { return }
         armedForWatchdog = jobBegan != nil
         armedWake = wanted
         effects.append(.wake(at: wanted))

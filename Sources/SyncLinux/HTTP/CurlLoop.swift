@@ -287,7 +287,11 @@ final class CurlLoop: @unchecked Sendable {
         if active.isEmpty, let fresh = Self.makeMulti(settings) {
             let old = multi
             multi = fresh
-            inbox.withLock { $0.multi = MultiHandle(pointer: fresh) }
+            inbox.withLock { inbox in
+                inbox.multi = MultiHandle(pointer: fresh)
+                // What was asked for since the commands were taken has woken the old handle, and would wait for the next wish.
+                if !inbox.commands.isEmpty { curl_multi_wakeup(fresh) }
+            }
             curl_multi_cleanup(old)
             return
         }

@@ -64,19 +64,11 @@ package struct StandardErrorLog: LogHandler {
         return String(decoding: writer.bytes, as: UTF8.self) + "\n"
     }
 
-    private static func now() -> String { SystemTime.wall().description }
+    private static func now() -> String { SystemClocks().now().wall.description }
 
     private static func quoted(_ text: String) -> String {
         let isPlain = !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "=") }
         return isPlain ? text : JSON.string(text).json
-    }
-}
-
-private enum SystemTime {
-    static func wall() -> Timestamp {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return Timestamp(milliseconds: Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000)
     }
 }
 

@@ -29,8 +29,9 @@ final class Soak {
     private let hubFolder: String
     private let yard: Yard
     private var agent: AgentUnderTest
-    private var clock: Int32
-    private let wallclock: String
+    private let clock: Int32
+    private let preload: String
+    private var clockSteps: Int64 = 0
     /// Of the processes that are gone, and of the present one when it was last looked at.
     private var writtenBefore = 0, writtenNow = 0
 
@@ -42,13 +43,12 @@ final class Soak {
         self.shared = shared
         hubFolder = try workplace.folder("hub")
         folder = try workplace.folder("agent")
-        wallclock = try neighbour("libwallclock.so")
-        let file = "\(folder)/wallclock"
-        try write("0", to: file)
-        clock = open(file, O_WRONLY | O_CLOEXEC)
+        preload = try neighbour("libclockwarp.so")
+        clock = open("\(folder)/clock", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard clock >= 0, ftruncate(clock, off_t(Soak.clockNumbers * 8)) == 0 else { throw BenchError("the clock's file cannot be written") }
         yard = try Yard(agenthub: shared.agenthub, in: hubFolder, isHeard: false)
         do {
-            agent = try Soak.start(shared, folder, yard, wallclock)
+            agent = try Soak.start(shared, folder, yard, preload)
         } catch {
             yard.stop()
             throw error
@@ -62,13 +62,13 @@ final class Soak {
     }
 
     private static func start(
-        _ shared: SharedOptions, _ folder: String, _ yard: Yard, _ wallclock: String
+        _ shared: SharedOptions, _ folder: String, _ yard: Yard, _ preload: String
     ) throws -> AgentUnderTest {
         try AgentUnderTest(
             program: shared.agentd, in: folder, hubURL: yard.url, token: yard.token, issuer: yard.certificate,
             producers: Producers(wanted: 1),
             settings: "links: [ { match: \"wan*\", metered: false } ]\nsync: { pull_interval: 15s, max_backoff: 15s }\n",
-            environment: ["LD_PRELOAD=\(wallclock)", "WALLCLOCK_FILE=\(folder)/wallclock"])
+            environment: ["LD_PRELOAD=\(preload)", "CLOCKWARP_FILE=\(folder)/clock"])
     }
 
     func run() throws {
@@ -145,14 +145,19 @@ final class Soak {
             if event == .kill { agent.kill() } else { agent.stop() }
             writtenBefore += writtenNow
             writtenNow = 0
-            agent = try Soak.start(shared, folder, yard, wallclock)
+            agent = try Soak.start(shared, folder, yard, preload)
         }
     }
 
-    /// In place and of one length, so that no moment sees half of a number.
+    /// Five numbers of 64 bits (`Tests/CClockWarp`): the first moves the wall clock, the fourth counts its steps.
+    private static let clockNumbers = 5
+
     private func set(clock offset: Int) throws {
-        let text = Array((String(offset) + "                    ").utf8.prefix(20))
-        guard pwrite(clock, text, text.count, 0) == text.count else { throw BenchError("the clock's file cannot be written") }
+        clockSteps += 1
+        for (place, number) in [(0, Int64(offset) * 1_000_000_000), (3, clockSteps)] {
+            var number = number
+            guard pwrite(clock, &number, 8, off_t(place * 8)) == 8 else { throw BenchError("the clock's file cannot be written") }
+        }
     }
 
     private static let linkColour = "#fbe3c8", clockColour = "#dfe8fb"

@@ -10,6 +10,8 @@ enum Programs {
     static let standin = neighbour("standin")
     /// What sees the calls of a program, and lets them fail; `Tests/powercut`.
     static let interposer = neighbour("libpowercut.so")
+    /// What moves the clocks of a program; `Tests/CClockWarp`.
+    static let clockWarp = neighbour("libclockwarp.so")
 
     private static func product(_ name: String) -> String {
         ProcessInfo.processInfo.environment["EDGE_SYNC_PROGRAMS"].map { "\($0)/\(name)" } ?? neighbour(name)

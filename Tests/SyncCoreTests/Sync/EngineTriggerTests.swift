@@ -248,6 +248,18 @@ struct EngineTriggerTests {
         #expect(rig.untilWake == .seconds(1))
     }
 
+    @Test("Timers stand still while the machine sleeps: the next wake-up is planned anew, and not left to one from before")
+    func overdueWake() throws {
+        var rig = Rig.settled()
+        rig.advance(.seconds(864_000))
+        // Nobody has told of the suspend. The pull is overdue, so there is a cycle with the first event.
+        rig.handle(.enqueued(.normal))
+        rig.idleCycle()
+        #expect(try #require(rig.wakeAt) > rig.instant)
+        rig.handle(.enqueued(.critical))
+        #expect(rig.untilWake == .milliseconds(200))
+    }
+
     @Test("A mutation that may be tried again later gets its own wake-up, which no earlier cycle uses up")
     func retryTime() throws {
         var settings = SyncEngine.Settings()
