@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -38,10 +39,23 @@ typedef struct direction {
     uint64_t busy;
 } direction;
 
+/// A TCP connection that a packet was seen of.
+typedef struct flow {
+    /// Both ends, the lesser first; 0: this place is free.
+    uint64_t one, other;
+    uint64_t last;
+} flow;
+
+#define FLOWS 256
+
 struct bench_wire {
     int ends[2];
     int stop[2];
+    pthread_mutex_t lock;
+    /// Guarded by the lock; the carrier works by the copy that it has taken.
+    bench_wire_plan wanted;
     bench_wire_plan plan;
+    flow flows[FLOWS];
     direction ways[2];
     pthread_t carrier;
 };
@@ -58,12 +72,39 @@ static int open_tun(const char *name) {
     return -1;
 }
 
+/// Whether a NAT lets this packet pass: all but those of connections that it has forgotten.
+static int passes(struct bench_wire *wire, const unsigned char *bytes, size_t size, uint64_t now) {
+    size_t head = size >= 20 ? (size_t)(bytes[0] & 15) * 4 : 0;
+    if (head < 20 || bytes[0] >> 4 != 4 || bytes[9] != IPPROTO_TCP || size < head + 14) return 1;
+    uint64_t from = 0, to = 0;
+    for (int byte = 0; byte < 4; byte++) {
+        from = from << 8 | bytes[12 + byte];
+        to = to << 8 | bytes[16 + byte];
+    }
+    from = from << 16 | (uint64_t)bytes[head] << 8 | bytes[head + 1];
+    to = to << 16 | (uint64_t)bytes[head + 2] << 8 | bytes[head + 3];
+    uint64_t one = from < to ? from : to, other = from < to ? to : from;
+    int begins = (bytes[head + 13] & 0x12) == 0x02;
+    flow *known = NULL, *oldest = &wire->flows[0];
+    for (int place = 0; place < FLOWS; place++) {
+        flow *flow = &wire->flows[place];
+        if (flow->one == one && flow->other == other) known = flow;
+        if (flow->last < oldest->last) oldest = flow;
+    }
+    uint64_t limit = wire->plan.forgets_after_ns;
+    if (!begins && limit && (!known || now - known->last > limit)) return 0;
+    if (!known) known = oldest;
+    *known = (flow){.one = one, .other = other, .last = now};
+    return 1;
+}
+
 /// Takes what came in at the near end; drops what no longer fits.
 static void take(struct bench_wire *wire, int side, uint64_t now) {
     direction *way = &wire->ways[side];
     char bytes[PACKET_BYTES];
     ssize_t size;
     while ((size = read(wire->ends[side], bytes, sizeof bytes)) > 0) {
+        if (!passes(wire, (unsigned char *)bytes, (size_t)size, now)) continue;
         uint64_t begins = way->busy > now ? way->busy : now;
         uint64_t lasts = (uint64_t)size * 8u * 1000000000u / wire->plan.bits_per_second;
         uint64_t waits = (uint64_t)QUEUE_PACKETS * PACKET_BYTES * 8u * 1000000000u / wire->plan.bits_per_second;
@@ -97,6 +138,9 @@ static void *carry(void *argument) {
     struct bench_wire *wire = argument;
     for (;;) {
         uint64_t now = now_ns(), next = 0;
+        pthread_mutex_lock(&wire->lock);
+        wire->plan = wire->wanted;
+        pthread_mutex_unlock(&wire->lock);
         for (int side = 0; side < 2; side++) {
             take(wire, side, now);
             uint64_t due = hand_over(wire, side, now);
@@ -121,7 +165,8 @@ bench_wire *bench_wire_start(
         fail(failure, "out of memory");
         return NULL;
     }
-    wire->plan = *plan;
+    wire->plan = wire->wanted = *plan;
+    pthread_mutex_init(&wire->lock, NULL);
     wire->stop[0] = wire->stop[1] = wire->ends[1] = -1;
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/ns/net", (int)far);
@@ -152,6 +197,12 @@ bench_wire *bench_wire_start(
     }
     free(wire);
     return NULL;
+}
+
+void bench_wire_change(bench_wire *wire, const bench_wire_plan *plan) {
+    pthread_mutex_lock(&wire->lock);
+    wire->wanted = *plan;
+    pthread_mutex_unlock(&wire->lock);
 }
 
 void bench_wire_stop(bench_wire *wire) {

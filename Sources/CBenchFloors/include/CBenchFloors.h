@@ -168,6 +168,9 @@ void bench_relay_stop(bench_relay *relay);
 /// a user namespace as well, where it is user 0.
 int bench_own_network(bench_failure *failure);
 
+/// Gives this process, and those that it starts, a file of its own in the place of /etc/hosts, which it may change while they run.
+int bench_own_hosts(const char *file, bench_failure *failure);
+
 /// Opens a socket in the network namespace of another process, to switch links there.
 int bench_link_socket(pid_t pid, int *descriptor, bench_failure *failure);
 
@@ -181,12 +184,17 @@ typedef struct {
     uint64_t delay_ns;
     /// Each way, headers of IP included.
     uint64_t bits_per_second;
+    /// A TCP connection that carried nothing for so long is forgotten, as a NAT does: nothing of it passes any more, and nobody is
+    /// told. 0: never.
+    uint64_t forgets_after_ns;
 } bench_wire_plan;
 
 /// A slow link (Wire.c): a TUN device here, and one in the network namespace of another process. Both are down and have no
 /// address yet. NULL after a failure.
 bench_wire *bench_wire_start(
     pid_t far, const char *near_name, const char *far_name, const bench_wire_plan *plan, bench_failure *failure);
+/// From now on the link is like that.
+void bench_wire_change(bench_wire *wire, const bench_wire_plan *plan);
 void bench_wire_stop(bench_wire *wire);
 
 /// Connects, shakes hands and asks once, on a connection of its own; the time is that until TLS stood: a round trip for TCP,

@@ -8,7 +8,7 @@ import SyncCore
 struct LinkCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "link",
-        abstract: "Measures a push of 50, a pull of 500 and enqueueing meanwhile over a link of 50 ms and 10 Mbit/s.",
+        abstract: "Measures a push of 50, a pull of 500, the way back online and enqueueing meanwhile over a link of 50 ms and 10 Mbit/s.",
         discussion: """
             Each packet takes 50 ms one way, and 10 Mbit/s go each way; the hub speaks TLS. Floor of push and pull: a round trip \
             for TCP and a TLS handshake over the same link. Floor of the enqueue times: the same agent, offline. Takes \
@@ -40,6 +40,8 @@ struct LinkCommand: ParsableCommand {
         var pulling = Figure(
             id: "enqueue_p99_pulling", title: "enqueue p99 while it pulls", unit: .microseconds, floor: "offline",
             goal: .atMost(3))
+        var online = Figure(
+            id: "link_idle_online", title: "idle: usable link to online", unit: .microseconds, floor: handshake, goal: .below(1_000_000))
         for round in 1...shared.roundCount(full: 5) {
             Talk.say("round \(round)")
             let yard = try Yard(
@@ -50,17 +52,18 @@ struct LinkCommand: ParsableCommand {
             let times = try measure(yard, workplace)
             push.add(floor: floor, agent: times.push)
             pull.add(floor: floor, agent: times.pull)
+            online.add(floor: floor, agent: times.online)
             pushing.add(floor: times.idle, agent: times.pushing)
             pulling.add(floor: times.idle, agent: times.pulling)
         }
-        report.figures = [push, pull, pushing, pulling]
+        report.figures = [push, pull, online, pushing, pulling]
         report.publish(asJSON: shared.json)
         if shared.check, report.figures.contains(where: { $0.isMet == false }) { throw ExitCode(1) }
     }
 
     /// Microseconds.
     private struct Times {
-        var push = 0.0, pull = 0.0
+        var push = 0.0, pull = 0.0, online = 0.0
         /// The p99 of enqueueing.
         var idle = 0.0, pushing = 0.0, pulling = 0.0
     }
@@ -82,6 +85,7 @@ struct LinkCommand: ParsableCommand {
             try bring(50, from: writer, firstRow: 0)
             times.push = try time(writer) { $0.outbox.open == 0 }
             try pause(writer)
+            times.online = try comeBack(writer, yard)
             try bring(450, from: writer, firstRow: 50)
             _ = try time(writer) { $0.outbox.open == 0 }
         }
@@ -125,6 +129,18 @@ struct LinkCommand: ParsableCommand {
     private func pause(_ agent: AgentUnderTest) throws { try agent.call("POST", "/v1/pause", body: #"{"scope":"all"}"#) }
 
     private func resume(_ agent: AgentUnderTest) throws { try agent.call("POST", "/v1/resume", body: #"{"scope":"all"}"#) }
+
+    /// Microseconds from a link that counts as usable to the right word about the hub, of an agent that has nothing to send: it knows by
+    /// its probe alone.
+    private func comeBack(_ agent: AgentUnderTest, _ yard: Yard) throws -> Double {
+        try yard.unplugHere()
+        try agent.wait { $0.connectivity.state == "offline" }
+        try yard.plugHere()
+        try agent.wait { $0.connectivity.state != "offline" }
+        let start = bench_now()
+        try agent.wait { $0.connectivity.state == "online" }
+        return Double(bench_now() - start) / 1_000
+    }
 
     private func bring(_ count: Int, from agent: AgentUnderTest, firstRow: UInt64) throws {
         _ = try Load(socket: agent.socketPath, entity: .record, producers: Self.one).lines(count, firstRow: firstRow)

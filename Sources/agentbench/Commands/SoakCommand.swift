@@ -9,7 +9,9 @@ struct SoakCommand: ParsableCommand {
         abstract:
             "Runs agent and hub through cut links, clock jumps, bursts and deaths, and says whether anything grew or got lost.",
         discussion: """
-            The hub is at the other end of a cable between two network namespaces; the wall clock of the agent alone is shifted. \
+            The hub is at the other end of a cable between two network namespaces; the wall clock of the agent alone is shifted, and \
+            months pass for both. The way to the hub is a slow line for a while, a NAT that forgets, a name with a dead address, a proxy \
+            (nginx, where it is installed) that answers 404 or 413, or a link with a small budget. \
             In the first half the agent is also killed and restarted; in the second half one process lives, and growth is judged \
             there. At the end everything is healed, what waits must drain, and the hub's own export must hold each change that \
             was answered for, once. Takes iproute2, openssl and either root or unprivileged user namespaces. Exits with 1 when \
@@ -77,8 +79,10 @@ struct SoakCommand: ParsableCommand {
                 panel("mutations that wait", "", 1, \.open), panel("own memory (RssAnon)", "MB", 1_048_576, \.anonymousBytes),
                 panel("descriptors", "", 1, \.descriptors), panel("write-ahead log", "MB", 1_048_576, \.walBytes),
                 panel("written to storage (/proc/PID/io)", "MB", 1_048_576, \.writtenBytes),
+                panel("on the wire, both ways", "MB", 1_048_576, \.wireBytes),
+                panel("documents that apps handed over", "MB", 1_048_576, \.workBytes),
             ],
             bands: soak.bands, marks: soak.deaths,
-            legend: "orange: the cable is out   blue: the wall clock is wrong   red: killed or restarted (first half only)")
+            legend: "orange: the cable is out   blue: the wall clock is wrong   green: slow line, NAT, proxy, dead address or small budget   red: killed or restarted (first half only)")
     }
 }

@@ -11,6 +11,9 @@ final class AgentUnderTest {
     let socketPath: String
     let pid: pid_t
     private let log: String
+    private let configurationFile: String
+    /// All of it but the settings of the caller.
+    private let usualConfiguration: String
 
     /// Starts the agent and waits until it says that it is ready.
     ///
@@ -27,11 +30,10 @@ final class AgentUnderTest {
         log = "\(folder)/log"
         try write(token + "\n", to: "\(folder)/token")
         let configuration = "\(folder)/agentd.yaml"
-        try write(
-            AgentUnderTest.configuration(
-                folder: folder, socket: socketPath, device: device, hubURL: hubURL, issuer: issuer, producers: producers)
-                + settings,
-            to: configuration)
+        configurationFile = configuration
+        usualConfiguration = AgentUnderTest.configuration(
+            folder: folder, socket: socketPath, device: device, hubURL: hubURL, issuer: issuer, producers: producers)
+        try write(usualConfiguration + settings, to: configuration)
 
         let notify = "\(folder)/notify.sock"
         var readiness: Int32 = -1
@@ -106,6 +108,12 @@ final class AgentUnderTest {
             let words = end.message.isEmpty ? "" : "\nThe agent \(end.message)."
             throw BenchError("\(error)\(words)\nThe end of its log:\n\(tail(of: log))")
         }
+    }
+
+    /// Other settings from now on.
+    func reload(_ settings: String) throws {
+        try write(usualConfiguration + settings, to: configurationFile)
+        try call("POST", "/v1/config/reload")
     }
 
     func stop() {

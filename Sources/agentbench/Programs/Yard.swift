@@ -12,11 +12,21 @@ final class Yard {
         var delay: Duration
         /// Each way.
         var bitsPerSecond: UInt64
+        /// A connection that carried nothing for so long is forgotten, as by a NAT; `nil`: never.
+        var forgetsAfter: Duration?
+
+        fileprivate var plan: bench_wire_plan {
+            bench_wire_plan(
+                delay_ns: UInt64(delay.nanoseconds), bits_per_second: bitsPerSecond,
+                forgets_after_ns: UInt64(forgetsAfter?.nanoseconds ?? 0))
+        }
     }
 
     /// On no network of the cable, so that a route leads there, as to any hub.
     static let address = "198.51.100.9"
-    private static let port = 7433
+    /// Where there is a file of hosts that names it.
+    static let name = "hub.test"
+    static let port = 7433
     /// The cable's ends, here and there.
     private static let (near, far) = ("wan0", "wan0h")
 
@@ -56,15 +66,16 @@ final class Yard {
     /// - Parameter devices: Those that get a token, by their names.
     /// - Parameter slowness: `nil`: the cable is as quick as the machine.
     init(
-        agenthub: String?, in folder: String, isHeard: Bool = true, devices: [String] = ["bench"], slowness: Slowness? = nil
+        agenthub: String?, in folder: String, isHeard: Bool = true, devices: [String] = ["bench"], slowness: Slowness? = nil,
+        environment: [String] = []
     ) throws {
         let program = try agenthub ?? neighbour("agenthub")
         log = "\(folder)/log"
         certificate = "\(folder)/hub.pem"
         try Yard.run(
             [
-                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                "-subj", "/CN=hub", "-addext", "subjectAltName=IP:\(Yard.address)", "-keyout", "\(folder)/hub.key", "-out",
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "9000",
+                "-subj", "/CN=hub", "-addext", "subjectAltName=IP:\(Yard.address),DNS:\(Yard.name)", "-keyout", "\(folder)/hub.key", "-out",
                 certificate,
             ], log: log)
         // Addresses first: the hub binds to one. What it says about requests is on standard error.
@@ -75,7 +86,8 @@ final class Yard {
             """
         var descriptor: Int32 = -1
         pid = try start(
-            [Yard.path("unshare") ?? "", "-n", "/bin/sh", "-c", script, program, folder], log: log, output: &descriptor)
+            [Yard.path("unshare") ?? "", "-n", "/bin/sh", "-c", script, program, folder], environment: environment, log: log,
+            output: &descriptor)
         output = descriptor
         do {
             for device in devices { tokens[device] = try HubUnderTest.token(program, device: device, folder: folder, log: log) }
@@ -100,7 +112,7 @@ final class Yard {
             return try Yard.run(
                 ["ip", "link", "add", Yard.near, "type", "veth", "peer", "name", Yard.far, "netns", String(pid)], log: log)
         }
-        var plan = bench_wire_plan(delay_ns: UInt64(slowness.delay.nanoseconds), bits_per_second: slowness.bitsPerSecond)
+        var plan = slowness.plan
         var failure = bench_failure()
         wire = bench_wire_start(pid, Yard.near, Yard.far, &plan, &failure)
         guard wire != nil else { throw BenchError(failure.message) }
@@ -112,6 +124,22 @@ final class Yard {
         var moment: UInt64 = 0
         try checked("link up") { bench_link_switch(links, Yard.far, 1, &moment, $0) }
         return moment
+    }
+
+    /// The near end is switched off, as by whoever unplugs this machine.
+    func unplugHere() throws {
+        try Yard.run(["ip", "link", "set", Yard.near, "down"], log: log)
+    }
+
+    func plugHere() throws {
+        try Yard.run(["ip", "link", "set", Yard.near, "up"], log: log)
+        try Yard.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
+    }
+
+    /// Of a cable that was laid slow: from now on it is like that.
+    func change(_ slowness: Slowness) {
+        var plan = slowness.plan
+        if let wire { bench_wire_change(wire, &plan) }
     }
 
     func pull() throws {
@@ -149,6 +177,19 @@ final class Yard {
         // A quick cable went with the namespace of its far end.
     }
 
+    /// What this end of the cable has carried, both ways.
+    static func carried() -> Int {
+        let lines = String(decoding: Array(FileManager.default.contents(atPath: "/proc/net/dev") ?? Data()), as: UTF8.self).split(separator: "\n")
+        guard let line = lines.first(where: { $0.contains("\(near):") }) else { return 0 }
+        let numbers = line.split(separator: ":").last?.split(separator: " ").compactMap { Int($0) } ?? []
+        return numbers.count > 8 ? numbers[0] + numbers[8] : 0
+    }
+
+    /// Runs a program in the hub's namespace.
+    func runThere(_ command: [String]) throws {
+        try Yard.run(["nsenter", "-n", "-t", String(pid)] + command, log: log)
+    }
+
     private static func run(_ command: [String], log: String) throws {
         guard let program = path(command[0]) else { throw BenchError("\(command[0]) is not installed") }
         let pid = try start([program] + command.dropFirst(), log: log)
@@ -156,7 +197,7 @@ final class Yard {
         guard status == 0 else { throw BenchError("\(command.joined(separator: " ")) failed\n\(tail(of: log))") }
     }
 
-    private static func path(_ program: String) -> String? {
+    static func path(_ program: String) -> String? {
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map { "\($0)/\(program)" }.first { access($0, X_OK) == 0 }
     }
 }

@@ -15,6 +15,9 @@ final class Soak {
         /// Over all processes so far.
         var writtenBytes: Double
         var accepted: Double
+        /// What the cable carried, both ways, and the documents that were to be moved.
+        var wireBytes: Double
+        var workBytes: Double
     }
 
     private(set) var samples: [Sample] = []
@@ -29,9 +32,12 @@ final class Soak {
     private let hubFolder: String
     private let yard: Yard
     private var agent: AgentUnderTest
-    private let clock: Int32
-    private let preload: String
-    private var clockSteps: Int64 = 0
+    private let proxy: SoakProxy?
+    /// In the place of /etc/hosts.
+    private let hosts: String
+    private let clock: Clock, hubClock: Clock
+    /// What the way to the hub is like now.
+    private var present: Set<SoakSchedule.Trouble> = []
     /// Of the processes that are gone, and of the present one when it was last looked at.
     private var writtenBefore = 0, writtenNow = 0
 
@@ -43,12 +49,18 @@ final class Soak {
         self.shared = shared
         hubFolder = try workplace.folder("hub")
         folder = try workplace.folder("agent")
-        preload = try neighbour("libclockwarp.so")
-        clock = open("\(folder)/clock", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-        guard clock >= 0, ftruncate(clock, off_t(Soak.clockNumbers * 8)) == 0 else { throw BenchError("the clock's file cannot be written") }
-        yard = try Yard(agenthub: shared.agenthub, in: hubFolder, isHeard: false)
+        let preload = try neighbour("libclockwarp.so")
+        clock = try Clock("\(folder)/clock", preload)
+        hubClock = try Clock("\(hubFolder)/clock", preload)
+        hosts = "\(folder)/hosts"
+        try write(Soak.hosts(isDeadFirst: false), to: hosts)
+        let file = hosts
+        try checked("hosts") { bench_own_hosts(file, $0) }
+        yard = try Yard(
+            agenthub: shared.agenthub, in: hubFolder, isHeard: false, slowness: Soak.quick, environment: hubClock.environment)
         do {
-            agent = try Soak.start(shared, folder, yard, preload)
+            proxy = try SoakProxy(before: yard, in: hubFolder)
+            agent = try Soak.start(shared, folder, yard, clock, settings: Soak.settings(nil))
         } catch {
             yard.stop()
             throw error
@@ -57,19 +69,31 @@ final class Soak {
 
     func stop() {
         agent.stop()
+        proxy?.stop()
         yard.stop()
-        close(clock)
     }
 
     private static func start(
-        _ shared: SharedOptions, _ folder: String, _ yard: Yard, _ preload: String
+        _ shared: SharedOptions, _ folder: String, _ yard: Yard, _ clock: Clock, settings: String
     ) throws -> AgentUnderTest {
-        try AgentUnderTest(
-            program: shared.agentd, in: folder, hubURL: yard.url, token: yard.token, issuer: yard.certificate,
-            producers: Producers(wanted: 1),
-            settings: "links: [ { match: \"wan*\", metered: false } ]\nsync: { pull_interval: 15s, max_backoff: 15s }\n",
-            environment: ["LD_PRELOAD=\(preload)", "CLOCKWARP_FILE=\(folder)/clock"])
+        let port = Yard.path("nginx") == nil ? Yard.port : SoakProxy.port
+        return try AgentUnderTest(
+            program: shared.agentd, in: folder, hubURL: "https://\(Yard.name):\(port)", token: yard.token, issuer: yard.certificate,
+            producers: Producers(wanted: 1), settings: settings, environment: clock.environment)
     }
+
+    /// - Parameter budget: Of a day; `nil`: none.
+    private static func settings(_ budget: String?) -> String {
+        "links: [ { match: \"wan*\", metered: false\(budget.map { ", budget: { day: \($0) }" } ?? "") } ]\n"
+            + "sync: { pull_interval: 15s, max_backoff: 15s }\n"
+    }
+
+    private static func hosts(isDeadFirst: Bool) -> String {
+        let names = ["127.0.0.1 localhost", isDeadFirst ? "198.51.100.77 \(Yard.name)" : nil, "\(Yard.address) \(Yard.name)"]
+        return names.compactMap { $0 }.joined(separator: "\n") + "\n"
+    }
+
+    private static let quick = Yard.Slowness(delay: .milliseconds(1), bitsPerSecond: 200_000_000)
 
     func run() throws {
         let start = ContinuousClock.now
@@ -94,6 +118,7 @@ final class Soak {
     /// Everything is well again: what waits must go.
     func heal() throws {
         try happen(.clock(0), at: Double(schedule.seconds))
+        for trouble in present { try happen(.relief(trouble), at: Double(schedule.seconds)) }
         try happen(.linkUp, at: Double(schedule.seconds))
         let end = ContinuousClock.now + .seconds(180)
         while true {
@@ -132,10 +157,22 @@ final class Soak {
             try yard.plug()
             end(Soak.linkColour, at: second)
         case .clock(let offset):
-            try set(clock: offset)
+            try clock.set(seconds: offset)
             if offset == 0 { return end(Soak.clockColour, at: second) }
             counts["clock_jumps", default: 0] += 1
             begin(Soak.clockColour, at: second)
+        case .month(let days):
+            counts["months", default: 0] += 1
+            for clock in [clock, hubClock] { try clock.pass(days: days) }
+        case .trouble(let trouble):
+            counts[trouble.rawValue, default: 0] += 1
+            present.insert(trouble)
+            try face(trouble)
+            begin(Soak.troubleColour, at: second)
+        case .relief(let trouble):
+            guard present.remove(trouble) != nil else { return }
+            try face(trouble)
+            end(Soak.troubleColour, at: second)
         case .burst(let count):
             counts["bursts", default: 0] += 1
             work.want(count)
@@ -145,22 +182,69 @@ final class Soak {
             if event == .kill { agent.kill() } else { agent.stop() }
             writtenBefore += writtenNow
             writtenNow = 0
-            agent = try Soak.start(shared, folder, yard, preload)
+            agent = try Soak.start(shared, folder, yard, clock, settings: present.contains(.smallBudget) ? Soak.settings("200KB") : Soak.settings(nil))
         }
     }
 
-    /// Five numbers of 64 bits (`Tests/CClockWarp`): the first moves the wall clock, the fourth counts its steps.
-    private static let clockNumbers = 5
-
-    private func set(clock offset: Int) throws {
-        clockSteps += 1
-        for (place, number) in [(0, Int64(offset) * 1_000_000_000), (3, clockSteps)] {
-            var number = number
-            guard pwrite(clock, &number, 8, off_t(place * 8)) == 8 else { throw BenchError("the clock's file cannot be written") }
+    /// The way is as ``present`` says.
+    private func face(_ trouble: SoakSchedule.Trouble) throws {
+        let isThere = present.contains(trouble)
+        switch trouble {
+        case .slowLine, .forgetfulNAT:
+            var line = present.contains(.slowLine) ? Yard.Slowness(delay: .milliseconds(100), bitsPerSecond: 64_000) : Soak.quick
+            if present.contains(.forgetfulNAT) { line.forgetsAfter = .seconds(2) }
+            yard.change(line)
+        case .deadAddress: try overwrite(hosts, with: Soak.hosts(isDeadFirst: isThere))
+        case .proxy404: try proxy?.become(isThere ? .answers(404) : .passes)
+        case .proxy413: try proxy?.become(isThere ? .limits(bytes: 2_048) : .passes)
+        case .smallBudget: try agent.reload(Soak.settings(isThere ? "200KB" : nil))
         }
     }
 
-    private static let linkColour = "#fbe3c8", clockColour = "#dfe8fb"
+    /// In place: it is mounted elsewhere.
+    private func overwrite(_ path: String, with text: String) throws {
+        let file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
+        defer { close(file) }
+        let bytes = Array(text.utf8)
+        guard file >= 0, Glibc.write(file, bytes, bytes.count) == bytes.count else { throw BenchError("\(path) cannot be written") }
+    }
+
+    /// The clocks of one program (`Tests/CClockWarp`): five numbers of 64 bits.
+    final class Clock {
+        let environment: [String]
+        private let file: Int32
+        private var numbers = [Int64](repeating: 0, count: 5)
+        /// Nanoseconds by which the wall clock is wrong.
+        private var offset: Int64 = 0
+
+        init(_ path: String, _ preload: String) throws {
+            environment = ["LD_PRELOAD=\(preload)", "CLOCKWARP_FILE=\(path)"]
+            file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+            try save()
+        }
+
+        deinit { close(file) }
+
+        /// The wall clock is wrong by so much from now on.
+        func set(seconds: Int) throws {
+            numbers[0] += Int64(seconds) * 1_000_000_000 - offset
+            offset = Int64(seconds) * 1_000_000_000
+            numbers[3] += 1
+            try save()
+        }
+
+        func pass(days: Int) throws {
+            for place in 0..<3 { numbers[place] += Int64(days) * 86_400 * 1_000_000_000 }
+            try save()
+        }
+
+        private func save() throws {
+            let size = numbers.count * 8
+            guard file >= 0, pwrite(file, numbers, size, 0) == size else { throw BenchError("the clock's file cannot be written") }
+        }
+    }
+
+    private static let linkColour = "#fbe3c8", clockColour = "#dfe8fb", troubleColour = "#e6f2dc"
 
     private func begin(_ colour: String, at second: Double) {
         bands.append(SVGChart.Band(from: second, to: second, colour: colour))
@@ -182,6 +266,7 @@ final class Soak {
             Sample(
                 second: second, open: Double(open), anonymousBytes: Double(facts.anonymousBytes),
                 descriptors: Double(facts.descriptors), walBytes: Double(fileSize("\(folder)/state/agent.db-wal")),
-                writtenBytes: Double(writtenBefore + writtenNow), accepted: Double(work.accepted)))
+                writtenBytes: Double(writtenBefore + writtenNow), accepted: Double(work.accepted), wireBytes: Double(Yard.carried()),
+                workBytes: Double(work.acceptedBytes)))
     }
 }

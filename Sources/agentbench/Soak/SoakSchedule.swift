@@ -7,9 +7,30 @@ struct SoakSchedule {
         case linkDown, linkUp
         /// Seconds that are added to the true time.
         case clock(Int)
+        /// All clocks of both sides go on by so many days.
+        case month(Int)
+        case trouble(Trouble)
+        /// The last trouble is over.
+        case relief(Trouble)
         /// So many changes at once, on top of the steady ones.
         case burst(Int)
         case kill, restart
+    }
+
+    /// What the way to the hub is like for a while.
+    enum Trouble: String, CaseIterable {
+        /// 64 kbit/s with 100 ms each way.
+        case slowLine = "slow_line"
+        /// A NAT that forgets a connection after two seconds of silence.
+        case forgetfulNAT = "forgetful_nat"
+        /// The name has another address first, where nobody answers.
+        case deadAddress = "dead_address"
+        /// A proxy that answers 404 to everything.
+        case proxy404 = "proxy_404"
+        /// A proxy that lets no body of more than 2 KB pass.
+        case proxy413 = "proxy_413"
+        /// 200 KB a day.
+        case smallBudget = "small_budget"
     }
 
     /// Seconds from the start, in order.
@@ -45,6 +66,14 @@ struct SoakSchedule {
             let jump = jumps[Int.random(in: 0..<jumps.count, using: &random)]
             return [(second, .clock(jump)), (min(quiet, second + Int.random(in: span(10, 30), using: &random)), .clock(0))]
         }
+        // One after the other, each some time.
+        var troubles = Trouble.allCases.shuffled(using: &random)
+        every(span(25, 45), until: quiet) { second, random in
+            let trouble = troubles.removeFirst()
+            troubles.append(trouble)
+            return [(second, .trouble(trouble)), (min(quiet, second + Int.random(in: span(10, 20), using: &random)), .relief(trouble))]
+        }
+        every(span(60, 120), until: quiet) { second, random in [(second, .month(Int.random(in: 20...40, using: &random)))] }
         every(span(10, 20), until: quiet) { second, random in [(second, .burst(Int.random(in: 200...2_000, using: &random)))] }
         every(span(20, 40), until: seconds / 2) { second, random in [(second, Bool.random(using: &random) ? .kill : .restart)] }
         self.events = events.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }

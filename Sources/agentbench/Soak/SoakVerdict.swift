@@ -32,6 +32,11 @@ struct SoakVerdict {
             guard let first = part.first, let last = part.last, last.accepted > first.accepted else { return 0 }
             return (last.writtenBytes - first.writtenBytes) / (last.accepted - first.accepted)
         }
+        /// Heads, receipts, handshakes and probes of a bad day, for documents of 50 bytes.
+        func wire(_ part: ArraySlice<Soak.Sample>) -> Double {
+            guard let first = part.first, let last = part.last, last.workBytes > first.workBytes else { return 0 }
+            return (last.wireBytes - first.wireBytes) / (last.workBytes - first.workBytes)
+        }
         let early = flash(life.prefix(life.count / 2)), late = flash(life.suffix(life.count / 2))
         lines = [
             Line(
@@ -49,6 +54,7 @@ struct SoakVerdict {
             limited("descriptors: growth", slope(\.descriptors), "/min", 0.2),
             limited("write-ahead log: most", (life.map(\.walBytes).max() ?? 0) / 1_048_576, "MB", 24),
             limited("flash bytes a change, later part beside earlier", early > 0 ? late / early : 0, "x", 1.5),
+            limited("bytes on the wire for a byte of a document", wire(samples[...]), "x", 3),
         ]
     }
 

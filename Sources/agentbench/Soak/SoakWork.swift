@@ -11,6 +11,8 @@ struct SoakWork {
     /// The last number that was answered for, by work order.
     private(set) var orders: [String: Int64] = [:]
     private(set) var accepted = 0
+    /// Bytes of the documents in them, which is what has to be moved.
+    private(set) var acceptedBytes = 0
     private var waiting: [Change] = []
     private var next: Int64 = 0
 
@@ -24,9 +26,10 @@ struct SoakWork {
             let body =
                 order.map { #""entity":"\#(BenchEntity.record.name)","record_id":"\#($0)","action":"upsert""# }
                 ?? #""entity":"\#(BenchEntity.event.name)","action":"create""#
-            return
-                #"{"ref":\#(number),"idempotency_key":"\#(key)",\#(body),"data":{"n":\#(number),"note":"pressure within limits"}}"#
+            return #"{"ref":\#(number),"idempotency_key":"\#(key)",\#(body),"data":\#(document)}"#
         }
+
+        var document: String { #"{"n":\#(number),"note":"pressure within limits"}"# }
     }
 
     /// Lines of one request: a small part of a large burst.
@@ -55,6 +58,7 @@ struct SoakWork {
             let taken = try numbers(in: answer)
             for change in part where taken.contains(change.number) {
                 accepted += 1
+                acceptedBytes += change.document.utf8.count
                 if let order = change.order { orders[order] = change.number } else { readings.insert(change.number) }
             }
             // In order: what was not taken goes again before anything later.
