@@ -24,7 +24,7 @@ struct AgentCtl: ParsableCommand {
         ])
 
     /// Options that make a list.
-    private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--state", "--depends-on", "--field", "--value"]
+    private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--map", "--state", "--depends-on", "--field", "--value"]
 
     /// Synchronous on purpose: the default asynchronous entry would start the threads of the default executor.
     static func main() {

@@ -23,7 +23,9 @@ package struct ReachabilityMachine: Sendable {
         package var hasProbe = true
         /// Between probes while online, idle and unmetered.
         package var idleInterval: Duration = .seconds(300)
-        package var connectJitter: Duration = .seconds(1)
+        /// A link that comes back does so for many devices of a place at once. Whoever looks on sees the truth within a second of it, the
+        /// TLS handshake over a slow link included.
+        package var connectJitter: Duration = .milliseconds(500)
         package var silentInterval: Duration = .seconds(300)
         package var silentIntervalMetered: Duration = .seconds(900)
         package var failuresUntilDegraded = 3

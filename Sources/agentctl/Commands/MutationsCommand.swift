@@ -49,15 +49,41 @@ struct MutationsCommand: ParsableCommand {
                 It becomes a new change with a new id; the old one is resolved by it. It rests on what its author had seen of the \
                 record: what others wrote since then is compared with it as if it had arrived late.
 
+                Without an id it asks for all refused changes of that code and entity for whose data each --where holds. With --dry-run \
+                it prints them and asks for none.
+
                 agentctl mutations retry ID --data '{"status":"open"}' --cascade
+                agentctl mutations retry --code validation --where status:eq:opne --map status='"open"' --dry-run
                 """)
 
         @OptionGroup var global: GlobalOptions
-        @Argument(help: "The change's id.") var id: MutationKey
+        @Argument(help: "The change's id.") var id: MutationKey?
         @Option(help: "Fields that replace all that the refused change did with them, as a JSON object.") var data: String?
         @Flag(help: "Also repeat what fell only because this one did, and the rest of its atomic list.") var cascade = false
+        @Flag(help: "All refused changes.") var all = false
+        @Option(help: "Those that were refused with this code, such as validation.") var code: String?
+        @Option(help: "Those of this entity.") var entity: EntityName?
+        @Option(
+            name: .customLong("where"), help: ArgumentHelp("Those for whose data this holds; may be repeated.", valueName: "field:op:value"))
+        var conditions: [Condition] = []
+        @Option(help: ArgumentHelp("A field that is set in each; may be repeated.", valueName: "field=json")) var map: [String] = []
+        @Flag(help: "Print which changes would be asked for, and ask for none.") var dryRun = false
+
+        func validate() throws {
+            let isMany = all || code != nil || entity != nil || !conditions.isEmpty
+            guard (id != nil) != isMany else {
+                throw ValidationError(
+                    isMany ? "An id stands alone; the other options choose many." : "Say which: an id, --all, --code, --entity or --where field:op:value.")
+            }
+            if isMany, data != nil { throw ValidationError("--data goes with an id; for many, --map field=json sets a field in each.") }
+            if id != nil, !map.isEmpty || dryRun { throw ValidationError("--map and --dry-run go with --all, --code, --entity or --where.") }
+            for text in map where BulkRetry.correction(text) == nil {
+                throw ValidationError("--map \(text): expected a field, = and JSON, such as status='\"open\"' or count=3.")
+            }
+        }
 
         func run(_ session: Session) async throws -> Int32 {
+            guard let id else { return try await retryMany(session) }
             var body = RetryBody(cascades: cascade)
             if let data {
                 // Read here only to tell a slip in the argument from a refusal by the agent.
@@ -69,6 +95,41 @@ struct MutationsCommand: ParsableCommand {
             let reply = try await session.client.retry(id, body)
             if session.isJSON { Output.json(reply.body) } else { Output.line("\(reply.value.id) \(reply.value.state)") }
             return 0
+        }
+
+        /// In the order in which they were made. One that is refused again is named, and the others go on.
+        private func retryMany(_ session: Session) async throws -> Int32 {
+            var bulk = BulkRetry(code: code, entity: entity, conditions: conditions.map(\.filter))
+            for text in map {
+                guard let (field, value) = BulkRetry.correction(text) else { continue }
+                bulk.corrections[field] = value
+            }
+            var (after, count, failed) = (Int64(0), 0, 0)
+            while true {
+                let page = try await session.client.mutations(
+                    MutationListQuery(states: [.rejected], after: after, limit: MutationListQuery.limitMax)).value
+                for short in page.items {
+                    after = max(after, short.seq)
+                    // What fell with another one is no longer refused once that one was asked for again.
+                    let item = try await session.client.mutation(MutationKey(trusted: short.id)).value
+                    guard item.state == MutationState.rejected.name, bulk.chooses(item) else { continue }
+                    count += 1
+                    guard !dryRun else {
+                        Output.line(bulk.line(item, "would repeat"))
+                        continue
+                    }
+                    do throws(AgentError) {
+                        let reply = try await session.client.retry(MutationKey(trusted: item.id), bulk.body(cascades: cascade))
+                        Output.line(bulk.line(item, "repeated as \(reply.value.id):"))
+                    } catch {
+                        failed += 1
+                        Output.note("agentctl: \(item.id) was not repeated: \(error.detail)")
+                    }
+                }
+                if page.next == nil { break }
+            }
+            Output.note(count == 0 ? "no refused change is like that" : dryRun ? "\(count) would be repeated" : "\(count - failed) of \(count) repeated")
+            return failed == 0 ? 0 : 1
         }
     }
 
