@@ -168,7 +168,7 @@ let package = Package(
                 "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "ProcessStand", "PostgresStand", "ObjectStand", "PowerCutKit",
                 "RepetitionOracle", "standin",
             ],
-            exclude: ["Stand/backend.py"],
+            exclude: ["Stand/backend.py", "Kept"],
             swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

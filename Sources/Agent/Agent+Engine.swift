@@ -21,7 +21,8 @@ extension Agent {
             return Remembered(
                 start: start, book: try store.budgetBook(), reserved: try store.usageReservation(),
                 unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
-                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.kept(.alarms), hints: try store.kept(.linkHints))
+                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.kept(.alarms),
+                hints: try store.kept(.linkHints))
         } completion: { [self] result in
             assumeIsolated { agent in
                 switch result {

@@ -228,6 +228,8 @@ extension Agent {
             return change
         }
         configurationVersion += 1
+        // What was found at another hub, or on another way to it, says nothing about this one.
+        if change.changed.contains(where: { $0.hasPrefix("hub.") }) { observed.fault = nil }
         apply(change.inForce)
         environment.keepLastGood(new)
         considerTrial(isAsked: true)

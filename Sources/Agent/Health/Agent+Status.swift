@@ -80,8 +80,8 @@ extension Agent {
         let situation = presentSituation
         document.verdicts = TrafficClass.allCases.map { traffic in
             let priority = Priority.allCases.first { TrafficClass($0) == traffic && facts.waitingPriorities.contains($0) }
-            let why = priority.map { explanation(of: $0, in: situation, now: now.wall).0 } ?? Policy.explain(traffic, in: situation, now: now.wall)
-            return .init(why)
+            guard let priority else { return .init(Policy.explain(traffic, in: situation, now: now.wall)) }
+            return .init(explanation(of: priority, in: situation, now: now.wall).0)
         }
         document.cause = presentCause(in: situation, waiting: facts.waitingPriorities, now: now.wall)
         document.sync = syncState(now)
@@ -174,8 +174,8 @@ extension Agent {
             bytes: facts.waitingBytes, limit: Int64(loaded.configuration.store.maxMutations))
         for (priority, count) in outbox.pending.sorted(by: { $0.key < $1.key }) where count > 0 {
             let (why, some) = explanation(of: priority, in: situation, now: now.wall)
-            guard let deferral = StatusDocument.Deferral(priority, count: some.map { min(count, Int64($0)) } ?? count, why) else { continue }
-            outbox.deferred.append(deferral)
+            let held = some.map { min(count, Int64($0)) } ?? count
+            if let deferral = StatusDocument.Deferral(priority, count: held, why) { outbox.deferred.append(deferral) }
         }
         return outbox
     }

@@ -28,7 +28,10 @@ extension Agent {
     }
 
     func stopWatching() {
-        for timer in [observed.trialWake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, around.tokenWake] { timer?.cancel() }
+        let timers = [
+            observed.trialWake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, around.tokenWake,
+        ]
+        for timer in timers { timer?.cancel() }
         events.onPresence = nil
         environment.links?.stop()
         environment.power?.stop()
