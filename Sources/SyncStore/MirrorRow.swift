@@ -162,7 +162,7 @@ struct MirrorRow {
         }
     }
 
-    private static func checksum(eid: Int64, id: String, version: Int64, documents: (inout CRC32C) -> Void) -> Int64 {
+    static func checksum(eid: Int64, id: String, version: Int64, documents: (inout CRC32C) -> Void) -> Int64 {
         var digest = CRC32C()
         digest.update(eid)
         digest.update(version)

@@ -29,6 +29,7 @@ enum Schema {
             let step = steps[Int(version)]
             try database.execute("BEGIN IMMEDIATE")
             do throws(StoreError) {
+                if version == 1 { try completeFirst(database) }
                 try database.execute(step)
                 try database.execute("PRAGMA user_version = \(version + 1)")
                 try database.execute("COMMIT")
@@ -40,6 +41,44 @@ enum Schema {
             version += 1
         }
     }
+
+    /// Part of the first step.
+    static let mutationTable = """
+        -- Where it stands. claim numbers the batches; members of an atomic list have neighbouring seqs.
+        CREATE TABLE mutation (
+            seq INTEGER PRIMARY KEY,
+            state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 12),
+            priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
+            eid INTEGER NOT NULL,
+            aid INTEGER NOT NULL,
+            rid INTEGER,
+            bytes INTEGER NOT NULL,
+            ready INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
+            sent INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
+            attempts INTEGER NOT NULL DEFAULT 0,
+            retries INTEGER NOT NULL DEFAULT 0,
+            alone INTEGER NOT NULL DEFAULT 0 CHECK (alone IN (0, 1)),
+            claim INTEGER,
+            first_seq INTEGER,
+            last_seq INTEGER,
+            next_age INTEGER,
+            ttl_age INTEGER,
+            prune_age INTEGER,
+            first_sent_ms INTEGER,
+            into_seq INTEGER,
+            problem TEXT,
+            CHECK (ready = 0 OR (state = 0 AND next_age IS NULL)),
+            CHECK (state <> 1 OR (sent = 1 AND claim IS NOT NULL)),
+            CHECK ((prune_age IS NOT NULL) = (state >= 6))
+        ) STRICT;
+        CREATE INDEX mutation_ready ON mutation (priority, seq) WHERE ready = 1;
+        CREATE INDEX mutation_flight ON mutation (claim, priority, seq) WHERE state = 1;
+        CREATE INDEX mutation_record ON mutation (rid, seq) WHERE state < 6 AND rid IS NOT NULL;
+        CREATE INDEX mutation_parked ON mutation (state, seq) WHERE state BETWEEN 2 AND 5;
+        CREATE INDEX mutation_delayed ON mutation (next_age) WHERE next_age IS NOT NULL;
+        CREATE INDEX mutation_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NOT NULL;
+        CREATE INDEX event_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NULL;
+        """
 
     private static let step1 = """
         CREATE TABLE meta (
@@ -117,40 +156,7 @@ enum Schema {
             sum INTEGER NOT NULL
         ) STRICT;
 
-        -- Where it stands. claim numbers the batches; members of an atomic list have neighbouring seqs.
-        CREATE TABLE mutation (
-            seq INTEGER PRIMARY KEY,
-            state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 12),
-            priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
-            eid INTEGER NOT NULL,
-            aid INTEGER NOT NULL,
-            rid INTEGER,
-            bytes INTEGER NOT NULL,
-            ready INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
-            sent INTEGER NOT NULL DEFAULT 0 CHECK (sent IN (0, 1)),
-            attempts INTEGER NOT NULL DEFAULT 0,
-            retries INTEGER NOT NULL DEFAULT 0,
-            alone INTEGER NOT NULL DEFAULT 0 CHECK (alone IN (0, 1)),
-            claim INTEGER,
-            first_seq INTEGER,
-            last_seq INTEGER,
-            next_age INTEGER,
-            ttl_age INTEGER,
-            prune_age INTEGER,
-            first_sent_ms INTEGER,
-            into_seq INTEGER,
-            problem TEXT,
-            CHECK (ready = 0 OR (state = 0 AND next_age IS NULL)),
-            CHECK (state <> 1 OR (sent = 1 AND claim IS NOT NULL)),
-            CHECK ((prune_age IS NOT NULL) = (state >= 6))
-        ) STRICT;
-        CREATE INDEX mutation_ready ON mutation (priority, seq) WHERE ready = 1;
-        CREATE INDEX mutation_flight ON mutation (claim, priority, seq) WHERE state = 1;
-        CREATE INDEX mutation_record ON mutation (rid, seq) WHERE state < 6 AND rid IS NOT NULL;
-        CREATE INDEX mutation_parked ON mutation (state, seq) WHERE state BETWEEN 2 AND 5;
-        CREATE INDEX mutation_delayed ON mutation (next_age) WHERE next_age IS NOT NULL;
-        CREATE INDEX mutation_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NOT NULL;
-        CREATE INDEX event_settled ON mutation (prune_age) WHERE prune_age IS NOT NULL AND rid IS NULL;
+        \(mutationTable)
 
         CREATE TABLE stream (
             eid INTEGER PRIMARY KEY REFERENCES entity,

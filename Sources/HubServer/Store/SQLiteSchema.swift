@@ -77,6 +77,18 @@ enum SQLiteSchema {
           at_ms INTEGER NOT NULL,
           PRIMARY KEY(device, key)
         ) STRICT, WITHOUT ROWID;
+        \(lostValue)
+        CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
+        """,
+        diagnostics,
+        files,
+        waiting,
+        lineage,
+        deletions,
+        turnover,
+    ]
+
+    private static let lostValue = """
         -- Values that lost a contest (PROTOCOL D2): kept for people, read by nothing else.
         CREATE TABLE lost_value(
           n INTEGER PRIMARY KEY,
@@ -90,15 +102,17 @@ enum SQLiteSchema {
           author TEXT,
           at_ms INTEGER NOT NULL
         ) STRICT;
-        CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
-        """,
-        diagnostics,
-        files,
-        waiting,
-        lineage,
-        deletions,
-        turnover,
-    ]
+        """
+
+    /// The very first programs wrote a version 1 without these.
+    private static func completeFirst(_ database: SQLiteDatabase) throws(DatabaseError) {
+        for column in ["author", "additions"]
+        where try database.number("SELECT count(*) FROM pragma_table_info('record') WHERE name = '\(column)'") == 0 {
+            try database.execute("ALTER TABLE record ADD COLUMN \(column) TEXT")
+        }
+        guard try database.number("SELECT count(*) FROM sqlite_schema WHERE name = 'lost_value'") == 0 else { return }
+        try database.execute(lostValue)
+    }
 
     /// How many tombstones of an entity were forgotten; and those that are left, by entity.
     private static let turnover = """
@@ -137,6 +151,7 @@ enum SQLiteSchema {
                 throw DatabaseError(.other, doing: "open the database", detail: "SQLite refused WAL with synchronous=FULL")
             }
         }
+        if present == 1 { try completeFirst(database) }
         for (index, step) in steps.enumerated().dropFirst(Int(present)) {
             try database.execute(
                 "BEGIN IMMEDIATE; \(step) PRAGMA application_id=\(applicationID); PRAGMA user_version=\(index + 1); COMMIT;")
