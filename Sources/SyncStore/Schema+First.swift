@@ -5,8 +5,11 @@ extension Schema {
     /// events, and the checksum of a record leaves out what waits for the hub. The columns after the size stand elsewhere, so the table
     /// is made anew.
     static func completeFirst(_ database: Database) throws(StoreError) {
-        let isComplete = try database.number("SELECT count(*) FROM pragma_table_info('mutation') WHERE name = 'bytes'") ?? 1
-        guard isComplete == 0 else { return }
+        // Asked once in the life of a database, so it is not kept for later.
+        let question = try database.prepare("SELECT 1 FROM pragma_table_info('mutation') WHERE name = 'bytes'")
+        defer { question.finalize() }
+        guard try !question.step() else { return }
+        question.reset()
         let before = "seq, state, priority, eid, aid, rid"
         let after =
             "ready, sent, attempts, retries, alone, claim, first_seq, last_seq, next_age, ttl_age, prune_age, first_sent_ms, into_seq, problem"
