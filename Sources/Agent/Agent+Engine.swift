@@ -82,6 +82,21 @@ extension Agent {
         watchQueue()
     }
 
+    /// Writes down what the next start reads. Nothing is written before this start has read what was kept.
+    ///
+    /// - Parameter loss: The agent logs this when the store cannot write it.
+    func keep(_ text: String, as name: KeptText, loss: Logger.Message) {
+        guard hasBegun else { return }
+        store.run { store, now throws(StoreError) in
+            try store.keep(text, as: name, at: now)
+        } completion: { [self] result in
+            assumeIsolated { agent in
+                guard case .failure(let error) = result else { return }
+                agent.log.warning(loss, metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
     func goOnWithWaiting() {
         let waiting = whenHeard
         whenHeard = []

@@ -238,13 +238,8 @@ extension Agent {
         }
         if blobs.uploader.active[row.id] != nil { return answer(.allow, "it is on its way: \(row.progress.offset) of \(row.size) bytes are at the server") }
         let why = blobs.uploader.explanation(of: row.job, .init(situation: presentSituation, isBusy: false), now: now.wall)
-        if let deferral = why.deferral {
-            let present = PresentCause(why, at: hubPlace)
-            var told = answer(
-                .defer, why.sentence, reason: deferral.reason.rawValue, until: why.end, rule: why.rule.rawValue,
-                change: why.reliefs.map(\.sentence))
-            (told.also, told.cause, told.command) = (why.also, present?.code, present?.command)
-            return told
+        if why.deferral != nil {
+            return WhyAnswer(id: row.id.description, record: name, state: item(row).state, why, at: hubPlace, situation: note)
         }
         if let hold = blobs.uploader.hold(of: row.id, at: now) {
             let cause = hold.why.map { ": " + Printable.text($0) } ?? ""

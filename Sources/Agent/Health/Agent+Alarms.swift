@@ -53,16 +53,6 @@ extension Agent {
     }
 
     private func keepAlarms() {
-        // Before the store has told what was kept, nothing may replace it.
-        guard hasBegun else { return }
-        let text = observed.alarms.text
-        store.run { store, now throws(StoreError) in
-            try store.keep(text, as: .alarms, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                guard case .failure(let error) = result else { return }
-                agent.log.warning("an alarm was not written down; a restart forgets it", metadata: ["error": "\(error)"])
-            }
-        }
+        keep(observed.alarms.text, as: .alarms, loss: "an alarm was not written down; a restart forgets it")
     }
 }

@@ -44,16 +44,9 @@ extension Agent {
     }
 
     private func keepHints() {
-        guard hasBegun else { return }
-        let text = environment.bootID + " " + around.connectivity.hints.text
-        store.run { store, now throws(StoreError) in
-            try store.keep(text, as: .linkHints, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                guard case .failure(let error) = result else { return }
-                agent.log.warning("a hint about a link was not written down; a restart forgets it", metadata: ["error": "\(error)"])
-            }
-        }
+        keep(
+            environment.bootID + " " + around.connectivity.hints.text, as: .linkHints,
+            loss: "a hint about a link was not written down; a restart forgets it")
     }
 
     private func hear(_ hint: LinkHint, about name: LinkName, _ call: LocalCall) throws(Problem) {

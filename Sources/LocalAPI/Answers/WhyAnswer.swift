@@ -71,14 +71,15 @@ package struct WhyAnswer: Hashable, Sendable {
         self.situation = situation
     }
 
-    /// For a mutation that is pending: what the policy says of its class.
+    /// For what waits: what the policy says of its class.
     package init(
-        id: String, record: RecordName?, _ explanation: Explanation, at place: HubPlace, situation: SituationNote? = nil
+        id: String, record: RecordName?, state: String = MutationState.pending.name, _ explanation: Explanation, at place: HubPlace,
+        situation: SituationNote? = nil
     ) {
         let deferral = explanation.deferral
         let present = PresentCause(explanation, at: place)
         self.init(
-            id: id, record: record, state: MutationState.pending.name, verdict: deferral == nil ? .allow : .defer,
+            id: id, record: record, state: state, verdict: deferral == nil ? .allow : .defer,
             reason: deferral?.reason.rawValue, until: explanation.end,
             sentence: deferral == nil ? "nothing keeps it back: it goes with the next cycle" : explanation.sentence,
             rule: explanation.rule.rawValue, wouldChange: explanation.reliefs.map(\.sentence), command: present?.command, situation: situation)
