@@ -37,16 +37,16 @@ extension Agent {
     /// Before a request goes: what it may move is on flash when this returns, or cannot be stored.
     func book(_ most: UsageReservation.Bytes) async {
         let uplink = around.connectivity.uplink
-        guard around.reservation.begin(most, over: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false),
-            hasBegun, !hasStopped
-        else { return }
+        let isToBeStored = around.reservation.begin(
+            most, over: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false, carried: environment.carried)
+        guard isToBeStored, hasBegun, !hasStopped else { return }
         await withCheckedContinuation { continuation in
             storeUsage { continuation.resume() }
         }
     }
 
-    func settle(_ most: UsageReservation.Bytes) {
-        around.reservation.end(most)
+    func settle(_ most: UsageReservation.Bytes, moved: UsageReservation.Bytes) {
+        around.reservation.end(most, moved: moved)
     }
 
     /// What may have moved after the ledger was stored for the last time before this start. Nobody knows what for: up as a push, down
@@ -94,7 +94,7 @@ extension Agent {
                     let now = agent.environment.time.now().instant
                     for row in rows {
                         agent.around.usage.add(row, now: now)
-                        agent.around.reservation.count(.init(up: row.up, down: row.down), over: row.link)
+                        agent.around.reservation.failed(.init(up: row.up, down: row.down), over: row.link)
                     }
                 }
                 done()

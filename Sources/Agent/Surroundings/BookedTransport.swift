@@ -38,13 +38,14 @@ final class BookedTransport: HTTPTransport {
     ) async throws(TransportError) -> HTTPResponse {
         let agent = ledger.withLock(\.agent), most = Self.most(of: request)
         await agent?.book(most)
-        let result: Result<HTTPResponse, TransportError>
+        let result: Result<HTTPResponse, TransportError>, traffic: Traffic
         do throws(TransportError) {
-            result = .success(try await carry())
+            let response = try await carry()
+            (result, traffic) = (.success(response), response.traffic)
         } catch {
-            result = .failure(error)
+            (result, traffic) = (.failure(error), error.traffic)
         }
-        await agent?.settle(most)
+        await agent?.settle(most, moved: .init(up: Int64(clamping: traffic.wireUp), down: Int64(clamping: traffic.wireDown)))
         return try result.get()
     }
 
