@@ -80,6 +80,7 @@ extension Agent {
         startWatching()
         startBlobs()
         watchQueue()
+        tendIndexes()
     }
 
     /// Writes down what the next start reads. Nothing is written before this start has read what was kept.

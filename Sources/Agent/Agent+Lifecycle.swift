@@ -121,6 +121,7 @@ extension Agent {
     package func wind() {
         events.closeAll()
         closeUsage()
+        stopTendingIndexes()
         stopEngine()
         stopWatching()
         stopWatchingSocket()

@@ -59,6 +59,7 @@ package actor Agent {
     var mutationWaiters: [MutationKey: [MutationWaiter]] = [:]
     let events: EventStreams
     var observed = Observations()
+    var indexes = IndexUpkeep()
 
     package struct Parts {
         package var configuration: LoadedConfiguration

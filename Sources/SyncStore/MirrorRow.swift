@@ -28,6 +28,8 @@ struct MirrorRow {
     /// The document as it was read, to tell whether it has changed when the row is saved.
     private var knownDocument: String?
     private var isEdited = false
+    /// What the table has of it, as indexes see it; `nil` where it is not shown.
+    private(set) var indexed: Indexed?
     /// The row is not in the table yet.
     private(set) var isNew = false
     /// The row is not as it was written: neither ``base`` nor ``view`` can be trusted.
@@ -73,7 +75,17 @@ struct MirrorRow {
                 digest.update(field: row.bytes(first + 15))
             } != row.int(first + 12)
         knownDocument = document
+        indexed = shown
     }
+
+    /// What an index has of a record that is shown.
+    struct Indexed {
+        let id: String
+        let document: String?
+        let updatedMS: Int64
+    }
+
+    private var shown: Indexed? { isKnown && !isDeleted ? Indexed(id: id, document: document, updatedMS: updatedMS) : nil }
 
     /// What apps see; `nil` when the record does not exist.
     var document: String? { isDeleted ? nil : view ?? base }
@@ -160,6 +172,7 @@ struct MirrorRow {
                 .optional(syncedMS), .optional(goneAge), .int(sum), .optional(serverID), .optional(base), .optional(view),
                 .int(edit), .int(rid))
         }
+        indexed = shown
     }
 
     static func checksum(eid: Int64, id: String, version: Int64, documents: (inout CRC32C) -> Void) -> Int64 {

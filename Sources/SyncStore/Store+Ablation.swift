@@ -26,7 +26,7 @@ extension Store {
         older.setContent(content)
         try rewrite(older)
         record.setView(intent.document)
-        try record.save(to: database)
+        try save(&record)
         // The number stays unused; nobody will ask for this mutation again.
         ledger[.absorbedSeq] = payload.seq
         ledger[.enqueued] += 1

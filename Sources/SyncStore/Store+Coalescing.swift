@@ -47,6 +47,7 @@ extension Store {
             (kept.hlc, kept.clock, kept.bid, kept.bootMS) = (payload.hlc, payload.clock, payload.bid, payload.bootMS)
             kept.bytes = max(kept.bytes, payload.bytes, Int64(kept.contentBytes))
             try rewrite(kept)
+            if kept.action != .create { try keepEarlier(intent, for: older.seq, before: record.document) }
             try database.run("UPDATE mutation SET bytes = ? WHERE seq = ?", .int(kept.bytes), .int(older.seq))
             return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .coalesced, record.rid)
         }

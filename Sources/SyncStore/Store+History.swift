@@ -104,7 +104,7 @@ extension Store {
         if try MirrorRow.find(database, rid: rid) == nil {
             var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall, edit: payload.seq)
             row.dropBase()
-            try row.save(to: database)
+            try save(&row)
         }
         try touch(rid, &records)
         // Its base is of the old history and has this mutation already.
@@ -143,7 +143,7 @@ extension Store {
                 // A damaged row keeps its wrong checksum, by which it is found and fetched again.
                 if row.isDamaged { continue }
                 row.forgetHistory()
-                try row.save(to: database)
+                try save(&row)
                 if row.status != .synced { try forgetBases(of: rid) }
             }
             if known.count == Self.sliceRows, let last = known.last {

@@ -115,6 +115,8 @@ extension Store {
                 "DELETE FROM payload WHERE seq BETWEEN ? AND ?", .int(run.lowerBound), .int(run.upperBound))
             try database.run(
                 "DELETE FROM mutation WHERE seq BETWEEN ? AND ?", .int(run.lowerBound), .int(run.upperBound))
+            try database.run(
+                "DELETE FROM undo_value WHERE seq BETWEEN ? AND ?", .int(run.lowerBound), .int(run.upperBound))
         }
         ledger[.pruned] += Int64(seqs.count)
         return seqs.count

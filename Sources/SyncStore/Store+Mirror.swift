@@ -61,7 +61,7 @@ extension Store {
             let isGone = touched.row.status == .synced && touched.row.isDeleted
             touched.row.goneAge = isGone ? touched.row.goneAge ?? age : nil
             touched.row.updatedMS = now.wall.milliseconds
-            try touched.row.save(to: database)
+            try save(&touched.row)
             journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
             if touched.row.status != .synced { try refreshReadiness(ofRecord: touched.row.rid) }
             if touched.row.status == .conflict { try refreshLocalSides(of: touched.row.rid, touched.row.document) }

@@ -26,6 +26,7 @@ struct Transaction {
         let journal: JournalStage
         let opening: StoreOpening
         let sweep: HousekeepingSweep
+        let indexes: RecordIndexes
         let isFalling: Bool
 
         init(_ store: Store) {
@@ -38,6 +39,7 @@ struct Transaction {
             journal = store.journal
             opening = store.opening
             sweep = store.sweep
+            indexes = store.indexes
             isFalling = store.isFalling
         }
     }
@@ -172,6 +174,7 @@ extension Store {
         journal = saved.journal
         opening = saved.opening
         sweep = saved.sweep
+        indexes = saved.indexes
         isFalling = saved.isFalling
     }
 }

@@ -10,6 +10,7 @@ extension Store {
         found += try verifyReadiness()
         found += try verifyMirror()
         found += try verifyBlobTotal()
+        found += try verifyIndexes()
         if staleMoves > 0 { found.append("\(staleMoves) changes of state were made on rows that had changed meanwhile") }
         return found
     }

@@ -34,6 +34,7 @@ extension Store {
         // An atomic list is judged as a whole when its last member is in.
         row.isReady = intent.group == nil && !waitsBehind && intent.ties.on.isEmpty
         try row.insert(into: database)
+        try keepEarlier(intent, for: payload.seq, before: record?.document)
         count(payload)
         ledger[.absorbedSeq] = payload.seq
         journal.add(.mutation(.pending), payload.seq)
@@ -49,7 +50,7 @@ extension Store {
         if record.status == .synced { record.status = .pending }
         record.goneAge = nil
         record.updatedMS = now.wall.milliseconds
-        try record.save(to: database)
+        try save(&record)
         journal.add(.record(record.isDeleted ? .delete : .upsert, .local), record.rid)
         if record.status == .conflict { try refreshLocalSides(of: record.rid, record.document) }
         if let present = try rejectIfDoomed(payload.seq, intent) {

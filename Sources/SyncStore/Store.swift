@@ -51,6 +51,7 @@ package final class Store {
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
     var chains = ChainLengths()
+    var indexes: RecordIndexes
     /// Changes of state that came too late (``move(_:to:)``), since the start.
     var staleMoves = 0
     /// Something is left that falls with a mutation that was refused or given up (``goOnFalling(at:)``).
@@ -78,6 +79,7 @@ package final class Store {
         self.names = start.names
         self.opening = start.opening
         self.random = start.random
+        indexes = try RecordIndexes.load(from: database)
         clockTrust = options.clockTrust
         doubtWhatWaits()
         try loadAnchor(at: now)

@@ -1,8 +1,9 @@
 import Glibc
 package import SyncCore
 
-/// Reads on a connection and a thread of their own, each at most 2 s. Never checkpoints, never writes. The thread and the
-/// connection are made with the first read.
+/// Reads on a connection and a thread of their own, each at most 2 s. Never checkpoints, never writes. Reads that may look at
+/// everything there is have another connection and thread, so that no short one waits for them. Each of the two is made with its first
+/// read.
 package final class StoreReader: @unchecked Sendable {
     /// A read that takes longer ends with `.tooSlow`: while it lasts the log cannot shrink.
     package static let timeMax: Duration = .seconds(2)
@@ -15,7 +16,9 @@ package final class StoreReader: @unchecked Sendable {
     private let quietAfter: Duration
     private let deliver: StoreWriter.Deliver
     private let damaged: @Sendable (StoreError) -> Void
-    private let thread = StoreThread(Box())
+    /// For long reads; `nil`: this is it.
+    private let apart: StoreReader?
+    private let thread: StoreThread<Box>
 
     private struct Box {
         var hasStarted = false
@@ -38,10 +41,20 @@ package final class StoreReader: @unchecked Sendable {
 
     /// - Parameter damaged: Called on the reader's thread for every read that meets damage: only another database helps, and
     ///   that is made at a start. Also for a read that the medium does not answer, twice (``StoreError/isFailedRead``).
-    package init(
+    package convenience init(
         path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, quietAfter: Duration = StoreWriter.quietAfter,
         deliver: @escaping StoreWriter.Deliver, damaged: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) {
+        let apart = StoreReader(path, time, limit, quietAfter, deliver, damaged, apart: nil)
+        self.init(path, time, limit, quietAfter, deliver, damaged, apart: apart)
+    }
+
+    private init(
+        _ path: String, _ time: any TimeSource, _ limit: Duration, _ quietAfter: Duration, _ deliver: @escaping StoreWriter.Deliver,
+        _ damaged: @escaping @Sendable (StoreError) -> Void, apart: StoreReader?
+    ) {
+        self.apart = apart
+        thread = StoreThread(Box(), name: apart == nil ? "store lists" : "store reader")
         self.path = path
         self.time = time
         self.limit = limit
@@ -53,7 +66,7 @@ package final class StoreReader: @unchecked Sendable {
     /// SQLite's own check of the whole file, beside all other reads: on a thread and a connection that end with it.
     package func check(completion: @escaping @Sendable (Result<[String], StoreError>) -> Void) {
         let (path, damaged) = (path, damaged)
-        let apart = StoreReader(path: path, time: time, limit: Self.checkTimeMax, deliver: deliver, damaged: damaged)
+        let apart = StoreReader(path, time, Self.checkTimeMax, quietAfter, deliver, damaged, apart: nil)
         apart.read { reads, _ throws(StoreError) in
             try reads.check()
         } completion: { result in
@@ -65,10 +78,12 @@ package final class StoreReader: @unchecked Sendable {
         }
     }
 
+    /// - Parameter isLong: It may look at everything there is.
     package func read<Value: Sendable>(
-        _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
+        isLong: Bool = false, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {
+        if isLong, let apart { return apart.read(work, completion: completion) }
         let (time, limit, deliver, damaged) = (time, limit, deliver, damaged)
         let read: Read = { connection, mayAskAgain in
             let result: Result<Value, StoreError>
@@ -112,10 +127,12 @@ package final class StoreReader: @unchecked Sendable {
     /// - Parameter keepingConnection: `false` while the writer cannot open the database. In one process all connections share what
     ///   SQLite has of the log, and one that was opened on a disk that can only be read makes it read-only for the writer, too.
     package func openAgain(keepingConnection: Bool = true) {
+        apart?.openAgain(keepingConnection: keepingConnection)
         _ = thread.change { ($0.drops, $0.keepsConnection) = (true, keepingConnection) }
     }
 
     package func close() {
+        apart?.close()
         thread.close()
     }
 

@@ -70,6 +70,16 @@ extension StoreReads {
         try database.number("SELECT 1 FROM entity WHERE name = ?", .text(entity.text)) != nil
     }
 
+    /// Records of an entity that are shown.
+    func recordCount(of entity: EntityName) throws(StoreError) -> Int64 {
+        try database.number(
+            """
+            SELECT c.n FROM entity e JOIN counter c
+                ON c.name = 'records' AND c.aid = 0 AND c.eid = e.eid AND c.priority = 0 AND c.state = 0
+            WHERE e.name = ?
+            """, .text(entity.text)) ?? 0
+    }
+
     /// Every entity that was ever met here, by name.
     package func entities() throws(StoreError) -> [EntityOverview] {
         let ledger = try Ledger.load(from: database)
@@ -77,10 +87,12 @@ extension StoreReads {
         for (group, count) in ledger.counts where !group.state.isTerminal { open[group.eid, default: 0] += count }
         return try database.all(
             """
-            SELECT e.eid, e.name, (SELECT count(*) FROM record r WHERE r.eid = e.eid AND r.deleted = 0),
+            SELECT e.eid, e.name, coalesce(c.n, 0),
                 s.last_pull_ms, s.last_full_ms, coalesce(s.listing, 0), coalesce(s.sweep_held, 0), s.seed_total,
                 coalesce(s.seeding = 0, 0)
-            FROM entity e LEFT JOIN stream s ON s.eid = e.eid ORDER BY e.name
+            FROM entity e LEFT JOIN stream s ON s.eid = e.eid LEFT JOIN counter c
+                ON c.name = 'records' AND c.aid = 0 AND c.eid = e.eid AND c.priority = 0 AND c.state = 0
+            ORDER BY e.name
             """
         ) { row throws(StoreError) in
             EntityOverview(

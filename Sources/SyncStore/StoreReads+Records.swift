@@ -1,13 +1,31 @@
 import SyncCore
 
 // Queries over the mirror. Conditions and order are those of the core, evaluated here and not in SQL: numbers of any length
-// compare exactly, text by its bytes, and there is one meaning of a filter in the whole product. 10,000 records of 230 bytes
-// take some tens of milliseconds that way; listing by id, what apps do most, goes by the index.
+// compare exactly, text by its bytes, and there is one meaning of a filter in the whole product. An index (`StoreReads+Access.swift`)
+// only spares the look at records that do not match. Without one, 10,000 records of 230 bytes take some tens of milliseconds;
+// listing by id, what apps do most, goes by the index of ids.
 extension StoreReads {
     /// One page of the records that match, in order.
     ///
     /// - Throws: `.refused` with 400 for a cursor that is not of this query, `.tooSlow`.
     package func records(_ query: RecordQuery) throws(StoreError) -> RecordPage {
+        var access = RecordAccess(way: .scan)
+        return try records(query, &access)
+    }
+
+    /// The way that the query takes. It is taken for that, so that what it costs is what it costs.
+    package func explain(_ query: RecordQuery) throws(StoreError) -> RecordAccess {
+        var access = RecordAccess(way: .scan)
+        access.found = try records(query, &access).items.count
+        access.records = try recordCount(of: query.entity)
+        access.known = try knownIndexes(of: query.entity)
+        let isServed = access.way != .scan && (access.way != .byID || access.read <= 2 * query.limit)
+        if !isServed { access.suggestion = RecordIndex(serving: query) }
+        if access.known.contains(where: { $0.index == access.suggestion }) { access.suggestion = nil }
+        return access
+    }
+
+    private func records(_ query: RecordQuery, _ told: inout RecordAccess) throws(StoreError) -> RecordPage {
         guard let eid = try database.number("SELECT eid FROM entity WHERE name = ?", .text(query.entity.text)) else {
             return RecordPage(items: [], next: nil)
         }
@@ -16,16 +34,31 @@ extension StoreReads {
         if let cursor = query.cursor { start = try order.position(reading: cursor) }
         let limit = min(max(1, query.limit), 1_000)
         var selection = RecordSelection(order: order, after: start, count: limit + 1)
-        if order.isByID {
+        // What was left when enough were chosen.
+        var isCutShort = false
+        switch try access(query, order, after: start) {
+        case .byID:
+            told.way = .byID
             try database.each(
                 "SELECT * FROM record WHERE eid = ? AND id > ? ORDER BY id", .int(eid), .text(start?.id ?? ""),
                 while: { !selection.isFull }
             ) { row throws(StoreError) in selection.offer(MirrorRow(row), query) }
-        } else {
+            isCutShort = selection.isFull
+        case .index(let access):
+            told.way = .index(access.way.index)
+            told.isFiltered = access.way.fixed > 0 || access.way.isBounded
+            told.isOrdered = access.way.order != .none
+            try walk(access, isEnough: { selection.isFull }) { row, key in selection.offer(row, query, foundBy: key, in: access.way.index) }
+            isCutShort = told.isOrdered && selection.isFull
+        case .openMutations(let isTrouble):
+            told.way = .openMutations
+            try eachOpen(eid, isTrouble: isTrouble) { row in selection.offer(row, query) }
+        case .scan:
             try database.each("SELECT * FROM record WHERE eid = ?", .int(eid)) { row throws(StoreError) in
                 selection.offer(MirrorRow(row), query)
             }
         }
+        told.read = selection.offered
         let found = selection.sorted
         var items: [RecordSnapshot] = []
         var bytes = 0
@@ -35,7 +68,7 @@ extension StoreReads {
             bytes += row.documentBytes
             if bytes >= Self.pageBytes { break }
         }
-        let isLast = items.count == found.count && !(order.isByID && selection.isFull)
+        let isLast = items.count == found.count && !isCutShort
         return RecordPage(items: items, next: isLast ? nil : order.text(of: found[items.count - 1].position))
     }
 }
@@ -51,6 +84,7 @@ private struct RecordSelection {
     let order: RecordOrder
     let after: RecordOrder.Position?
     let count: Int
+    private(set) var offered = 0
     private var entries: [Entry] = []
     private var bytes = 0
 
@@ -63,14 +97,17 @@ private struct RecordSelection {
     /// For the order that the rows are read in: as many as are wanted, or more bytes than a page takes.
     var isFull: Bool { entries.count >= count || bytes > StoreReads.pageBytes }
 
-    mutating func offer(_ row: MirrorRow, _ query: RecordQuery) {
+    /// - Parameter key: Under which an index has the record. One that the record no longer has is left out: it was found by another.
+    mutating func offer(_ row: MirrorRow, _ query: RecordQuery, foundBy key: IndexKey? = nil, in index: RecordIndex? = nil) {
+        offered += 1
         guard row.isKnown, query.includesDeleted || !row.isDeleted else { return }
         guard query.statuses.isEmpty || query.statuses.contains(row.status) else { return }
-        let needsDocument = !order.isByID || query.filter != .all([])
+        let needsDocument = key != nil || !order.isByID || query.filter != .all([])
         let parsed = needsDocument ? row.parsedDocument : .none
         let document = parsed.known ?? [:]
         // A document that cannot be read is shown as what it is, whatever is asked for: leaving it out would say that there is none.
         guard !parsed.isReadable || query.filter.matches(document) else { return }
+        if let key, let index, let record = row.indexed, IndexKey(index, record, parsed) != key { return }
         let position = order.position(of: row, document)
         if let after, !order.isBefore(after, position) { return }
         entries.append(Entry(position: position, rid: row.rid))
@@ -115,7 +152,7 @@ struct RecordOrder {
 
     /// As much of a value as its place in the order needs. A position is kept for each record of a page, and is its cursor: with whole
     /// values, 1,000 records of a page would hold all their documents in memory, and a cursor be larger than a request may be.
-    private static func key(_ value: JSON) -> JSON {
+    static func key(_ value: JSON) -> JSON {
         switch value {
         case .null, .bool, .number: return value
         case .array, .object: return .array([])

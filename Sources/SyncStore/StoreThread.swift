@@ -1,3 +1,4 @@
+import CSQLite
 import Glibc
 
 /// A thread that sleeps until there is something in its box. It wakes by nothing else, so an idle one costs nothing.
@@ -9,9 +10,12 @@ final class StoreThread<Box>: @unchecked Sendable {
     private var box: Box
     private var isClosing = false
     private var handle: pthread_t?
+    private let name: String
 
-    init(_ box: Box) {
+    /// - Parameter name: At most 15 bytes; tools show it.
+    init(_ box: Box, name: String) {
         self.box = box
+        self.name = name
         mutex = .allocate(capacity: 1)
         condition = .allocate(capacity: 1)
         pthread_mutex_init(mutex, nil)
@@ -32,7 +36,7 @@ final class StoreThread<Box>: @unchecked Sendable {
 
     /// - Precondition: Not started yet.
     func start(_ body: @escaping @Sendable () -> Void) throws(StoreError) {
-        let start = Unmanaged.passRetained(ThreadStart(body))
+        let start = Unmanaged.passRetained(ThreadStart(name, body))
         var everything = sigset_t(), before = sigset_t()
         sigfillset(&everything)
         // A thread inherits the mask of the one that makes it: signals are heard elsewhere from its first instruction on.
@@ -45,6 +49,7 @@ final class StoreThread<Box>: @unchecked Sendable {
             { context in
                 guard let context else { return nil }
                 let start = Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
+                csqlite_name_thread(start.name)
                 start.body()
                 return nil
             }, start.toOpaque())
@@ -130,9 +135,11 @@ final class StoreThread<Box>: @unchecked Sendable {
 }
 
 private final class ThreadStart: Sendable {
+    let name: String
     let body: @Sendable () -> Void
 
-    init(_ body: @escaping @Sendable () -> Void) {
+    init(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        self.name = name
         self.body = body
     }
 }

@@ -46,7 +46,7 @@ package final class StoreWriter: @unchecked Sendable {
     private let deliver: Deliver
     private let incident: @Sendable (Incident) -> Void
     private let open: @Sendable (Moment) throws(StoreError) -> Store
-    private let thread = StoreThread([Job]())
+    private let thread = StoreThread([Job](), name: "store writer")
     private let measuredCommits = Mutex(DurationHistogram())
     private let measuredJobs = Mutex(StoreJobTimes())
     /// When the thread began what it is doing, nanoseconds of `CLOCK_MONOTONIC`; 0 while it waits for work.
@@ -67,7 +67,7 @@ package final class StoreWriter: @unchecked Sendable {
     /// Opens the store on its thread, and waits for that. After a failure it may be started again, in any of the three ways.
     package func start() throws(StoreError) -> StoreOpening {
         let opened = Mutex<Result<StoreOpening, StoreError>?>(nil)
-        let answer = StoreThread(false)
+        let answer = StoreThread(false, name: "store writer")
         try thread.start { [self] in
             let loop = makeLoop()
             do throws(StoreError) {

@@ -116,6 +116,8 @@ package enum EntitySettings {
                 .key("max_len", \.maxLength, .dictionary(of: .integer(1...Limits.documentBytes), names: fieldName, text: { $0 })),
                 .key("on_deleted", \.onDeleted, .word),
                 .key("seed_filter", \.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
+                .optional("index", \.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
+                .optional("undo", \.declaredUndo, .boolean),
                 // Not less than 7 days: so long the agent can give a hub that was restored from a backup what it had
                 // acknowledged and then forgot.
                 .optional("retention", \.retention, .duration(.days(7)...(.days(3_650)))),
@@ -144,8 +146,11 @@ package enum EntitySettings {
             if !rules.maxLength.isEmpty { refuse("max_len", "it only for a record: " + why) }
             if rules.onDeleted != .deleteWins { refuse("on_deleted", "it only for a record: " + why) }
             let isFirst = rules.kind == .event ? "no device reads events" : "reference data comes first as a whole"
+            if rules.keepsEarlierValues { refuse("undo", "it only for a record: " + why) }
             if !rules.seedFilter.isEmpty { refuse("seed_filter", "it only for a record: " + isFirst) }
         }
+        if rules.kind == .event, !rules.indexes.isEmpty { refuse("index", "it only for a record or reference data: no device reads events") }
+        if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
         if rules.kind == .reference {
             let expected = "no such key for reference data, which has no mutations"
             if rules.ttl != nil { refuse("ttl", expected) }
@@ -190,6 +195,13 @@ package enum EntitySettings {
     private static var version: Format<String> {
         .text(
             expected: "a version such as 1.4", parse: { AgentRelease($0) == nil ? nil : $0 }, write: { .string($0) })
+    }
+
+    /// `site`, or `site,due`.
+    private static var recordIndex: Format<RecordIndex> {
+        .text(
+            expected: "1 to \(RecordIndex.columnsMax) fields with commas between, such as site,due", parse: { RecordIndex($0) },
+            write: { .string($0.description) })
     }
 
     /// What a field must hold to pass a seed filter.

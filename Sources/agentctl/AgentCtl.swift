@@ -18,7 +18,7 @@ struct AgentCtl: ParsableCommand {
         version: "agentctl \(ProductVersion.text)",
         subcommands: [
             JoinCommand.self, StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
-            WatchCommand.self, MutationsCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self, LinksCommand.self, PowerCommand.self,
+            WatchCommand.self, MutationsCommand.self, UndoCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self, LinksCommand.self, PowerCommand.self,
             LedgerCommand.self, SyncCommand.self, PauseCommand.self,
             ResumeCommand.self, AcknowledgeCommand.self, AuditCommand.self, ConfigCommand.self, DoctorCommand.self, DiagnoseCommand.self, VersionCommand.self, CompletionsCommand.self,
         ])

@@ -43,6 +43,7 @@ private let wwan0 = link("wwan0")
         Good("DELETE", "/v1/blobs/b-31", .removeBlob(BlobID(31), isForced: false), .enqueue),
         Good("DELETE", "/v1/blobs/b-31?force=true", .removeBlob(BlobID(31), isForced: true), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/retry", .retryMutation(key), .enqueue),
+        Good("POST", "/v1/mutations/0199c3f3-2/undo", .undoMutation(key), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/discard", .discardMutation(key), .enqueue),
         Good(
             "GET", "/v1/records/audits/a-17", .record(RecordName(audits, RecordID(trusted: "a-17")), view: .merged),
@@ -54,7 +55,7 @@ private let wwan0 = link("wwan0")
         Good(
             "GET",
             "/v1/records/audits?filter=status:eq:open&filter=due:lt:2026-12-01&sort=-updated_at,status&fields=id,site.name"
-                + "&limit=5&cursor=abc%3D&include_deleted=true&sync_status=pending,error",
+                + "&limit=5&cursor=abc%3D&include_deleted=true&explain=true&sync_status=pending,error",
             .records(
                 RecordListQuery(
                     audits,
@@ -63,7 +64,7 @@ private let wwan0 = link("wwan0")
                     ]),
                     sort: [.init(.updatedAt, isDescending: true), .init(.field(path("status")))],
                     fields: [path("id"), path("site", "name")], limit: 5, cursor: "abc=", includesDeleted: true,
-                    statuses: [.pending, .error])), .read),
+                    statuses: [.pending, .error], explains: true)), .read),
         Good("GET", "/v1/conflicts", .conflicts(ConflictListQuery()), .read),
         Good(
             "GET", "/v1/conflicts?entity=audits&state=open,moot&after=7&limit=5",

@@ -118,6 +118,8 @@ enum Entities {
         var spots = EntityRules()
         spots.fields = ["v": .server, "c": .client, "n": .counter, "a": .append, "p": .max]
         spots.onDeleted = .updateWins
+        works.declaredIndexes = [RecordIndex("n"), RecordIndex("s,updated_at")].compactMap { $0 }
+        spots.declaredUndo = true
         works.fields.merge(formRules) { own, _ in own }
         spots.fields.merge(formRules) { own, _ in own }
         var prices = EntityRules()

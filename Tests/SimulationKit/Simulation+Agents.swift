@@ -45,6 +45,7 @@ extension Simulation {
         options.fullSync.interval = scenario.fullSync
         options.massDelete.free = scenario.deletesFreely
         let store = try Broken.none { try Store(agent.database, options, at: moment) }
+        try Broken.none { while try store.tendIndexes(at: moment) {} }
         store.clockTrust = .unsynced
         (agent.toldAnchor, agent.learnedSeq) = (nil, 0)
         store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }

@@ -81,7 +81,10 @@ struct CrashPointTests {
     @Test("The files as they are at any commit open, agree with themselves and hold every answer that was given", arguments: 0..<8)
     func anyCommit(_ seed: UInt64) throws {
         let folder = try TemporaryFolder()
-        let agent = try TestAgent(in: folder)
+        var rules = TestAgent.rules
+        rules.entities[EntityName(trusted: "audit")]?.declaredIndexes = [RecordIndex("v"), RecordIndex("p,updated_at")].compactMap { $0 }
+        rules.entities[EntityName(trusted: "audit")]?.declaredUndo = true
+        let agent = try TestAgent(in: folder, rules: rules)
         var random = SeededRandom(seed: seed)
         var answered: [MutationKey] = []
         var version: Int64 = 1
@@ -99,6 +102,7 @@ struct CrashPointTests {
             default:
                 if step % 3 == 0 { _ = try agent.database.pragma("wal_checkpoint(PASSIVE)") }
                 _ = try agent.store.housekeep(at: agent.now)
+                _ = try agent.store.tendIndexes(at: agent.now)
             }
             guard step % 5 == 0 else { continue }
             let image = try Store(Database.open(path: try folder.image()), agent.options, at: agent.now)

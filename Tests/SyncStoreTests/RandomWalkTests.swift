@@ -28,7 +28,9 @@ private struct Walk {
 
     init(seed: UInt64) throws {
         random = SeededRandom(seed: seed)
-        agent = try TestAgent(seed: seed)
+        var rules = TestAgent.rules
+        rules.entities[EntityName(trusted: "audit")]?.declaredIndexes = [RecordIndex("v"), RecordIndex("x,updated_at")].compactMap { $0 }
+        agent = try TestAgent(rules: rules, seed: seed)
         // The first pull is a listing, and what it does not contain is deleted.
         try agent.pull([], head: 0)
     }
@@ -53,7 +55,9 @@ private struct Walk {
         case 96: try crash()
         case 97: try adopt()
         case 98: try settleUnknown()
-        default: _ = try agent.store.housekeep(at: agent.now)
+        default:
+            _ = try agent.store.housekeep(at: agent.now)
+            _ = try agent.store.tendIndexes(at: agent.now)
         }
     }
 

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import SyncCore
 import SyncStore
@@ -278,6 +279,27 @@ struct ReaderTests {
         try agent.create("b")
         let page: RecordPage = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }.get()
         #expect(page.items.count == 2)
+    }
+
+    @Test("A short read does not wait for a long one")
+    func apart() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        try agent.create("a")
+        let reader = StoreReader(path: folder.database, time: FixedTime(), deliver: { calls in for call in calls { call() } })
+        defer { reader.close() }
+        let goesOn = DispatchSemaphore(value: 0), begun = DispatchSemaphore(value: 0)
+        let long = DispatchSemaphore(value: 0)
+        reader.read(isLong: true) { _, _ throws(StoreError) in
+            begun.signal()
+            goesOn.wait()
+        } completion: { _ in long.signal() }
+        begun.wait()
+        // Would never come if it waited.
+        let short: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
+        #expect(short)
+        goesOn.signal()
+        long.wait()
     }
 
     @Test("A read that takes longer than it may ends, and the next one works")

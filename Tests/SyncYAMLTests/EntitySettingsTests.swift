@@ -18,6 +18,8 @@ struct EntitySettingsTests {
                 fields: { a: append, b: counter, c: set, d: manual, e: max, f: lww, g: min, h: merge, i: server, no: client }
                 on_deleted: update_wins
                 seed_filter: { assignee: $device, status: open }
+                index: [due, "site_id, data.updated_at"]
+                undo: true
                 retention: 30d
               readings: { kind: event, priority: bulk, ttl: 14d, when_full: drop_oldest, durability: relaxed }
               sites: { kind: reference }
@@ -34,6 +36,8 @@ struct EntitySettingsTests {
         ]
         orders.onDeleted = .updateWins
         orders.seedFilter = SeedFilter(["assignee": SeedFilter.device, "status": "open"])
+        orders.declaredIndexes = [RecordIndex("due"), RecordIndex("site_id,data.updated_at")].compactMap { $0 }
+        orders.declaredUndo = true
         orders.retention = .seconds(30 * 86_400)
         var readings = EntityRules()
         readings.kind = .event
@@ -93,6 +97,18 @@ struct EntitySettingsTests {
                 "2:24: entities.a.seed_filter.x: \"\" is not accepted, expected a text, or $device for the device that asks"
             ),
             (
+                "a: {index: ['x,x']}",
+                "2:15: entities.a.index[0]: \"x,x\" is not accepted, expected 1 to 4 fields with commas between, such as site,due"
+            ),
+            (
+                "a: {index: [x, y, ' x']}",
+                "2:14: entities.a.index: a list is not accepted, expected each index once"
+            ),
+            (
+                "a: {kind: event, index: [x]}",
+                "2:27: entities.a.index: a list is not accepted, expected it only for a record or reference data: no device reads events"
+            ),
+            (
                 "a: {kind: event, strategy: lww}",
                 "2:30: entities.a.strategy: lww is not accepted, expected it only for a record: events are never merged"
             ),
@@ -150,7 +166,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, critical_fields, max_len, on_deleted, seed_filter, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, critical_fields, max_len, on_deleted, seed_filter, index, undo, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {

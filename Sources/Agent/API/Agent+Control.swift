@@ -272,6 +272,7 @@ extension Agent {
             store.rest = rest
             store.fullSync.interval = fullSync
         } completion: { _ in }
+        tendIndexes()
     }
 
     private func problem(_ errors: ConfigurationErrors) -> Problem {

@@ -22,8 +22,9 @@ extension Agent {
     func readRecords(_ call: LocalCall, _ query: RecordListQuery) throws(Problem) {
         try call.checkEntity(query.entity)
         let wanted = RecordQuery(query)
+        if query.explains { return explain(call, wanted) }
         let unknown = unknownEntity(query.entity)
-        read(call) { reads, _ throws(StoreError) in
+        read(call, isLong: true) { reads, _ throws(StoreError) in
             let page = try reads.records(wanted)
             // Most lists have records in them, and need no second look.
             guard page.items.isEmpty, let unknown else { return (page, nil) }
@@ -31,6 +32,12 @@ extension Agent {
         } answer: { (page: RecordPage, unknown: String?) in
             RecordAnswer.list(page.items, fields: query.fields, next: page.next, unknownEntity: unknown)
         }
+    }
+
+    private func explain(_ call: LocalCall, _ query: RecordQuery) {
+        read(call, isLong: true) { reads, _ throws(StoreError) in
+            QueryExplanation(try reads.explain(query), of: query.entity)
+        } answer: { $0.answer }
     }
 
     /// Why an entity that nothing here has a record of is not known; `nil` where the configuration names it, or the hub has it.
@@ -75,7 +82,7 @@ extension Agent {
         }
         let (situation, peer) = (engine.situation, call.peer)
         let filter = wanted
-        read(call) { reads, now throws(StoreError) in
+        read(call, isLong: true) { reads, now throws(StoreError) in
             let found = try reads.mutations(filter, at: now)
             let items = found.items.filter { peer.allows($0.record.entity) }.map { MutationItem($0, in: situation, now: now.wall) }
             return (items, found.next)
@@ -100,11 +107,13 @@ extension Agent {
     }
 
     /// Reads on the reader's thread; the answer is built there as well, and only its bytes go through the loop.
+    ///
+    /// - Parameter isLong: It may look at everything there is; short ones do not wait for it.
     func read<Value: Sendable>(
-        _ call: LocalCall, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
+        _ call: LocalCall, isLong: Bool = false, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         answer: @escaping @Sendable (Value) -> LocalAnswer
     ) {
-        reader.read { reads, now throws(StoreError) in
+        reader.read(isLong: isLong) { reads, now throws(StoreError) in
             answer(try work(reads, now))
         } completion: { [self] result in
             switch result {
@@ -177,5 +186,20 @@ extension EntityRules.Kind {
         case .event: "append"
         case .reference: "read"
         }
+    }
+}
+
+extension QueryExplanation {
+    init(_ access: RecordAccess, of entity: EntityName) {
+        switch access.way {
+        case .byID: self.init(entity, .id)
+        case .index(let index): self.init(entity, .index, index: index.description)
+        case .openMutations: self.init(entity, .openMutations)
+        case .scan: self.init(entity, .scan)
+        }
+        (isFiltered, isOrdered) = (access.isFiltered, access.isOrdered)
+        (read, found, records) = (access.read, access.found, access.records)
+        indexes = access.known.map { Index(name: $0.index.description, percent: Int($0.share * 100)) }
+        suggestion = access.suggestion?.description
     }
 }

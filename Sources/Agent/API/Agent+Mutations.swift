@@ -3,7 +3,7 @@ import Logging
 import SyncCore
 import SyncStore
 
-// What becomes of a mutation by somebody's word: cancel, retry, discard.
+// What becomes of a mutation by somebody's word: cancel, retry, discard, undo.
 extension Agent {
     func cancelMutation(_ call: LocalCall, _ key: MutationKey) {
         change(call, "cancel", key) { store, now throws(StoreError) in
@@ -31,6 +31,16 @@ extension Agent {
             return MutationState.discarded
         } answer: { state in
             ControlAnswer.state(key, state)
+        }
+    }
+
+    func undoMutation(_ call: LocalCall, _ key: MutationKey) throws(Problem) {
+        let body = try UndoBody.read(call.body)
+        let requester = call.peer.requester
+        change(call, body.isTrial ? "undo (dry run)" : "undo", key) { store, now throws(StoreError) in
+            try store.undo(key, isTrial: body.isTrial, by: requester, at: now)
+        } answer: { undone in
+            UndoReport.answer(undone.made, undone.undo, of: undone.record)
         }
     }
 

@@ -112,6 +112,7 @@ extension Agent {
         case .mutations(let query): listMutations(call, query)
         case .mutation(let key): showMutation(call, key)
         case .cancelMutation(let key): cancelMutation(call, key)
+        case .undoMutation(let key): try undoMutation(call, key)
         case .retryMutation(let key): try retryMutation(call, key)
         case .discardMutation(let key): try discardMutation(call, key)
         case .conflicts(let query): try listConflicts(call, query)

@@ -25,7 +25,7 @@ extension Agent {
         let place = hubPlace
         let note = situationNote(situation, percent: power)
         let large = loaded.configuration.blobs.largeBytes
-        read(call) { reads, now throws(StoreError) in
+        read(call, isLong: true) { reads, now throws(StoreError) in
             var items = [PlanItem(id: "pull", traffic: .pull, bytes: 0)]
             for waiting in try reads.waiting(limit: Self.planMax, at: now) {
                 items.append(PlanItem(

@@ -14,6 +14,10 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case exists
     case deleted
     case alreadySent = "already-sent"
+    /// The hub does not have it, or never took it: there is nothing to undo.
+    case notAccepted = "not-accepted"
+    case alreadyUndone = "already-undone"
+    case nothingToUndo = "nothing-to-undo"
     case alreadyResolved = "already-resolved"
     case versionMismatch = "version-mismatch"
     /// The record is not as its author read it (`If-Match`, `if_match`).
@@ -42,7 +46,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .notFound: 404
         case .methodNotAllowed: 405
         case .timeout: 408
-        case .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .idempotencyMismatch, .paused, .linked: 409
+        case .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch, .idempotencyMismatch, .paused, .linked: 409
         case .preconditionFailed: 412
         case .tooLarge: 413
         case .unsupportedMediaType: 415
@@ -65,7 +69,10 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .timeout: "send the whole request without pauses"
         case .exists: "use the action `update` or `upsert`"
         case .deleted: "create the record again if it should come back"
-        case .alreadySent: "it is on its way; make another change that corrects it"
+        case .alreadySent: "it is on its way; once the hub has it, `agentctl undo` takes it back"
+        case .notAccepted: "only what the hub has can be undone"
+        case .alreadyUndone: "undo the change in `by` to have this one again"
+        case .nothingToUndo: "make another change that corrects the record; `left` names what stays, and why"
         case .alreadyResolved: "nothing is left to decide; `agentctl conflicts show` tells who did"
         case .versionMismatch: "read the record again and decide anew"
         case .preconditionFailed: "read the record again, decide anew, and send the etag of that read"
@@ -90,6 +97,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     package static func hint(_ problem: Problem) -> String {
         guard let known = LocalProblem(problem) else { return "" }
         if known == .notFound, let list = problem.members["list"]?.text { return "`\(PlainText.safe(list))` lists what is there" }
+        if known == .alreadyUndone, let by = problem.members["by"]?.text { return "to have the change again: `agentctl undo \(PlainText.safe(by))`" }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
         if known == .linked, let blob = problem.members["blob"]?.text {
             return "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
@@ -99,7 +107,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
         switch state {
         case .inFlight: return known.hint
-        case .done: return "it is at the hub; make another change that corrects it"
+        case .done: return "it is at the hub: `agentctl undo` takes it back"
         case .pending: return "it waits to be sent: `agentctl mutations cancel` takes it back if it never was, `agentctl why` says more"
         case .conflicted: return "`agentctl conflicts` shows what is to be decided"
         case .rejected, .failed, .held: return "`agentctl rejected show` says what can be done with it"
@@ -115,8 +123,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
         case .forbidden, .entityNotAllowed: 77
         case .starting, .notConfigured: 2
-        case .notFound, .timeout, .exists, .deleted, .alreadySent, .alreadyResolved, .versionMismatch, .preconditionFailed, .linked,
-            .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
+        case .notFound, .timeout, .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
+            .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
             1
         }
     }

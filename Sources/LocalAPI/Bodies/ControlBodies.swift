@@ -151,6 +151,29 @@ package struct RetryBody: Hashable, Sendable {
     }
 }
 
+/// `POST /v1/mutations/{id}/undo`: a new mutation takes back what this one did.
+package struct UndoBody: Hashable, Sendable {
+    /// Only say what would be taken back.
+    package var isTrial: Bool
+
+    package init(isTrial: Bool = false) {
+        self.isTrial = isTrial
+    }
+
+    package static func read(_ bytes: [UInt8]) throws(Problem) -> UndoBody {
+        var reader = BodyReader(try BodyText.object(bytes))
+        let body = UndoBody(isTrial: reader.bool("dry_run") ?? false)
+        try reader.finish()
+        return body
+    }
+
+    package var bytes: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in if isTrial { writer.member("dry_run", true) } }
+        return writer.bytes
+    }
+}
+
 /// `POST /v1/mutations/{id}/discard`: somebody has seen the refused value and lets it go.
 package struct DiscardBody: Hashable, Sendable {
     package var reason: String

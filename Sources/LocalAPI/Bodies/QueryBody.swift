@@ -25,6 +25,7 @@ package enum QueryBody {
         query.limit = reader.integer("limit", in: 1...Int64(RecordListQuery.limitMax)).map { Int($0) } ?? query.limit
         query.cursor = reader.text("cursor", bytesMax: RecordListQuery.cursorBytesMax)
         query.includesDeleted = reader.bool("include_deleted") ?? false
+        query.explains = reader.bool("explain") ?? false
         let all = RecordSnapshot.SyncStatus.allCases
         let statusRule = "must be one of " + all.map(\.name).joined(separator: ", ")
         query.statuses = Set(
@@ -128,6 +129,7 @@ package enum QueryBody {
             writer.member("limit", Int64(query.limit))
             writer.member("cursor", query.cursor)
             if query.includesDeleted { writer.member("include_deleted", true) }
+            if query.explains { writer.member("explain", true) }
             if !query.statuses.isEmpty { writer.member("sync_status", JSON.list(query.statuses.map(\.name).sorted())) }
         }
         return writer.bytes

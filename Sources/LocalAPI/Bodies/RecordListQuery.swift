@@ -29,6 +29,8 @@ package struct RecordListQuery: Hashable, Sendable {
     package var includesDeleted: Bool
     /// Empty means any.
     package var statuses: Set<RecordSnapshot.SyncStatus>
+    /// The answer is the way that the query takes (``QueryExplanation``), and not the records.
+    package var explains: Bool
 
     package static let limitDefault = 100
     package static let limitMax = 1_000
@@ -43,7 +45,7 @@ package struct RecordListQuery: Hashable, Sendable {
     package init(
         _ entity: EntityName, filter: RecordFilter = .all([]), sort: [Sort] = [], fields: [FieldPath] = [],
         limit: Int = RecordListQuery.limitDefault, cursor: String? = nil, includesDeleted: Bool = false,
-        statuses: Set<RecordSnapshot.SyncStatus> = []
+        statuses: Set<RecordSnapshot.SyncStatus> = [], explains: Bool = false
     ) {
         self.entity = entity
         self.filter = filter
@@ -53,10 +55,11 @@ package struct RecordListQuery: Hashable, Sendable {
         self.cursor = cursor
         self.includesDeleted = includesDeleted
         self.statuses = statuses
+        self.explains = explains
     }
 
     /// Reads `filter=field:op:value` (any number, all must hold), `sort`, `fields`, `limit`, `cursor`,
-    /// `include_deleted`, `sync_status`.
+    /// `include_deleted`, `sync_status`, `explain`.
     init(_ entity: EntityName, from p: inout ParameterReader) throws(Problem) {
         self.init(entity)
         var tests: [RecordFilter] = []
@@ -95,18 +98,9 @@ package struct RecordListQuery: Hashable, Sendable {
             throw p.refusal("cursor", "is not one of ours")
         }
         includesDeleted = try p.flag("include_deleted") ?? false
+        explains = try p.flag("explain") ?? false
         statuses = Set(try p.words("sync_status", RecordSnapshot.SyncStatus.allCases.map { ($0.name, $0) }) ?? [])
     }
-}
-
-extension FieldPath {
-    /// `status`, `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field
-    /// can be named whatever it is called: `data.data.x` is the field `x` inside the field `data`.
-    package init?(parameter text: String) {
-        self.init(dotted: text.hasPrefix("data.") ? String(text.dropFirst(5)) : text)
-    }
-
-    package var parameter: String { names.first == "data" ? "data." + description : description }
 }
 
 extension RecordListQuery.Sort {
@@ -132,9 +126,7 @@ extension RecordListQuery.Sort {
         case .id: return "id"
         case .updatedAt: return "updated_at"
         case .version: return "version"
-        case .field(let path):
-            let plain = path.parameter
-            return ["id", "updated_at", "version"].contains(plain) ? "data." + plain : plain
+        case .field(let path): return path.columnName
         }
     }
 }

@@ -63,6 +63,10 @@ package struct AgentClient: Sendable {
         try await call(.discardMutation(key), body: body.bytes) { _ in () }
     }
 
+    package func undo(_ key: MutationKey, _ body: UndoBody = UndoBody()) async throws(AgentError) -> Reply<UndoReport> {
+        try await call(.undoMutation(key), body: body.bytes) { UndoReport($0) }
+    }
+
     package func conflicts(_ query: ConflictListQuery) async throws(AgentError) -> Reply<ConflictListPage> {
         try await call(.conflicts(query)) { ConflictListPage($0) }
     }
@@ -84,6 +88,12 @@ package struct AgentClient: Sendable {
 
     package func query(_ query: RecordListQuery) async throws(AgentError) -> Reply<RecordListPage> {
         try await call(.query, body: QueryBody.bytes(query)) { RecordListPage($0) }
+    }
+
+    package func explain(_ query: RecordListQuery) async throws(AgentError) -> Reply<QueryExplanation> {
+        var query = query
+        query.explains = true
+        return try await call(.query, body: QueryBody.bytes(query)) { QueryExplanation($0) }
     }
 
     package func entities() async throws(AgentError) -> Reply<[JSON]> {

@@ -13,6 +13,7 @@ package enum Route: Hashable, Sendable {
     case cancelMutation(MutationKey)
     case retryMutation(MutationKey)
     case discardMutation(MutationKey)
+    case undoMutation(MutationKey)
 
     // What people decide
     case conflicts(ConflictListQuery)
@@ -81,7 +82,7 @@ package enum Route: Hashable, Sendable {
             .ledger, .why, .plan, .blobs, .blob, .blobContent, .conflicts, .conflict:
             .read
         // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
-        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .resolveConflict, .sync, .addBlob,
+        case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .undoMutation, .resolveConflict, .sync, .addBlob,
             .retryBlob, .removeBlob:
             .enqueue
         case .pause, .resume, .acknowledge, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
@@ -94,7 +95,7 @@ package enum Route: Hashable, Sendable {
         switch self {
         case .enqueue, .query, .resolveConflict: .json(maxBytes: Limits.localBodyBytes, isRequired: true)
         case .checkConfig: .json(maxBytes: Limits.localBodyBytes, isRequired: false)
-        case .sync, .pause, .resume, .acknowledge, .retryMutation, .discardMutation, .plan:
+        case .sync, .pause, .resume, .acknowledge, .retryMutation, .discardMutation, .undoMutation, .plan:
             .json(maxBytes: Limits.lineBytes, isRequired: false)
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
@@ -115,6 +116,7 @@ package enum Route: Hashable, Sendable {
         case .mutation: "mutation"
         case .cancelMutation: "cancel"
         case .retryMutation: "retry"
+        case .undoMutation: "undo"
         case .discardMutation: "discard"
         case .conflicts: "conflicts"
         case .conflict: "conflict"

@@ -111,6 +111,7 @@ enum RouteParser {
             return [("GET", { p throws(Problem) in .record(name, view: try view(&p)) })]
         case ("blobs", "content"): return [("GET", plain(.blobContent(try blobID(second))))]
         case ("blobs", "retry"): return [("POST", plain(.retryBlob(try blobID(second))))]
+        case ("mutations", "undo"): return [("POST", plain(.undoMutation(try identifier(second, "the mutation id"))))]
         case ("mutations", "retry"): return [("POST", plain(.retryMutation(try identifier(second, "the mutation id"))))]
         case ("conflicts", "resolve"): return [("POST", plain(.resolveConflict(try conflict(second))))]
         case ("mutations", "discard"):

@@ -33,6 +33,7 @@ package struct RouteTarget: Hashable, Sendable {
             add("limit", String(query.limit))
         case .mutation(let key): (method, path) = (.get, ["mutations", key.text])
         case .cancelMutation(let key): (method, path) = (.delete, ["mutations", key.text])
+        case .undoMutation(let key): (method, path) = (.post, ["mutations", key.text, "undo"])
         case .retryMutation(let key): (method, path) = (.post, ["mutations", key.text, "retry"])
         case .discardMutation(let key): (method, path) = (.post, ["mutations", key.text, "discard"])
         case .conflicts(let query):
@@ -54,6 +55,7 @@ package struct RouteTarget: Hashable, Sendable {
             add("limit", String(query.limit))
             add("cursor", query.cursor)
             if query.includesDeleted { add("include_deleted", "true") }
+            if query.explains { add("explain", "true") }
             if !query.statuses.isEmpty {
                 add("sync_status", query.statuses.map(\.name).sorted().joined(separator: ","))
             }

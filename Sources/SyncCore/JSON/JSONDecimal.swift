@@ -1,4 +1,12 @@
 extension JSONNumber {
+    /// What orders it among other numbers: the sign, at which power of ten its first digit stands, and its digits without zeros at
+    /// either end. None for zero.
+    package var orderedParts: (isNegative: Bool, place: Int, digits: String.UTF8View) {
+        let decimal = Decimal(self)
+        let digits = decimal.digits == "0" ? "" : decimal.digits
+        return (decimal.isNegative, digits.utf8.count + decimal.exponent, digits.utf8)
+    }
+
     /// A number in normal form: `digits` times ten to `exponent`, no leading or trailing zeros, zero is `0 * 10^0`.
     ///
     /// An exponent past ``exponentMax`` is clamped, so that no arithmetic on exponents can overflow; such numbers stay exact

@@ -1,56 +1,173 @@
-// What a document was before a change that it has already. A document of a history of the hub that is over has changes which are
-// offered again to the hub: each of them must be told from what it rests on.
+/// What the fields had that a mutation changed, for the day on which somebody wants to take it back.
+package struct EarlierValues: Hashable, Sendable {
+    /// Fields that it changed, and what they had.
+    package private(set) var fields = JSONObject()
+    /// Fields that it changed, and that were not there.
+    package private(set) var absent: [String] = []
+    /// The whole document, of a mutation that deleted the record.
+    package private(set) var document: JSONObject?
 
-extension Fold {
-    /// What was there before a change, as far as the change tells. A value that it wrote over is known where the change says so
-    /// (``MutationContent/base``), and absent otherwise, so that nothing there passes for seen. Of the operations those are undone
-    /// that would count twice when they are done again: `increment` and `append`.
-    ///
-    /// - Parameter document: With the change. What was changed later stays.
-    package static func undo(_ mutation: MutationContent, in document: JSONObject) -> JSONObject {
-        if mutation.action == .create { return mutation.base }
-        var result = document
-        for operation in mutation.operations.reversed() {
-            guard let value = operation.target(in: result) else { continue }
-            let before = undo(operation, in: value)
-            if operation.path.isEmpty {
-                result[operation.field] = before
+    /// - Parameter document: As apps saw it before the mutation; `nil`: there was no record.
+    package init(of content: MutationContent, before document: JSONObject?) {
+        join(content, before: document)
+    }
+
+    /// A later change goes into the same mutation.
+    package mutating func join(_ content: MutationContent, before document: JSONObject?) {
+        guard let document else { return }
+        if content.action == .delete {
+            var whole = document
+            for member in fields.members { whole[member.name.text] = member.value }
+            for name in absent { whole[name] = nil }
+            self.document = whole
+            return
+        }
+        for field in content.fields where fields[field] == nil && !absent.contains(field) {
+            if let value = document[field] { fields[field] = value } else { absent.append(field) }
+        }
+    }
+
+    package init?(_ json: JSON) {
+        guard let object = json.object else { return nil }
+        fields = object["was"]?.object ?? [:]
+        absent = object["absent"]?.array?.compactMap(\.text) ?? []
+        document = object["document"]?.object
+    }
+
+    package var json: JSON {
+        var object = JSONObject()
+        if !fields.isEmpty { object["was"] = .object(fields) }
+        if !absent.isEmpty { object["absent"] = .list(absent) }
+        if let document { object["document"] = .object(document) }
+        return .object(object)
+    }
+
+    func knows(_ field: String) -> Bool { fields[field] != nil || absent.contains(field) }
+}
+
+/// The change that takes back what a mutation did, as far as it is still there.
+///
+/// It is an ordinary change of the record as it is now, so the rules of its fields hold for it. Whatever somebody has changed since then
+/// is theirs, and stays: taking back is no reason to overwrite anybody.
+package struct Undo: Hashable, Sendable {
+    package enum Reason: String, Sendable, CaseIterable {
+        /// The field no longer has what the mutation wrote.
+        case changedSince = "changed-since"
+        /// What the field had before is not known.
+        case notKept = "not-kept"
+        /// The rule of the field only goes one way: what was appended, or raised a maximum, stays.
+        case oneWay = "one-way"
+        /// The record is there again, or is no longer there.
+        case record
+    }
+
+    package struct Left: Hashable, Sendable {
+        /// Empty: the whole record.
+        package var field: String
+        package var reason: Reason
+
+        package init(field: String, reason: Reason) {
+            self.field = field
+            self.reason = reason
+        }
+    }
+
+    /// `nil`: there is nothing to take back.
+    package private(set) var content: MutationContent?
+    /// What it takes back; empty where that is the whole record.
+    package private(set) var fields: [String] = []
+    package private(set) var left: [Left] = []
+
+    /// - Parameters:
+    ///   - done: What the mutation asked for.
+    ///   - earlier: `nil`: nothing was kept.
+    ///   - now: The document as apps see it; `nil`: there is no record.
+    package init(_ done: MutationContent, earlier: EarlierValues?, now: JSONObject?, rules: EntityRules) {
+        switch (done.action, now) {
+        case (.create, nil), (.update, nil): left = [Left(field: "", reason: .record)]
+        case (.create, let now?):
+            let made = Fold.apply(done, to: nil) ?? [:]
+            let others = Set(now.names).union(made.names).filter { now[$0] != made[$0] }
+            if others.isEmpty { content = MutationContent(.delete) }
+            left = others.sorted().map { Left(field: $0, reason: .changedSince) }
+        case (.delete, .some): left = [Left(field: "", reason: .record)]
+        case (.delete, nil):
+            if let document = earlier?.document {
+                content = MutationContent(.create, data: document)
             } else {
-                result = result.setting([(operation.path[...], before)])
+                left = [Left(field: "", reason: .notKept)]
+            }
+        case (.update, let now?):
+            var back = MutationContent(.update)
+            for member in done.data.members { takeBack(member.name.text, wrote: member.value, earlier, now, rules, &back) }
+            for field in done.unset { takeBack(field, wrote: nil, earlier, now, rules, &back) }
+            for operation in done.operations { takeBack(operation, earlier, now, &back) }
+            if !back.isEmpty { content = back }
+        }
+    }
+
+    private mutating func leave(_ field: String, _ reason: Reason) {
+        if !left.contains(where: { $0.field == field }) { left.append(Left(field: field, reason: reason)) }
+    }
+
+    private mutating func takeBack(
+        _ field: String, wrote: JSON?, _ earlier: EarlierValues?, _ now: JSONObject, _ rules: EntityRules, _ back: inout MutationContent
+    ) {
+        guard let earlier, earlier.knows(field) else { return leave(field, .notKept) }
+        let before = earlier.fields[field]
+        if before == wrote { return }
+        if rules.strategy(of: field).isExtreme { return leave(field, .oneWay) }
+        if now[field] == wrote {
+            if let before { back.data[field] = before } else { back.unset.append(field) }
+        } else if rules.strategy(of: field) == .merge, let mine = wrote?.object, let there = now[field]?.object {
+            guard let value = members(of: field, wrote: mine, before: before?.object ?? [:], now: there) else { return }
+            back.data[field] = .object(value)
+        } else {
+            return leave(field, .changedSince)
+        }
+        fields.append(field)
+    }
+
+    /// Of an object that is merged member by member, those members that still have what was written.
+    private mutating func members(of field: String, wrote: JSONObject, before: JSONObject, now: JSONObject) -> JSONObject? {
+        var result = now, isChanged = false
+        for name in Set(wrote.names).union(before.names).sorted() where wrote[name] != before[name] {
+            if now[name] == wrote[name] {
+                result[name] = before[name]
+                isChanged = true
+            } else {
+                leave("\(field).\(name)", .changedSince)
             }
         }
-        for field in mutation.data.names + mutation.unset { result[field] = mutation.base[field] }
-        return result
+        return isChanged ? result : nil
     }
 
-    /// Without the last place where `part` stands: others may have put more behind it since.
-    private static func withoutLast<Element: Equatable>(_ part: [Element], in whole: [Element]) -> [Element] {
-        guard !part.isEmpty, part.count <= whole.count else { return whole }
-        let wanted = Array(part.reversed())
-        // How much of the beginning of `wanted` ends at each place of it (Knuth, Morris and Pratt), so that the time is linear.
-        var borders = [Int](repeating: 0, count: wanted.count)
-        var matched = 0
-        for place in wanted.indices.dropFirst() {
-            while matched > 0, wanted[place] != wanted[matched] { matched = borders[matched - 1] }
-            if wanted[place] == wanted[matched] { matched += 1 }
-            borders[place] = matched
+    private mutating func takeBack(
+        _ operation: FieldOperation, _ earlier: EarlierValues?, _ now: JSONObject, _ back: inout MutationContent
+    ) {
+        let names = operation.path.isEmpty ? [operation.field] : operation.path
+        func value(in document: JSONObject) -> JSON? { FieldPath(names)?.value(in: document) }
+        var opposite = operation
+        opposite.hlc = nil
+        switch operation.kind {
+        case .append, .max, .min: return leave(operation.field, .oneWay)
+        case .increment:
+            guard case .number(let number) = operation.value, case .number? = value(in: now) else {
+                return leave(operation.field, .changedSince)
+            }
+            opposite.value = .number(number.negated)
+        case .add, .remove:
+            guard let earlier, earlier.knows(operation.top) else { return leave(operation.field, .notKept) }
+            func has(_ document: JSONObject) -> Bool {
+                value(in: document)?.array?.contains { SetElement.isSame($0, operation.value) } == true
+            }
+            let isAdded = operation.kind == .add
+            // It made no difference.
+            if has(earlier.fields) == isAdded { return }
+            guard has(now) == isAdded else { return leave(operation.field, .changedSince) }
+            opposite.kind = isAdded ? .remove : .add
         }
-        matched = 0
-        for place in whole.indices.reversed() {
-            while matched > 0, whole[place] != wanted[matched] { matched = borders[matched - 1] }
-            if whole[place] == wanted[matched] { matched += 1 }
-            if matched == wanted.count { return Array(whole[..<place] + whole[(place + matched)...]) }
-        }
-        return whole
-    }
-
-    private static func undo(_ operation: FieldOperation, in value: JSON) -> JSON {
-        switch (operation.kind, value, operation.value) {
-        case (.increment, .number(let sum), .number(let delta)): return sum.adding(delta.negated).map { .number($0) } ?? value
-        case (.append, .string(let text), .string(let end)):
-            return .string(JSONString(String(decoding: withoutLast(Array(end.text.utf8), in: Array(text.text.utf8)), as: UTF8.self)))
-        case (.append, .array(let list), let end): return .array(withoutLast(end.array ?? [end], in: list))
-        default: return value
-        }
+        back.operations.append(opposite)
+        if !fields.contains(operation.field) { fields.append(operation.field) }
     }
 }

@@ -55,6 +55,10 @@ package struct EntityRules: Hashable, Sendable {
     package var onDeleted: OnDeleted = .deleteWins
     /// What a new device gets before all other records.
     package var seedFilter = SeedFilter()
+    /// In which orders the mirror keeps the records, beside that of their ids.
+    package var declaredIndexes: [RecordIndex]?
+    /// Keep what fields had before a change, so that the change can be taken back after it was sent.
+    package var declaredUndo: Bool?
     /// How long `done` mutations are kept; `nil` means the general 7 days.
     package var retention: Duration?
     /// An unsent mutation older than this expires; `nil` means never.
@@ -73,6 +77,9 @@ package struct EntityRules: Hashable, Sendable {
     package var rank: Int?
 
     package init() {}
+
+    package var indexes: [RecordIndex] { declaredIndexes ?? [] }
+    package var keepsEarlierValues: Bool { declaredUndo ?? false }
 
     /// The rule of one field.
     package func strategy(of field: String) -> FieldStrategy {

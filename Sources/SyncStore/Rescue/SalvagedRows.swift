@@ -204,6 +204,7 @@ struct SalvagedRows {
         ledger[.tailLost] = old[.tailLost].saturatingAdd(lost)
         ledger[.enqueued] = ledger.counts.values.reduce(0, +)
         try ledger.save(to: database)
+        try database.execute(Schema.countRecords)
     }
 
     /// The first number of the first row; 0 when there is none.

@@ -24,6 +24,7 @@ struct QueryCommand: AgentCommand {
     @Option(help: "How many records.") var limit: Int = RecordListQuery.limitDefault
     @Option(help: "Go on after the page that said so.") var cursor: String?
     @Flag(help: "Show deleted records too.") var includeDeleted = false
+    @Flag(help: "Show which index the query uses and how many records it reads, instead of the records.") var explain = false
 
     func validate() throws {
         try RecordList.check(limit: limit)
@@ -41,6 +42,11 @@ struct QueryCommand: AgentCommand {
             entity, filter: tests.count == 1 ? tests[0] : .all(tests), sort: sort.map(\.sort),
             fields: fields.map(\.path),
             limit: limit, cursor: cursor, includesDeleted: includeDeleted)
+        if explain {
+            let reply = try await session.client.explain(query)
+            if session.isJSON { Output.json(reply.body) } else { for line in reply.value.lines { Output.line(PlainText.safe(line)) } }
+            return 0
+        }
         return RecordList.show(try await session.client.query(query), of: entity, asJSON: session.isJSON)
     }
 }

@@ -36,7 +36,7 @@ struct LocalNumberTests {
         case .hintLink: Sample(body: #"{"metered":true,"ttl":60}"#)
         case .plan: Sample(body: #"{"battery":50,"budget":1000}"#)
         case .resolveConflict: Sample(body: #"{"choice":"local","expect_remote_version":1}"#)
-        case .retryMutation, .discardMutation, .resume, .acknowledge, .checkConfig: Sample(body: #"{"n":1}"#)
+        case .retryMutation, .discardMutation, .undoMutation, .resume, .acknowledge, .checkConfig: Sample(body: #"{"n":1}"#)
         case .addBlob: Sample(target: "/v1/blobs?size=1", body: "x", headers: [("Content-Type", "application/octet-stream")])
         case .blobContent: Sample(headers: [("Range", "bytes=1-1")])
         case .mutation, .cancelMutation, .conflict, .record, .entities, .blob, .retryBlob, .removeBlob, .status, .health, .ready, .metrics,
@@ -59,7 +59,7 @@ struct LocalNumberTests {
             return try? Route.parse(method: words[0], target: words[1])
         }
         return parsed + [
-            .enqueue(wait: nil), .enqueueLines, .mutation(key), .cancelMutation(key), .retryMutation(key), .discardMutation(key),
+            .enqueue(wait: nil), .enqueueLines, .mutation(key), .cancelMutation(key), .retryMutation(key), .discardMutation(key), .undoMutation(key),
             .record(name, view: .merged), .query, .entities, .status, .health, .ready, .metrics, .sync, .pause, .resume, .acknowledge, .config, .checkConfig,
             .reloadConfig, .links, .power, .why(key), .plan, .checklist, .diagnose,
         ]

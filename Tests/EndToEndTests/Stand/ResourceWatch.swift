@@ -12,8 +12,8 @@ struct ResourceWatch: Sendable {
     struct Allowance: Sendable {
         /// Descriptors by kind; a path counts for all that begin with it.
         var descriptors: [(prefix: String, more: Int)]
-        /// Threads that may begin after the program said that it listens.
-        var threads: Set<String> = ["signals", "uevents"]
+        /// Threads that may begin after the program said that it listens, one of each name.
+        var threads: Set<String> = ["signals", "uevents", "store lists", "store reader"]
         /// Memory that a program keeps for its next work, and what the allocator cannot give back between live blocks, bytes.
         var memory = 64 << 20
 
@@ -25,8 +25,8 @@ struct ResourceWatch: Sendable {
                 ("tcp socket", 8), ("socket", 8),
                 // The first file that goes to the hub makes one, which stays.
                 ("anon_inode:[eventfd]", 2),
-                // The reader opens the database when it is first asked, and opens it anew after trouble.
-                ("\(state)/agent.db", 6),
+                // Two readers, of which the one for lists opens the database when it is first asked, and both do so anew after trouble.
+                ("\(state)/agent.db", 9),
                 // Two files at once are on their way to the hub.
                 ("\(state)/blobs/", 2),
                 // An agent whose disk fails at its start opens these later: the folder, the file beside the database, and what

@@ -12,6 +12,8 @@ actor Stand {
     nonisolated let client: AgentClient
     nonisolated let transport: CurlTransport
     nonisolated let entities: String
+    /// Instead of ``entities``, once a test has declared others.
+    private var declared: String?
     /// The hub has a file of entities.
     private let knowsEntities: Bool
     private var hub: Child?
@@ -178,6 +180,12 @@ actor Stand {
         ownConfiguration = text
     }
 
+    /// The agent's rules as they are to be with the next reload or start.
+    func declare(_ entities: String) throws {
+        declared = entities
+        try Stand.write(ownConfiguration ?? configuration, to: "\(folder)/agentd.yaml")
+    }
+
     /// Starts it and waits until it says that it is ready.
     ///
     /// - Parameters:
@@ -275,7 +283,7 @@ actor Stand {
         access:
           - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
         store: { path: "\(folder)/agent"\(storeSettings) }
-        \(entities.isEmpty ? "" : "entities:\n" + entities)
+        \((declared ?? entities).isEmpty ? "" : "entities:\n" + (declared ?? entities))
         sync: { debounce: 0s, max_backoff: 1s }
         \(uploadURL.map { "blobs: { upload_url: \"\($0)\", verify: download }" } ?? "")
 

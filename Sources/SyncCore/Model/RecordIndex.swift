@@ -1,0 +1,72 @@
+/// One declared index of an entity (`entities.NAME.index`): the columns by which its records are kept in order.
+package struct RecordIndex: Hashable, Sendable, CustomStringConvertible {
+    package enum Column: Hashable, Sendable {
+        /// When the record was last changed here.
+        case updatedAt
+        case field(FieldPath)
+    }
+
+    /// First to last; 1 to ``columnsMax``, none twice.
+    package let columns: [Column]
+
+    package static let columnsMax = 4
+    /// Each one is written with each change of one of its columns.
+    package static let ofEntityMax = 8
+
+    package init(_ columns: [Column]) {
+        precondition((1...Self.columnsMax).contains(columns.count), "an index has 1 to \(Self.columnsMax) columns")
+        self.columns = columns
+    }
+
+    /// - Parameter text: Names as in `sort`, with commas between: `site`, `site,due`, `updated_at`.
+    package init?(_ text: String) {
+        let names = text.split(separator: ",", omittingEmptySubsequences: false).map { name in
+            String(name.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+        }
+        var columns: [Column] = []
+        for name in names {
+            guard let column = Column(name), !columns.contains(column) else { return nil }
+            columns.append(column)
+        }
+        guard columns.count <= Self.columnsMax else { return nil }
+        self.init(columns)
+    }
+
+    package var description: String { columns.map(\.name).joined(separator: ",") }
+}
+
+extension RecordIndex.Column {
+    init?(_ name: String) {
+        switch name {
+        case "updated_at": self = .updatedAt
+        // Of the record, and in order already, or of no use for a search.
+        case "id", "version": return nil
+        default:
+            guard let path = FieldPath(parameter: name) else { return nil }
+            self = .field(path)
+        }
+    }
+
+    package var name: String {
+        switch self {
+        case .updatedAt: "updated_at"
+        case .field(let path): path.columnName
+        }
+    }
+}
+
+extension FieldPath {
+    /// `status`, `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field
+    /// can be named whatever it is called: `data.data.x` is the field `x` inside the field `data`.
+    package init?(parameter text: String) {
+        self.init(dotted: text.hasPrefix("data.") ? String(text.dropFirst(5)) : text)
+    }
+
+    package var parameter: String { names.first == "data" ? "data." + description : description }
+
+    /// As it stands where the record's own `id`, `updated_at` and `version` may stand as well.
+    package var columnName: String {
+        let plain = parameter
+        return ["id", "updated_at", "version"].contains(plain) ? "data." + plain : plain
+    }
+}

@@ -1,0 +1,202 @@
+package import SyncCore
+
+/// The way that a query takes to its records, and what it cost.
+package struct RecordAccess: Hashable, Sendable {
+    package enum Way: Hashable, Sendable {
+        /// The records in the order of their ids, until enough have matched.
+        case byID
+        /// The keys of an index, all or until enough have matched.
+        case index(RecordIndex)
+        /// The records that have open mutations.
+        case openMutations
+        /// Every record of the entity.
+        case scan
+    }
+
+    /// An index that is declared, and how far it is.
+    package struct Known: Hashable, Sendable {
+        package var index: RecordIndex
+        /// 0 to 1; 1: it is used.
+        package var share: Double
+    }
+
+    package var way: Way
+    /// The filter says which part of the index is read.
+    package var isFiltered = false
+    /// The index has the order of the query.
+    package var isOrdered = false
+    /// Records that were read.
+    package var read = 0
+    /// Records of the page.
+    package var found = 0
+    /// Records that the entity has.
+    package var records: Int64 = 0
+    package var known: [Known] = []
+    /// An index that would serve the query, and is not declared.
+    package var suggestion: RecordIndex?
+}
+
+// Which way a query takes, and the walk along an index.
+extension StoreReads {
+    /// An index, and how it serves the query.
+    struct IndexAccess {
+        let xid: Int64
+        var way: IndexWay
+    }
+
+    enum Access {
+        case byID, scan
+        case index(IndexAccess)
+        case openMutations(isTrouble: Bool)
+    }
+
+    /// Few records in no order beat many in order: the former are read and sorted at once.
+    private static let few: Int64 = 500
+    /// So many keys are counted to tell which part of an index is the smallest.
+    private static let countMax: Int64 = 5_000
+
+    /// Decided by the query, the indexes that are complete, and how many keys the filter leaves.
+    func access(_ query: RecordQuery, _ order: RecordOrder, after start: RecordOrder.Position?) throws(StoreError) -> Access {
+        let open = query.statuses.isEmpty || query.statuses.contains(.synced) ? nil : try openRecords(query)
+        if let open, open.count <= Self.few { return .openMutations(isTrouble: open.isTrouble) }
+        var ways: [IndexAccess] = []
+        for (xid, index) in try completeIndexes(of: query.entity) {
+            guard let way = IndexWay(index, for: query), try isReadable(xid) else { continue }
+            ways.append(IndexAccess(xid: xid, way: way))
+        }
+        // With as many keys, one that is in order is better.
+        var least: (access: IndexAccess, keys: Int64)?
+        for way in ways where way.way.fixed > 0 || way.way.isBounded {
+            let keys = try countKeys(way, upTo: least.map { $0.keys + 1 } ?? Self.countMax)
+            if least == nil || keys < least?.keys ?? 0 || (keys == least?.keys && way.way.order != .none) {
+                least = (way, keys)
+            }
+        }
+        if var least, least.keys <= Self.few {
+            if let start { least.access.way.goOn(after: start, query.sort) }
+            return .index(least.access)
+        }
+        let ordered = ways.filter { $0.way.order != .none }.max { ($0.way.fixed, $0.way.isBounded ? 1 : 0) < ($1.way.fixed, $1.way.isBounded ? 1 : 0) }
+        if var best = ordered, best.way.fixed > 0 || least?.keys ?? Self.countMax >= Self.countMax {
+            if let start { best.way.goOn(after: start, query.sort) }
+            return .index(best)
+        }
+        if let least, least.keys < Self.countMax { return .index(least.access) }
+        if let open, open.count < Self.countMax { return .openMutations(isTrouble: open.isTrouble) }
+        if order.isByID { return .byID }
+        return least.map { .index($0.access) } ?? .scan
+    }
+
+    private func completeIndexes(of entity: EntityName) throws(StoreError) -> [(Int64, RecordIndex)] {
+        try database.all("SELECT xid, columns FROM record_index WHERE entity = ? AND state = 1 ORDER BY xid", .text(entity.text)) { row in
+            RecordIndex(row.text(1)).map { (row.int(0), $0) }
+        }.compactMap { $0 }
+    }
+
+    /// A record that cannot be read belongs to every list, and stands where no filter looks for it.
+    private func isReadable(_ xid: Int64) throws(StoreError) -> Bool {
+        try database.number(
+            "SELECT 1 FROM index_entry WHERE xid = ? AND key < ? LIMIT 1", .int(xid), .blob(IndexKey.firstReadable.bytes)) == nil
+    }
+
+    private func countKeys(_ access: IndexAccess, upTo most: Int64) throws(StoreError) -> Int64 {
+        var count: Int64 = 0
+        for range in access.way.ranges where count < most {
+            count += try database.number(
+                "SELECT count(*) FROM (SELECT 1 FROM index_entry WHERE xid = ? AND key >= ? AND key < ? LIMIT ?)", .int(access.xid),
+                .blob(range.low.bytes), .blob(range.high.bytes), .int(most - count)) ?? 0
+        }
+        return count
+    }
+
+    /// How many mutations there are whose records alone can have one of these states.
+    private func openRecords(_ query: RecordQuery) throws(StoreError) -> (isTrouble: Bool, count: Int64) {
+        let isTrouble = !query.statuses.contains(.pending)
+        let count =
+            isTrouble
+            ? try database.number(
+                "SELECT count(*) FROM (SELECT 1 FROM mutation WHERE state BETWEEN 2 AND 5 LIMIT ?)", .int(Self.countMax))
+            : try database.number(
+                "SELECT count(*) FROM (SELECT 1 FROM mutation WHERE state < 6 AND rid IS NOT NULL LIMIT ?)", .int(Self.countMax))
+        return (isTrouble, count ?? 0)
+    }
+
+    /// - Parameter body: Says whether to go on.
+    func eachOpen(_ eid: Int64, isTrouble: Bool, _ body: (MirrorRow) throws(StoreError) -> Void) throws(StoreError) {
+        var rids: Set<Int64> = []
+        if isTrouble {
+            try database.each("SELECT rid FROM mutation WHERE state BETWEEN 2 AND 5 AND rid IS NOT NULL AND eid = ?", .int(eid)) { row in
+                rids.insert(row.int(0))
+            }
+        } else {
+            try database.each("SELECT rid FROM mutation WHERE state < 6 AND rid IS NOT NULL AND eid = ?", .int(eid)) { row in
+                rids.insert(row.int(0))
+            }
+        }
+        for rid in rids.sorted() {
+            if let row = try MirrorRow.find(database, rid: rid) { try body(row) }
+        }
+    }
+
+    /// Offers the records of a part of an index, until enough are chosen.
+    ///
+    /// - Parameters:
+    ///   - isEnough: Whether so many are chosen that what comes later in the order is not wanted.
+    ///   - body: Gets a record with the key under which it was found.
+    func walk(
+        _ access: IndexAccess, isEnough: () -> Bool, _ body: (MirrorRow, IndexKey) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        switch access.way.order {
+        case .none:
+            for range in access.way.ranges { try each(access.xid, range, while: { true }, body) }
+        case .exact:
+            for range in access.way.ranges { try each(access.xid, range, while: { !isEnough() }, body) }
+        case .groups(let columns, let isDescending, let isExactInside):
+            guard var rest = access.way.ranges.first else { return }
+            while !isEnough(), let found = try end(access.xid, rest, isLast: isDescending), let group = found.prefix(columns: columns) {
+                var part = IndexWay.Range(low: max(rest.low, group), high: min(rest.high, group.successor))
+                if isDescending { rest.high = part.low } else { rest.low = part.high }
+                if isExactInside, let resume = access.way.resume, resume.bytes.starts(with: group.bytes) { part.low = max(part.low, resume) }
+                try each(access.xid, part, while: { !(isExactInside && isEnough()) }, body)
+            }
+        }
+    }
+
+    private func each(
+        _ xid: Int64, _ range: IndexWay.Range, while goesOn: () -> Bool, _ body: (MirrorRow, IndexKey) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try database.each(
+            """
+            SELECT r.*, i.key FROM index_entry i CROSS JOIN record r ON r.rid = i.rid
+            WHERE i.xid = ? AND i.key >= ? AND i.key < ? ORDER BY i.key
+            """, .int(xid), .blob(range.low.bytes), .blob(range.high.bytes), while: goesOn
+        ) { row throws(StoreError) in
+            try body(MirrorRow(row), IndexKey(bytes: row.blob(MirrorRow.columnCount)))
+        }
+    }
+
+    /// The first or the last key of a range.
+    private func end(_ xid: Int64, _ range: IndexWay.Range, isLast: Bool) throws(StoreError) -> IndexKey? {
+        guard range.low < range.high else { return nil }
+        let values: (SQLValue, SQLValue, SQLValue) = (.int(xid), .blob(range.low.bytes), .blob(range.high.bytes))
+        let read = { (row: Statement) throws(StoreError) -> IndexKey in IndexKey(bytes: row.blob(0)) }
+        return isLast
+            ? try database.first(
+                "SELECT key FROM index_entry WHERE xid = ? AND key >= ? AND key < ? ORDER BY key DESC LIMIT 1", values.0, values.1,
+                values.2, read: read)
+            : try database.first(
+                "SELECT key FROM index_entry WHERE xid = ? AND key >= ? AND key < ? ORDER BY key LIMIT 1", values.0, values.1, values.2,
+                read: read)
+    }
+
+    /// What of the declared indexes is there.
+    func knownIndexes(of entity: EntityName) throws(StoreError) -> [RecordAccess.Known] {
+        let last = try database.number("SELECT max(rid) FROM record") ?? 0
+        return try database.all("SELECT columns, state, built_rid FROM record_index WHERE entity = ? AND state < 2 ORDER BY xid", .text(entity.text)) {
+            row in
+            RecordIndex(row.text(0)).map { index in
+                RecordAccess.Known(index: index, share: row.int(1) == 1 ? 1 : last == 0 ? 0 : min(0.99, Double(row.int(2)) / Double(last)))
+            }
+        }.compactMap { $0 }
+    }
+}

@@ -1,0 +1,127 @@
+package import SyncCore
+
+/// What came of taking a mutation back.
+package struct Undone: Sendable {
+    /// `nil`: it was only looked at.
+    package var made: Enqueued?
+    package var undo: Undo
+    package var record: RecordName
+}
+
+// Taking back what the hub has. A new change of the record as it is now does the opposite (``SyncCore/Undo``); what fields had before
+// is kept for entities that ask for it.
+
+extension Store {
+    /// Keeps what a mutation finds, where its entity wants that.
+    ///
+    /// - Parameter seq: Of the mutation that goes to the hub.
+    func keepEarlier(_ intent: EnqueueIntent, for seq: Int64, before document: String?) throws(StoreError) {
+        guard intent.rules.keepsEarlierValues, !intent.isEvent, let content = intent.payload.content(under: intent.rules) else { return }
+        // What cannot be read now was not seen by its author either.
+        guard let before = StoredJSON.Document(document).known else { return }
+        var values = EarlierValues(of: content, before: before)
+        if var older = try earlierValues(of: seq) {
+            older.join(content, before: before)
+            values = older
+        }
+        try database.run(
+            "INSERT INTO undo_value (seq, before) VALUES (?, ?) ON CONFLICT DO UPDATE SET before = excluded.before", .int(seq),
+            .text(values.json.json))
+    }
+
+    private func earlierValues(of seq: Int64) throws(StoreError) -> EarlierValues? {
+        let text = try database.first("SELECT before FROM undo_value WHERE seq = ?", .int(seq)) { row in row.optionalText(0) } ?? nil
+        // One that cannot be read is as good as none, and the answer says that none was kept.
+        return text.flatMap { StoredJSON.read($0) }.flatMap { EarlierValues($0) }
+    }
+
+    /// Makes a mutation that takes back what another one did, as far as that is still there.
+    ///
+    /// - Parameter isTrial: Nothing is made.
+    /// - Throws: `.refused` with `not-found`, `not-accepted`, `already-undone`, `nothing-to-undo`, or what an enqueue would refuse.
+    package func undo(_ key: MutationKey, isTrial: Bool = false, by requester: Requester, at now: Moment) throws(StoreError) -> Undone {
+        try transact(at: now) { () throws(StoreError) in
+            // A new event has no row of its own before it is taken in.
+            try prepareForChange()
+            let row = try known(key)
+            guard row.state == .done else {
+                let other = try row.into.flatMap { seq throws(StoreError) in try self.key(ofSeq: seq) }
+                throw Refusal.notAccepted(key, row.state, into: other)
+            }
+            guard let rid = row.rid else {
+                throw Refusal.nothingToUndo(key, "is an event, and events are never taken back", [])
+            }
+            if let other = try undoing(row.seq) { throw Refusal.alreadyUndone(key, by: other) }
+            let entity = names.entity(row.eid)
+            let rules = rules[entity] ?? EntityRules()
+            guard let payload = try payload(row.seq), let done = payload.content(under: rules) else {
+                throw Refusal.nothingToUndo(key, "is no longer kept here", [])
+            }
+            let id = try recordID(of: row)
+            let seen = try MirrorRow.find(database, rid: rid)?.parsedDocument ?? .none
+            guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
+            let undo = Undo(done, earlier: try earlierValues(of: row.seq), now: seen.known, rules: rules)
+            guard let content = undo.content else {
+                throw Refusal.nothingToUndo(key, "did nothing that could be taken back", undo.left)
+            }
+            if isTrial { return Undone(made: nil, undo: undo, record: RecordName(entity, id)) }
+            let action: NewMutation.Action =
+                switch content.action {
+                case .create: .create
+                case .update: .update
+                case .delete: .delete
+                }
+            let mutation = NewMutation(
+                action, entity, id, data: content.data, unset: content.unset, operations: content.operations, coalesces: false)
+            let made = try accept(mutation, by: requester)
+            try database.run(
+                "INSERT INTO undo_value (seq, undone_seq) VALUES (?, ?) ON CONFLICT DO UPDATE SET undone_seq = excluded.undone_seq",
+                .int(row.seq), .int(made.seq))
+            try audit("undo", key.text, uid: requester.uid, ["into": .string(made.key.text)])
+            return Undone(made: made, undo: undo, record: RecordName(entity, id))
+        }
+    }
+
+    /// The mutation that takes this one back, or has done so.
+    private func undoing(_ seq: Int64) throws(StoreError) -> String? {
+        let found = try database.number("SELECT undone_seq FROM undo_value WHERE seq = ? AND undone_seq IS NOT NULL", .int(seq))
+        guard let other = found, let row = try outboxRow(other) else { return nil }
+        // It never took effect.
+        switch row.state {
+        case .rejected, .cancelled, .discarded, .expired, .resolved: return nil
+        default: return try key(ofSeq: other)
+        }
+    }
+
+    private func key(ofSeq seq: Int64) throws(StoreError) -> String? {
+        try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row in row.text(0) }
+    }
+}
+
+extension Refusal {
+    static func notAccepted(_ key: MutationKey, _ state: MutationState, into other: String?) -> StoreError {
+        var members: JSONObject = ["state": .string(state.name)]
+        let detail: String
+        switch state {
+        case .pending: detail = "the hub does not have the mutation \(key) yet: to take it back before it is sent, run agentctl mutations cancel \(key)"
+        case .coalesced where other != nil:
+            detail = "the mutation \(key) went into \(other ?? "") before it was sent: agentctl undo \(other ?? "") takes back both"
+            members["into"] = other.map { .string($0) }
+        default: detail = "the mutation \(key) is \(state.name), so it changed nothing at the hub that could be taken back"
+        }
+        return .refused(Problem("not-accepted", status: 409, detail: detail, members: members))
+    }
+
+    static func alreadyUndone(_ key: MutationKey, by other: String) -> StoreError {
+        .refused(
+            Problem(
+                "already-undone", status: 409, detail: "the mutation \(other) takes back the mutation \(key) already",
+                members: ["by": .string(other)]))
+    }
+
+    static func nothingToUndo(_ key: MutationKey, _ why: String, _ left: [Undo.Left]) -> StoreError {
+        .refused(
+            Problem(
+                "nothing-to-undo", status: 409, detail: "the mutation \(key) \(why)", members: ["left": .array(left.map { ["field": .string($0.field), "reason": .string($0.reason.rawValue)] })]))
+    }
+}
