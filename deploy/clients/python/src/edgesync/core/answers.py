@@ -1,0 +1,488 @@
+"""Reads the answers of the agent into values, strictly.
+
+A member that must be there and is not, or is of another type, is a :class:`~edgesync.errors.BadAnswer` with its place.
+A member that is not known is kept in ``raw``, because a newer agent may add members.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar
+
+from ..errors import REFUSALS, BadAnswer, FieldError, Refused, UnknownEntity
+from ..values import (
+    Blob,
+    BlobChanged,
+    BlobLink,
+    Cause,
+    Conflict,
+    ConflictChanged,
+    ConflictField,
+    ConflictSide,
+    Entity,
+    Event,
+    LeftField,
+    LineResult,
+    Mutation,
+    MutationChanged,
+    MutationItem,
+    Problem,
+    Readiness,
+    Receipt,
+    Record,
+    RecordChanged,
+    Reload,
+    Status,
+    Undone,
+    Why,
+)
+from . import jsontext
+from .events import RawEvent
+
+T = TypeVar("T")
+_int_max = (1 << 63) - 1
+
+
+class Members:
+    """The members of one object of an answer, each asked for by name and type."""
+
+    def __init__(self, value: Any, place: str = "the answer") -> None:
+        if not isinstance(value, dict):
+            raise BadAnswer(f"{place} is not an object")
+        self.object: Dict[str, Any] = value
+        self._place = place
+
+    def text(self, name: str) -> str:
+        return self._must(name, self.optional_text(name))
+
+    def optional_text(self, name: str) -> Optional[str]:
+        return self._typed(name, str, "text")
+
+    def number(self, name: str) -> int:
+        return self._must(name, self.optional_number(name))
+
+    def optional_number(self, name: str) -> Optional[int]:
+        value = self._typed(name, int, "a whole number")
+        if value is not None and (isinstance(value, bool) or not -_int_max <= value <= _int_max):
+            raise BadAnswer(f"{self.place(name)} is not a whole number of 64 bits")
+        return value
+
+    def flag(self, name: str, default: Optional[bool] = None) -> bool:
+        value = self._typed(name, bool, "true or false")
+        return self._must(name, default if value is None else value)
+
+    def time(self, name: str) -> Optional[datetime.datetime]:
+        text = self.optional_text(name)
+        return None if text is None else _time(text, self.place(name))
+
+    def document(self, name: str) -> Optional[Dict[str, Any]]:
+        return self._typed(name, dict, "an object")
+
+    def inside(self, name: str) -> "Members":
+        return Members(self.object.get(name), self.place(name))
+
+    def optional_inside(self, name: str) -> Optional["Members"]:
+        return None if self.object.get(name) is None else self.inside(name)
+
+    def list(self, name: str, read: Callable[["Members"], T], *, default: bool = True) -> Tuple[T, ...]:
+        """Each element of a list of objects; an absent list counts as empty, unless ``default`` is false."""
+        values = self._typed(name, list, "a list")
+        if values is None and not default:
+            raise BadAnswer(f"{self.place(name)} is missing")
+        place = self.place(name)
+        return tuple(read(Members(value, f"{place}/{index}")) for index, value in enumerate(values or []))
+
+    def texts(self, name: str) -> Tuple[str, ...]:
+        values: List[Any] = self._typed(name, list, "a list") or []
+        if not all(isinstance(value, str) for value in values):
+            raise BadAnswer(f"{self.place(name)} is not a list of texts")
+        return tuple(values)
+
+    def place(self, name: str) -> str:
+        return f"{self._place}/{name}"
+
+    def _typed(self, name: str, kind: Type[T], words: str) -> Optional[T]:
+        value = self.object.get(name)
+        if value is None or isinstance(value, kind):
+            return value
+        raise BadAnswer(f"{self.place(name)} is not {words}")
+
+    def _must(self, name: str, value: Optional[T]) -> T:
+        if value is None:
+            raise BadAnswer(f"{self.place(name)} is missing")
+        return value
+
+
+_time_form = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z\Z")
+
+
+def _time(text: str, place: str) -> datetime.datetime:
+    match = _time_form.match(text)
+    try:
+        if match is None:
+            raise ValueError
+        microseconds = int((match[2] or "0").ljust(9, "0")[:6])
+        time = datetime.datetime.strptime(match[1], "%Y-%m-%dT%H:%M:%S")
+        return time.replace(microsecond=microseconds, tzinfo=datetime.timezone.utc)
+    except ValueError:
+        raise BadAnswer(f"{place} is not a time such as 2026-11-21T06:00:00.000Z") from None
+
+
+# MARK: Refusals
+
+
+def refusal(status: int, data: bytes, retry_after: Optional[str]) -> Refused:
+    """The refusal in an answer that is not a success."""
+    members: Dict[str, Any] = {}
+    try:
+        value = jsontext.decode(data, "the refusal")
+        if isinstance(value, dict):
+            members = value
+        if isinstance(members.get("type"), str):
+            return problem(members, status, retry_after)
+    except BadAnswer:
+        # Something else than the agent answered, or an agent without the words for it: the status is all there is.
+        pass
+    return Refused(
+        f"the agent answered with the status {status}", code=f"status-{status}", status=status, members=members
+    )
+
+
+def problem(value: Any, status: int = 0, retry_after: Optional[str] = None) -> Refused:
+    """A problem document (RFC 9457) as an exception."""
+    members = Members(value, "the refusal")
+    code = members.text("type").rpartition(":")[2]
+    seconds = members.optional_number("retry_after")
+    if seconds is None and retry_after is not None and re.match(r"[0-9]{1,9}\Z", retry_after):
+        seconds = int(retry_after)
+    known = {"type", "title", "status", "detail", "errors", "retry_after"}
+    return REFUSALS.get(code, Refused)(
+        members.optional_text("detail") or members.optional_text("title") or f"the agent answered with the code {code}",
+        code=code,
+        status=status or members.optional_number("status") or 0,
+        fields=members.list("errors", _field_error),
+        retry_after=seconds,
+        members={name: value for name, value in members.object.items() if name not in known},
+    )
+
+
+def _field_error(members: Members) -> FieldError:
+    return FieldError(members.optional_text("pointer") or "", members.optional_text("detail") or "")
+
+
+def _note(members: Optional[Members]) -> Optional[Problem]:
+    if members is None:
+        return None
+    return Problem(members.text("code"), members.optional_text("detail") or "", members.list("errors", _field_error))
+
+
+# MARK: Mutations
+
+
+def receipt(members: Members, key: Optional[str], is_repeat: bool) -> Receipt:
+    record = members.inside("record")
+    return Receipt(
+        id=members.text("id"),
+        seq=members.number("seq"),
+        state=members.text("state"),
+        entity=record.text("entity"),
+        record_id=record.text("id"),
+        key=key,
+        is_repeat=is_repeat,
+        durability=members.optional_text("durability") or "flash",
+        etag=record.optional_text("etag"),
+        version=record.optional_number("version"),
+        sync_status=record.optional_text("sync_status"),
+        data=record.document("data"),
+        warnings=members.list("warnings", _field_error),
+        kept=members.document("kept") or {},
+        raw=members.object,
+    )
+
+
+def undone(members: Members) -> Undone:
+    made = members.optional_inside("mutation")
+    return Undone(
+        entity=members.text("entity"),
+        record_id=members.text("id"),
+        fields=members.texts("fields"),
+        left=members.list("left", lambda left: LeftField(left.text("field"), left.text("reason"))),
+        mutation=None if made is None else receipt(made, None, False),
+    )
+
+
+def line_result(value: Any, number: int, mutation: Mutation, key: str) -> LineResult:
+    members = Members(value, "a line of the answer")
+    error = members.object.get("error")
+    if error is not None:
+        return LineResult(number, mutation, key, error=problem(error))
+    return LineResult(
+        number,
+        mutation,
+        key,
+        members.text("id"),
+        members.text("state"),
+        members.flag("repeat", False),
+        members.document("kept") or {},
+    )
+
+
+def mutation_item(members: Members) -> MutationItem:
+    deferred = members.optional_inside("deferred")
+    return MutationItem(
+        id=members.text("id"),
+        seq=members.number("seq"),
+        entity=members.text("entity"),
+        record_id=members.text("record_id"),
+        action=members.text("action"),
+        state=members.text("state"),
+        priority=members.text("priority"),
+        attempts=members.number("attempts"),
+        created_at=members.time("created_at"),
+        next_attempt_at=members.time("next_attempt_at"),
+        deferred=deferred.text("reason") if deferred else None,
+        deferred_until=deferred.time("until") if deferred else None,
+        problem=_note(members.optional_inside("problem")),
+        app=members.optional_text("app"),
+        author=members.optional_text("author"),
+        into=members.optional_text("into"),
+        supersedes=members.optional_text("supersedes"),
+        raw=members.object,
+    )
+
+
+# MARK: Records
+
+
+def record(members: Members) -> Record:
+    return Record(
+        entity=members.text("entity"),
+        id=members.text("id"),
+        version=members.number("version"),
+        sync_status=members.text("sync_status"),
+        is_deleted=members.flag("deleted"),
+        data=members.document("data"),
+        base=members.document("base"),
+        etag=members.text("etag"),
+        server_id=members.optional_text("server_id"),
+        synced_at=members.time("synced_at"),
+        created_at=members.time("created_at"),
+        updated_at=members.time("updated_at"),
+        pending=members.texts("pending"),
+        conflict=members.optional_text("conflict"),
+        raw=members.object,
+    )
+
+
+def check_entity_is_known(members: Members) -> None:
+    """:raises UnknownEntity: The page says that neither this device nor its hub knows the entity."""
+    sentence = members.optional_text("unknown_entity")
+    if sentence is not None:
+        raise UnknownEntity(sentence.rstrip("."), status=404)
+
+
+def entity(members: Members) -> Entity:
+    return Entity(
+        name=members.text("name"),
+        kind=members.text("kind"),
+        access=members.text("access"),
+        records=members.number("records"),
+        pending=members.number("pending"),
+        cursor_age_seconds=members.optional_number("cursor_age_s"),
+        raw=members.object,
+    )
+
+
+# MARK: Conflicts
+
+
+def conflict(members: Members) -> Conflict:
+    return Conflict(
+        id=members.text("id"),
+        entity=members.text("entity"),
+        record_id=members.text("record_id"),
+        mutation=members.optional_text("mutation"),
+        kind=members.text("kind"),
+        state=members.text("state"),
+        opened_at=members.time("opened_at"),
+        remote_version=members.number("remote_version"),
+        fields=members.list("fields", _conflict_field),
+        raw=members.object,
+    )
+
+
+def _conflict_field(members: Members) -> ConflictField:
+    return ConflictField(
+        members.text("field"),
+        members.object.get("base"),
+        _side(members.inside("local")),
+        _side(members.inside("remote")),
+    )
+
+
+def _side(members: Members) -> ConflictSide:
+    return ConflictSide(
+        "value" in members.object,
+        members.object.get("value"),
+        members.flag("deleted", False),
+        members.optional_text("author"),
+        members.optional_text("device"),
+        members.time("at"),
+    )
+
+
+# MARK: Files
+
+
+def blob(members: Members) -> Blob:
+    deferred = members.optional_inside("deferred")
+    return Blob(
+        id=members.text("id"),
+        digest=members.text("digest"),
+        size=members.number("size"),
+        type=members.text("type"),
+        filename=members.text("filename"),
+        state=members.text("state"),
+        offset=members.number("offset"),
+        attempts=members.number("attempts"),
+        links=members.list("links", _blob_link),
+        is_verified=members.flag("verified"),
+        is_kept=members.flag("kept"),
+        deferred=deferred.text("reason") if deferred else None,
+        deferred_until=deferred.time("until") if deferred else None,
+        error=members.optional_text("error"),
+        raw=members.object,
+    )
+
+
+def _blob_link(members: Members) -> BlobLink:
+    return BlobLink(members.text("entity"), members.text("id"), members.text("field"))
+
+
+# MARK: The feed
+
+
+def event(raw: RawEvent) -> Event:
+    """One block of the feed as a value. A type of a newer agent becomes a plain :class:`Event`."""
+    position = raw.position or 0
+    members = Members(jsontext.decode(raw.data, f"the event {position}"), f"the event {position}")
+    read: Optional[Callable[[int, str, Members], Event]] = _events.get(raw.type)
+    return read(position, raw.type, members) if read else Event(position, raw.type, members.object)
+
+
+def _record_changed(position: int, kind: str, members: Members) -> Event:
+    return RecordChanged(
+        position,
+        kind,
+        members.object,
+        entity=members.text("entity"),
+        id=members.text("id"),
+        is_deletion=members.text("change") == "delete",
+        is_remote=members.text("source") == "remote",
+        version=members.number("version"),
+        sync_status=members.text("sync_status"),
+    )
+
+
+def _mutation_changed(position: int, kind: str, members: Members) -> Event:
+    return MutationChanged(
+        position,
+        kind,
+        members.object,
+        id=members.text("id"),
+        seq=members.number("seq"),
+        state=members.text("state"),
+        entity=members.text("entity"),
+        record_id=members.text("record_id"),
+        problem=_note(members.optional_inside("problem")),
+        into=members.optional_text("into"),
+    )
+
+
+def _conflict_changed(position: int, kind: str, members: Members) -> Event:
+    return ConflictChanged(
+        position,
+        kind,
+        members.object,
+        id=members.text("id"),
+        entity=members.text("entity"),
+        record_id=members.text("record_id"),
+        state=members.text("state"),
+        fields=members.texts("fields"),
+    )
+
+
+def _blob_changed(position: int, kind: str, members: Members) -> Event:
+    return BlobChanged(
+        position,
+        kind,
+        members.object,
+        id=members.text("id"),
+        state=members.text("state"),
+        offset=members.number("offset"),
+        size=members.number("size"),
+    )
+
+
+def _reload(position: int, kind: str, members: Members) -> Event:
+    return Reload(position, kind, members.object, is_gap=kind == "reset")
+
+
+_events: Dict[str, Callable[[int, str, Members], Event]] = {
+    "start": _reload,
+    "reset": _reload,
+    "record": _record_changed,
+    "mutation": _mutation_changed,
+    "conflict": _conflict_changed,
+    "blob": _blob_changed,
+}
+
+
+# MARK: The agent itself
+
+
+def status(members: Members) -> Status:
+    agent, overall, outbox = members.inside("agent"), members.inside("overall"), members.inside("outbox")
+    waiting = outbox.inside("pending")
+    conflicts = members.optional_inside("conflicts")
+    return Status(
+        level=overall.text("level"),
+        reasons=overall.texts("reasons"),
+        connectivity=members.inside("connectivity").text("state"),
+        version=agent.text("version"),
+        device=agent.text("device"),
+        cause=_cause(members.optional_inside("cause")),
+        pending=sum(waiting.number(name) for name in waiting.object),
+        refused=sum(outbox.number(name) for name in ("rejected", "failed", "held")),
+        enqueued=outbox.number("enqueued"),
+        conflicts=conflicts.number("open") if conflicts else 0,
+        raw=members.object,
+    )
+
+
+def _cause(members: Optional[Members]) -> Optional[Cause]:
+    if members is None:
+        return None
+    return Cause(
+        members.text("code"), members.text("sentence"), members.time("until"), members.optional_text("command") or None
+    )
+
+
+def readiness(members: Members) -> Readiness:
+    return Readiness(members.flag("ready"), members.optional_text("reason"), members.object)
+
+
+def why(members: Members) -> Why:
+    return Why(
+        id=members.text("id"),
+        state=members.text("state"),
+        verdict=members.text("verdict"),
+        sentence=members.text("sentence"),
+        reason=members.optional_text("reason"),
+        until=members.time("until"),
+        expires_at=members.time("expires_at"),
+        would_change=members.texts("would_change"),
+        command=members.optional_text("command"),
+        raw=members.object,
+    )

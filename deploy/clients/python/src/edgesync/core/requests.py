@@ -1,0 +1,310 @@
+"""Every request of the API as a value: what is sent, and whether it may be sent twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from urllib.parse import quote
+
+from ..errors import InvalidArgument
+from ..values import Mutation
+from ..where import Condition
+from . import http, jsontext, limits
+
+JSON = "application/json"
+LINES = "application/x-ndjson"
+EVENTS = "text/event-stream"
+
+
+@dataclass(frozen=True)
+class FileBody:
+    """The body is the caller's file. ``size`` is ``None`` where its length is not known before its end."""
+
+    size: Optional[int]
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    target: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    body: Union[bytes, FileBody] = b""
+    #: The agent applies it at most once, however often it comes.
+    is_repeatable: bool = True
+    #: A descriptor that goes with the head.
+    descriptor: Optional[int] = None
+    #: Seconds without a byte in which the agent must answer.
+    silence: float = limits.ANSWER_SILENCE_SECONDS
+    #: Bytes of the head. They are made at once, so that a field that cannot be sent is told before there is a
+    #: connection.
+    head: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        length = self.body.size if isinstance(self.body, FileBody) else len(self.body)
+        object.__setattr__(self, "head", http.head(self.method, self.target, self.fields, length))
+
+    @property
+    def doing(self) -> str:
+        """For sentences: ``GET /v1/status``."""
+        return f"{self.method} {self.target.partition('?')[0]}"
+
+
+def path(*segments: str) -> str:
+    for segment in segments:
+        if not isinstance(segment, str) or not segment:
+            raise InvalidArgument(f"{segment!r} is not a name: it must be text, and not empty")
+    return "/v1/" + "/".join(quote(segment, safe=":,") for segment in segments)
+
+
+Parameter = Tuple[str, Union[None, str, int, bool, Sequence[str]]]
+
+
+def get(target: str, *parameters: Parameter, fields: Optional[Mapping[str, str]] = None) -> Request:
+    return Request("GET", target + _query(parameters), fields or {})
+
+
+def _query(parameters: Iterable[Parameter]) -> str:
+    parts: List[str] = []
+    for name, value in parameters:
+        if value is None or value is False:
+            continue
+        if value is True:
+            text = "true"
+        elif isinstance(value, (str, int)):
+            text = str(value)
+        else:
+            text = ",".join(value)
+        parts.append(f"{name}={quote(text, safe=':,')}")
+    return "?" + "&".join(parts) if parts else ""
+
+
+def post(target: str, body: Mapping[str, Any], *, is_repeatable: bool) -> Request:
+    return Request("POST", target, {"Content-Type": JSON}, jsontext.encode(dict(body)), is_repeatable)
+
+
+# MARK: Mutations
+
+
+def mutation_body(mutation: Mutation) -> Dict[str, Any]:
+    """A mutation as the agent reads it, members in one fixed order: a repeated key needs the same bytes."""
+    body: Dict[str, Any] = {"entity": mutation.entity}
+    if mutation.record_id is not None:
+        body["record_id"] = mutation.record_id
+    body["action"] = mutation.action
+    if mutation.data is not None:
+        body["data"] = dict(mutation.data)
+    if mutation.unset:
+        body["unset"] = list(mutation.unset)
+    if mutation.operations:
+        body["ops"] = [{"field": name, "op": operator, "value": value} for name, operator, value in mutation.operations]
+    if mutation.attachments:
+        body["blobs"] = [{"field": name, "blob": blob} for name, blob in mutation.attachments]
+    if mutation.priority is not None:
+        body["priority"] = mutation.priority
+    if mutation.if_match is not None:
+        body["if_match"] = mutation.if_match
+    if mutation.expect_version is not None:
+        body["expect_version"] = mutation.expect_version
+    if mutation.depends_on:
+        body["depends_on"] = list(mutation.depends_on)
+    if not mutation.coalesce:
+        body["coalesce"] = False
+    if mutation.ttl is not None:
+        body["ttl"] = mutation.ttl
+    if mutation.author is not None:
+        body["author"] = mutation.author
+    if mutation.durability is not None:
+        body["durability"] = mutation.durability
+    return body
+
+
+def enqueue(mutation: Mutation, key: str) -> Request:
+    return _keyed(mutation_body(mutation), key)
+
+
+def enqueue_atomic(mutations: Sequence[Mutation], key: str) -> Request:
+    if not 1 <= len(mutations) <= limits.ATOMIC_MUTATIONS:
+        raise InvalidArgument(
+            f"an atomic list has 1 to {limits.ATOMIC_MUTATIONS} mutations, and this one has {len(mutations)}"
+        )
+    for mutation in mutations:
+        if mutation.key is not None:
+            raise InvalidArgument("a member of an atomic list has no key: give one to enqueue_atomic")
+    return _keyed({"atomic": True, "mutations": [mutation_body(mutation) for mutation in mutations]}, key)
+
+
+def _keyed(body: Mapping[str, Any], key: str) -> Request:
+    return Request(
+        "POST",
+        path("mutations"),
+        {"Content-Type": JSON, "Idempotency-Key": key},
+        jsontext.encode(dict(body)),
+        is_repeatable=True,
+    )
+
+
+def line(mutation: Mutation, key: str) -> bytes:
+    """A mutation as one line of a stream.
+
+    The line does not hold its place in the stream, so that a repeat has the same bytes at another place.
+    """
+    return jsontext.encode({"idempotency_key": key, **mutation_body(mutation)}) + b"\n"
+
+
+def enqueue_lines(lines: Sequence[bytes]) -> Request:
+    return Request("POST", path("mutations", "bulk"), {"Content-Type": LINES}, b"".join(lines), is_repeatable=True)
+
+
+def mutation(id: str) -> Request:
+    return get(path("mutations", id))
+
+
+def mutations(
+    states: Sequence[str], entity: Optional[str], record_id: Optional[str], app: Optional[str], after: Optional[str]
+) -> Request:
+    return get(
+        path("mutations"),
+        ("state", states or None),
+        ("entity", entity),
+        ("record_id", record_id),
+        ("app", app),
+        ("after", after),
+        ("limit", limits.PAGE_ITEMS),
+    )
+
+
+def cancel(id: str) -> Request:
+    return Request("DELETE", path("mutations", id))
+
+
+def undo(id: str, dry_run: bool) -> Request:
+    # A second one is refused, so that a repeat would hide the answer of the first.
+    return post(path("mutations", id, "undo"), {"dry_run": True} if dry_run else {}, is_repeatable=dry_run)
+
+
+def retry(id: str, data: Optional[Mapping[str, Any]], cascade: bool) -> Request:
+    body: Dict[str, Any] = {} if data is None else {"data": dict(data)}
+    if cascade:
+        body["cascade"] = True
+    return post(path("mutations", id, "retry"), body, is_repeatable=False)
+
+
+def discard(id: str, reason: str) -> Request:
+    return post(path("mutations", id, "discard"), {"reason": reason} if reason else {}, is_repeatable=False)
+
+
+# MARK: Records
+
+
+def record(entity: str, id: str, view: str, unless: Optional[str] = None) -> Request:
+    fields = {} if unless is None else {"If-None-Match": unless}
+    return get(path("records", entity, id), ("view", None if view == "merged" else view), fields=fields)
+
+
+def records(
+    entity: str,
+    where: Optional[Condition],
+    sort: Sequence[str],
+    fields: Sequence[str],
+    include_deleted: bool,
+    sync_status: Sequence[str],
+    cursor: Optional[str],
+) -> Request:
+    body: Dict[str, Any] = {"entity": entity, "limit": limits.PAGE_ITEMS}
+    if where is not None:
+        body["where"] = where.tree
+    if sort:
+        body["sort"] = list(sort)
+    if fields:
+        body["fields"] = list(fields)
+    if include_deleted:
+        body["include_deleted"] = True
+    if sync_status:
+        body["sync_status"] = list(sync_status)
+    if cursor is not None:
+        body["cursor"] = cursor
+    return post(path("query"), body, is_repeatable=True)
+
+
+# MARK: Conflicts
+
+
+def conflicts(states: Sequence[str], entity: Optional[str], after: Optional[str]) -> Request:
+    return get(
+        path("conflicts"), ("state", states or None), ("entity", entity), ("after", after), ("limit", limits.PAGE_ITEMS)
+    )
+
+
+def resolve_conflict(
+    id: str,
+    choice: Optional[str],
+    fields: Optional[Mapping[str, Any]],
+    comment: Optional[str],
+    author: Optional[str],
+    expect_remote_version: Optional[int],
+) -> Request:
+    body: Dict[str, Any] = {}
+    if choice is not None:
+        body["choice"] = choice
+    if fields is not None:
+        body["fields"] = dict(fields)
+    if comment is not None:
+        body["comment"] = comment
+    if author is not None:
+        body["author"] = author
+    if expect_remote_version is not None:
+        body["expect_remote_version"] = expect_remote_version
+    return post(path("conflicts", id, "resolve"), body, is_repeatable=False)
+
+
+# MARK: Files
+
+
+def add_blob_stream(filename: Optional[str], type: str, size: Optional[int]) -> Request:
+    # Equal bytes are one file to the agent, so a repeat brings back the file of the first try.
+    return Request(
+        "POST",
+        path("blobs") + _query([("filename", filename)]),
+        {"Content-Type": type},
+        FileBody(size),
+        silence=limits.FILE_SECONDS,
+    )
+
+
+def add_blob_descriptor(filename: Optional[str], type: str, descriptor: int) -> Request:
+    return Request(
+        "POST",
+        path("blobs") + _query([("filename", filename)]),
+        {"Content-Type": type, "Blob-Source": "fd"},
+        descriptor=descriptor,
+        silence=limits.FILE_SECONDS,
+    )
+
+
+def add_blob_path(filename: Optional[str], type: str, file: str) -> Request:
+    return Request(
+        "POST",
+        path("blobs") + _query([("filename", filename), ("type", type)]),
+        {"Content-Type": JSON, "Blob-Source": "path"},
+        jsontext.encode({"path": file}),
+        silence=limits.FILE_SECONDS,
+    )
+
+
+def blobs(states: Sequence[str], after: Optional[str]) -> Request:
+    return get(path("blobs"), ("state", states or None), ("after", after), ("limit", limits.PAGE_ITEMS))
+
+
+def blob_content(id: str, offset: int) -> Request:
+    return get(path("blobs", id, "content"), fields={"Range": f"bytes={offset}-"} if offset else {})
+
+
+# MARK: The feed
+
+
+def events(types: Sequence[str], entity: Optional[str], after: Optional[int]) -> Request:
+    fields = {"Accept": EVENTS}
+    if after is not None:
+        fields["Last-Event-ID"] = str(after)
+    request = get(path("events"), ("types", types or None), ("entity", entity), fields=fields)
+    return Request(request.method, request.target, request.fields, silence=limits.FEED_SILENCE_SECONDS)
