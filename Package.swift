@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The layers and the one purpose of each target are in the README, "Map of the code". A test reads every import line
+// The layers and the one purpose of each target are in deploy/docs/development.md, "Map of the code". A test reads every import line
 // against the table there, because the build alone does not hold it.
 
 let strict: [SwiftSetting] = [

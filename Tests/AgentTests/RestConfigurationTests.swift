@@ -63,9 +63,9 @@ struct RestConfigurationTests {
         #expect(change.inForce.hub == before.hub && change.inForce.restMapping == nil)
     }
 
-    @Test("The example of the README is a configuration")
-    func readme() throws {
-        let text = try ConfigurationFixtures.projectFile("README.md")
+    @Test("The example of the manual is a configuration")
+    func manual() throws {
+        let text = try ConfigurationFixtures.projectFile("deploy/docs/rest-backend.md")
         let section = try #require(text.split(separator: "\n## ").first { $0.hasPrefix("An existing REST backend") })
         let block = try #require(section.components(between: "```yaml\n", and: "```"))
         let configuration = try Self.load(block).configuration

@@ -7,9 +7,9 @@ import Testing
 @testable import Agent
 @testable import HubServer
 
-/// The table of the README that says what strangers, apps, devices and others can and cannot do. Its limits are those of the code: each
+/// The table of the manual that says what strangers, apps, devices and others can and cannot do. Its limits are those of the code: each
 /// phrase below is made from the constant that it is about, and there is no number in a row that is not in one of its phrases.
-@Suite("The README's table of what is defended")
+@Suite("The manual's table of what is defended")
 struct SecurityTableTests {
     struct Row: Sendable, CustomTestStringConvertible {
         /// The beginning of its first cell.
@@ -89,14 +89,14 @@ struct SecurityTableTests {
         Row(from: "root on the machine", phrases: []),
     ]
 
-    private static func readme() throws -> [String] {
+    private static func page() throws -> [String] {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        return try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8).split(separator: "\n").map(String.init)
+        return try String(contentsOf: root.appendingPathComponent("deploy/docs/security.md"), encoding: .utf8).split(separator: "\n").map(String.init)
     }
 
-    /// The rows of the table as they stand in the README.
+    /// The rows of the table as they stand in the manual.
     private static func table() throws -> [String] {
-        let lines = try readme()
+        let lines = try page()
         let head = try #require(lines.firstIndex { $0.hasPrefix("| from | what they can do | what they cannot do") })
         return Array(lines[(head + 2)...].prefix { $0.hasPrefix("|") })
     }
@@ -126,9 +126,9 @@ struct SecurityTableTests {
 
     @Test("So are those in what is said of tokens below it")
     func tokens() throws {
-        let readme = try Self.readme()
-        let start = try #require(readme.firstIndex { $0.hasPrefix("Secrets are never values of the configuration") })
-        let text = readme[start...].prefix { !$0.hasPrefix("#") }.joined(separator: " ")
+        let page = try Self.page()
+        let start = try #require(page.firstIndex { $0.hasPrefix("Secrets are never values of the configuration") })
+        let text = page[start...].prefix { !$0.hasPrefix("#") }.joined(separator: " ")
         let days = Hub.Settings().tokenGrace.components.seconds / 86_400
         let row = Row(from: "Secrets", phrases: ["for \(days) days after its end (`--token-grace`)"])
         #expect(Self.differences(row, in: text) == [])

@@ -4,11 +4,11 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// The examples that the README gives to people who feed the agent: each is taken out of it and run as it stands.
+    /// The examples that the manual gives to people who feed the agent: each is taken out of it and run as it stands.
     @Suite("ClientExamples")
     struct ClientExampleTests {
         struct Language: Sendable, CustomTestStringConvertible {
-            /// As the fence in the README says.
+            /// As the fence in the manual says.
             var name: String
             var file: String
             /// What runs it; the file's path follows, or stands where `FILE` is.
@@ -32,13 +32,13 @@ extension EndToEnd {
         }
 
         private static func example(_ language: String) throws -> String {
-            let readme = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../README.md")
-            let text = try String(contentsOf: readme, encoding: .utf8)
+            let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../deploy/docs/apps.md")
+            let text = try String(contentsOf: page, encoding: .utf8)
             let blocks = text.components(separatedBy: "\n```\(language)\n").dropFirst().compactMap { $0.components(separatedBy: "\n```").first }
-            return try #require(blocks.first { $0.contains("inspection-7781-\(language)") }, "the README has no example in \(language)")
+            return try #require(blocks.first { $0.contains("inspection-7781-\(language)") }, "the manual has no example in \(language)")
         }
 
-        @Test("What the README says to apps works as it stands, twice, and takes effect once", arguments: languages)
+        @Test("What the manual says to apps works as it stands, twice, and takes effect once", arguments: languages)
         func runs(_ language: Language) async throws {
             let source = try Self.example(language.name)
             guard Self.path(of: language.program) != nil else {

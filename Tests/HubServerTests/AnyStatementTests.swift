@@ -7,7 +7,7 @@ import Testing
 /// What an operator's hand may do to the database of a hub: every table emptied, every column of every table set to what no program
 /// would write. Tables and columns are asked from the database itself, so that a new one is tried without being named here.
 ///
-/// Nobody promises that what was deleted or edited is noticed (README, Security). But the hub lives, answers, and says what it cannot
+/// Nobody promises that what was deleted or edited is noticed (the manual, Security). But the hub lives, answers, and says what it cannot
 /// read; and what it accepts from then on is there.
 @Suite("Any statement of an operator's hand")
 struct AnyStatementTests {

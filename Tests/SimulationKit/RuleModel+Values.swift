@@ -67,7 +67,7 @@ enum PlainValue {
         return isLess == (rule == .max) ? second : first
     }
 
-    /// An operation on a value (the table in the README).
+    /// An operation on a value (the table in the manual).
     ///
     /// - Returns: `nil` when the operation does not fit; otherwise the value, which may be none.
     static func operated(_ kind: FieldOperation.Kind, _ value: JSON?, _ operand: JSON, replaces: Bool = true) -> JSON?? {

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// The rules of merging once more, as plainly as the documents say them (README, "When two sides change the same record"; PROTOCOL
+/// The rules of merging once more, as plainly as the documents say them (the manual, "When two sides change the same record"; PROTOCOL
 /// D): what a record must be after each commit of the hub, what each change must be answered, and what must be told.
 ///
 /// It shares no code with what it watches: neither the contests nor the wire forms nor the values' operations. Instead of one stamp for

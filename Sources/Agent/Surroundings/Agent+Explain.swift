@@ -121,7 +121,7 @@ extension WhyAnswer {
             let problem = mutation.problem.map { ": \($0.detail.isEmpty ? $0.code : $0.detail)" } ?? ""
             let sentence: String
             switch mutation.state {
-            case .inFlight: sentence = "it was sent; the hub's answer is not known yet, and it is asked about first in the next cycle"
+            case .inFlight: sentence = "the agent has tried to send it, and the hub has not answered; the next cycle asks about it first"
             case .done: sentence = "it is at the hub"
             case .coalesced: sentence = "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is \(mutation.presentState.name)"
             case .rejected: sentence = "the hub refused it\(problem)"

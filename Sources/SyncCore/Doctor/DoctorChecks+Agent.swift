@@ -44,7 +44,7 @@ extension Doctor {
                 return .note("over, and not acknowledged: \(agent.pastAlarms.joined(separator: ", "))", fix: "agentctl status shows them; then: agentctl acknowledge")
             }
             let more = agent.alarms.count > 1 ? " (and \(agent.alarms.count - 1) more)" : ""
-            return .warn("\(first.key): \(first.value)\(more)", fix: "agentctl status; the README lists what each code asks for")
+            return .warn("\(first.key): \(first.value)\(more)", fix: "agentctl status; the page Troubleshooting of the manual tells what each code asks for")
         },
         DoctorCheck("refusals", why: "an app that is refused may be losing work that it cannot hand over") { facts in
             guard let agent = facts.agent, agent.isRunning else { return .unknown(noAgent) }

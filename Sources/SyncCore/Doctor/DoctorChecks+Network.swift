@@ -166,7 +166,7 @@ extension Doctor {
     static let workChecks: [DoctorCheck] = [
         DoctorCheck("counters", why: "accepted must be open plus final at every moment, or something was lost") { facts in
             guard let work = facts.work else { return .unknown(noAgent) }
-            return work.isBalanced ? .ok("they add up") : .bad("the counters do not add up", fix: "agentctl diagnose, and send the file to the address in the README")
+            return work.isBalanced ? .ok("they add up") : .bad("the counters do not add up", fix: "agentctl diagnose, and send the file to the address on the page Security of the manual")
         },
         DoctorCheck("queue", why: "at store.max_mutations new work is refused") { facts in
             guard let work = facts.work else { return .unknown("not looked at") }

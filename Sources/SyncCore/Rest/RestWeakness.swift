@@ -1,5 +1,5 @@
 /// What an existing backend cannot promise that a hub does, as far as the mapping shows it. Said by `agentctl doctor`, in the
-/// README, and nowhere hidden.
+/// manual, and nowhere hidden.
 package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
     package enum Kind: String, Hashable, Sendable, CaseIterable {
         /// A creation whose answer is lost is parked for a person.

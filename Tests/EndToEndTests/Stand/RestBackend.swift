@@ -101,7 +101,7 @@ final class RestBackend: Sendable {
         try await call(.patch, "/api/orders/\(id)/", fields, [("If-Match", tag)])
     }
 
-    /// The mapping that the README describes, for this backend.
+    /// The mapping that the manual describes, for this backend.
     func configuration(of stand: Stand) throws -> String {
         try Stand.write("secret\n", to: "\(stand.folder)/key")
         return """

@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What an agent without work costs in a month, in requests: the README multiplies them with the bytes that a network
+/// What an agent without work costs in a month, in requests: the manual multiplies them with the bytes that a network
 /// interface counted for each.
 @Suite("Engine: a month without work")
 struct EngineIdleTests {
