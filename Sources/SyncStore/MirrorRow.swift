@@ -81,11 +81,14 @@ struct MirrorRow {
     /// What an index has of a record that is shown.
     struct Indexed {
         let id: String
-        let document: String?
+        let document: String
         let updatedMS: Int64
     }
 
-    private var shown: Indexed? { isKnown && !isDeleted ? Indexed(id: id, document: document, updatedMS: updatedMS) : nil }
+    private var shown: Indexed? {
+        guard isKnown, let document else { return nil }
+        return Indexed(id: id, document: document, updatedMS: updatedMS)
+    }
 
     /// What apps see; `nil` when the record does not exist.
     var document: String? { isDeleted ? nil : view ?? base }

@@ -18,7 +18,9 @@ enum Schema {
     /// "ESAg". In the header of the file from its first page on, so a file without it is none of ours.
     static let applicationID: Int32 = 0x4553_4167
 
-    static let steps = [step1, step2, order, resync, conflicts, blobs, rest, seed, expiry, identifiers, stamps, deadlines, turnover, indexes, undo]
+    static let steps = [
+        step1, step2, order, resync, conflicts, blobs, rest, seed, expiry, identifiers, stamps, deadlines, turnover, indexes, undo,
+    ]
 
     static var version: Int64 { Int64(steps.count) }
 

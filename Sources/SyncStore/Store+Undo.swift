@@ -103,7 +103,9 @@ extension Refusal {
         var members: JSONObject = ["state": .string(state.name)]
         let detail: String
         switch state {
-        case .pending: detail = "the hub does not have the mutation \(key) yet: to take it back before it is sent, run agentctl mutations cancel \(key)"
+        case .pending:
+            detail = "the hub does not have the mutation \(key) yet: to take it back before it is sent, "
+                + "run agentctl mutations cancel \(key)"
         case .coalesced where other != nil:
             detail = "the mutation \(key) went into \(other ?? "") before it was sent: agentctl undo \(other ?? "") takes back both"
             members["into"] = other.map { .string($0) }
@@ -122,6 +124,7 @@ extension Refusal {
     static func nothingToUndo(_ key: MutationKey, _ why: String, _ left: [Undo.Left]) -> StoreError {
         .refused(
             Problem(
-                "nothing-to-undo", status: 409, detail: "the mutation \(key) \(why)", members: ["left": .array(left.map { ["field": .string($0.field), "reason": .string($0.reason.rawValue)] })]))
+                "nothing-to-undo", status: 409, detail: "the mutation \(key) \(why)",
+                members: ["left": .array(left.map { ["field": .string($0.field), "reason": .string($0.reason.rawValue)] })]))
     }
 }

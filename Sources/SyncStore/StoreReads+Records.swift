@@ -16,9 +16,14 @@ extension StoreReads {
     /// The way that the query takes. It is taken for that, so that what it costs is what it costs.
     package func explain(_ query: RecordQuery) throws(StoreError) -> RecordAccess {
         var access = RecordAccess(way: .scan)
-        access.found = try records(query, &access).items.count
         access.records = try recordCount(of: query.entity)
         access.known = try knownIndexes(of: query.entity)
+        do throws(StoreError) {
+            access.found = try records(query, &access).items.count
+        } catch {
+            guard error.code == .tooSlow else { throw error }
+            access.isCutOff = true
+        }
         let isServed = access.way != .scan && (access.way != .byID || access.read <= 2 * query.limit)
         if !isServed { access.suggestion = RecordIndex(serving: query) }
         if access.known.contains(where: { $0.index == access.suggestion }) { access.suggestion = nil }
@@ -34,6 +39,7 @@ extension StoreReads {
         if let cursor = query.cursor { start = try order.position(reading: cursor) }
         let limit = min(max(1, query.limit), 1_000)
         var selection = RecordSelection(order: order, after: start, count: limit + 1)
+        defer { told.read = selection.offered }
         // What was left when enough were chosen.
         var isCutShort = false
         switch try access(query, order, after: start) {
@@ -58,7 +64,6 @@ extension StoreReads {
                 selection.offer(MirrorRow(row), query)
             }
         }
-        told.read = selection.offered
         let found = selection.sorted
         var items: [RecordSnapshot] = []
         var bytes = 0

@@ -149,7 +149,9 @@ package enum EntitySettings {
             if rules.keepsEarlierValues { refuse("undo", "it only for a record: " + why) }
             if !rules.seedFilter.isEmpty { refuse("seed_filter", "it only for a record: " + isFirst) }
         }
-        if rules.kind == .event, !rules.indexes.isEmpty { refuse("index", "it only for a record or reference data: no device reads events") }
+        if rules.kind == .event, !rules.indexes.isEmpty {
+            refuse("index", "it only for a record or reference data: no device reads events")
+        }
         if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
         if rules.kind == .reference {
             let expected = "no such key for reference data, which has no mutations"

@@ -314,6 +314,14 @@ struct ReaderTests {
         }
         let fine: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
         #expect(fine)
+        // What a query would cost is told all the same.
+        var query = RecordQuery(EntityName(trusted: "audit"))
+        query.sort = [RecordQuery.Sort(.version)]
+        let costly = query
+        let told: RecordAccess = try settled {
+            reader.read({ reads, _ throws(StoreError) in try reads.explain(costly) }, completion: $0)
+        }.get()
+        #expect(told.isCutOff && told.way == .scan)
     }
 
     @Test("When nobody reads, the memory of what was read is given back, and the next read is answered as before")

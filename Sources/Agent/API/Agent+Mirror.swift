@@ -198,7 +198,7 @@ extension QueryExplanation {
         case .scan: self.init(entity, .scan)
         }
         (isFiltered, isOrdered) = (access.isFiltered, access.isOrdered)
-        (read, found, records) = (access.read, access.found, access.records)
+        (read, found, records, isCutOff) = (access.read, access.found, access.records, access.isCutOff)
         indexes = access.known.map { Index(name: $0.index.description, percent: Int($0.share * 100)) }
         suggestion = access.suggestion?.description
     }

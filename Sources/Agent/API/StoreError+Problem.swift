@@ -17,6 +17,7 @@ extension StoreError {
             return LocalProblem.readOnly.problem("the agent cannot read its disk", retryAfter: 1)
         case .removed:
             return LocalProblem.readOnly.problem("the database of the agent was moved or removed while it was in use", retryAfter: 30)
+        case .tooSlow: return LocalProblem.tooSlow.problem("the query looks at more records than a read of 2 s can")
         case .locked: return LocalProblem.starting.problem("the database is busy", retryAfter: 1)
         case .constraint:
             // Our own mistake. What was asked for was undone, and the same request may well pass later.

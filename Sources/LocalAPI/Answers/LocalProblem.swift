@@ -36,6 +36,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     /// There is no configuration to serve with; the detail says what is missing or wrong.
     case notConfigured = "not-configured"
     case readOnly = "read-only"
+    /// A read looked at so many records that it ran out of time.
+    case tooSlow = "too-slow"
     case queueFull = "queue-full"
     case diskFull = "disk-full"
 
@@ -46,14 +48,16 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .notFound: 404
         case .methodNotAllowed: 405
         case .timeout: 408
-        case .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch, .idempotencyMismatch, .paused, .linked: 409
+        case .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
+            .idempotencyMismatch, .paused, .linked:
+            409
         case .preconditionFailed: 412
         case .tooLarge: 413
         case .unsupportedMediaType: 415
         case .validation: 422
         case .rate: 429
         case .outcomeUnknown: 500
-        case .starting, .notConfigured, .readOnly: 503
+        case .starting, .notConfigured, .readOnly, .tooSlow: 503
         case .queueFull, .diskFull: 507
         }
     }
@@ -88,6 +92,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .notConfigured: "write that into the file; `agentctl config check` tells what else is wrong, and agentd goes on by itself"
         // Why, the detail has said: a disk that fails, a database of a newer program, a damaged record.
         case .readOnly: "reading goes on; `agentctl status` and `agentctl doctor` tell more"
+        case .tooSlow: "`agentctl query --explain` with the same conditions tells which index would make it quick"
         case .queueFull: "wait until the hub has taken some of it"
         case .diskFull: "free some space on the disk of the agent"
         }
@@ -97,7 +102,9 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     package static func hint(_ problem: Problem) -> String {
         guard let known = LocalProblem(problem) else { return "" }
         if known == .notFound, let list = problem.members["list"]?.text { return "`\(PlainText.safe(list))` lists what is there" }
-        if known == .alreadyUndone, let by = problem.members["by"]?.text { return "to have the change again: `agentctl undo \(PlainText.safe(by))`" }
+        if known == .alreadyUndone, let by = problem.members["by"]?.text {
+            return "to have the change again: `agentctl undo \(PlainText.safe(by))`"
+        }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
         if known == .linked, let blob = problem.members["blob"]?.text {
             return "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
@@ -124,7 +131,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .forbidden, .entityNotAllowed: 77
         case .starting, .notConfigured: 2
         case .notFound, .timeout, .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
-            .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .queueFull, .diskFull:
+            .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .tooSlow, .queueFull, .diskFull:
             1
         }
     }

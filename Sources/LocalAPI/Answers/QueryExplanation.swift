@@ -35,6 +35,8 @@ package struct QueryExplanation: Hashable, Sendable {
     package var isOrdered = false
     /// Records that were read.
     package var read = 0
+    /// The query takes longer than a read may, and ended before it was done.
+    package var isCutOff = false
     /// Records of the page.
     package var found = 0
     /// Records of the entity.
@@ -59,6 +61,7 @@ package struct QueryExplanation: Hashable, Sendable {
                 writer.member("ordered", isOrdered)
                 writer.member("read", Int64(read))
                 writer.member("found", Int64(found))
+                if isCutOff { writer.member("cut_off", true) }
                 writer.member("records", records)
                 writer.elements("indexes", indexes) { writer, index in
                     writer.object { writer in
@@ -81,6 +84,7 @@ package struct QueryExplanation: Hashable, Sendable {
         isOrdered = reader.bool("ordered") ?? false
         read = Int(clamping: reader.int("read") ?? 0)
         found = Int(clamping: reader.int("found") ?? 0)
+        isCutOff = reader.bool("cut_off") ?? false
         records = reader.int("records") ?? 0
         indexes = reader.list("indexes").compactMap { json in
             let reader = AnswerReader(json)
@@ -106,10 +110,14 @@ package struct QueryExplanation: Hashable, Sendable {
     }
 
     private var done: String {
-        let cost = "It read \(read) of \(records) records to find \(found)."
+        let cost =
+            isCutOff
+            ? "It had read \(read) of \(records) records when its time of 2 s ended, so that the query is refused."
+            : "It read \(read) of \(records) records to find \(found)."
         switch Way(rawValue: way) {
         case .index:
-            let parts = [isFiltered ? "keeps the matching records together" : nil, isOrdered ? "has the order of the query" : nil].compactMap { $0 }
+            let parts = [isFiltered ? "keeps the matching records together" : nil, isOrdered ? "has the order of the query" : nil]
+                .compactMap { $0 }
             return "The query uses the index \(index ?? ""). The index \(parts.joined(separator: " and ")). \(cost)"
         case .openMutations: return "The query looks only at records with open mutations. \(cost)"
         case .id: return "The query reads the records in the order of their ids. \(cost)"

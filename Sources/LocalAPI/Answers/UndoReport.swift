@@ -45,7 +45,9 @@ package struct UndoReport: Hashable, Sendable {
 extension Undo.Left {
     package init?(_ json: JSON) {
         let reader = AnswerReader(json)
-        guard let field = reader.text("field"), let reason = reader.text("reason").flatMap({ Undo.Reason(rawValue: $0) }) else { return nil }
+        guard let field = reader.text("field"), let reason = reader.text("reason").flatMap({ Undo.Reason(rawValue: $0) }) else {
+            return nil
+        }
         self.init(field: field, reason: reason)
     }
 

@@ -8,8 +8,9 @@ extension Store {
         try row.save(to: database)
         guard !indexes.isEmpty, let kept = indexes.kept[names.entity(row.eid)] else { return }
         let after = row.indexed
-        let isSameDocument = before?.document == nil ? after?.document == nil : before?.document?.utf8.elementsEqual((after?.document ?? "").utf8) == true
-        if isSameDocument, (before == nil) == (after == nil), before?.updatedMS == after?.updatedMS { return }
+        // Mostly it is the status that changes, which no index has.
+        let isSame = before.map { old in after.map { old.document.utf8.elementsEqual($0.document.utf8) } ?? false } ?? (after == nil)
+        if isSame, !kept.contains(where: { $0.index.columns.contains(.updatedAt) }) { return }
         let (old, new) = (StoredJSON.Document(before?.document), StoredJSON.Document(after?.document))
         for entry in kept {
             let oldKey = before.map { IndexKey(entry.index, $0, old) }, newKey = after.map { IndexKey(entry.index, $0, new) }
@@ -114,7 +115,8 @@ extension Store {
         var found: [String] = []
         for overview in try reads.entities() {
             let there = try database.number(
-                "SELECT count(*) FROM record r JOIN entity e ON e.eid = r.eid WHERE e.name = ? AND r.deleted = 0", .text(overview.name.text)) ?? 0
+                "SELECT count(*) FROM record r JOIN entity e ON e.eid = r.eid WHERE e.name = ? AND r.deleted = 0",
+                .text(overview.name.text)) ?? 0
             if there != overview.records { found.append("\(overview.records) records are counted of \(overview.name), \(there) are there") }
         }
         for entry in indexes.entries where entry.state != .leaving {

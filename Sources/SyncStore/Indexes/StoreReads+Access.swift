@@ -27,6 +27,8 @@ package struct RecordAccess: Hashable, Sendable {
     package var isOrdered = false
     /// Records that were read.
     package var read = 0
+    /// The time of a read ended first, and what it found is not known.
+    package var isCutOff = false
     /// Records of the page.
     package var found = 0
     /// Records that the entity has.
@@ -76,7 +78,8 @@ extension StoreReads {
             if let start { least.access.way.goOn(after: start, query.sort) }
             return .index(least.access)
         }
-        let ordered = ways.filter { $0.way.order != .none }.max { ($0.way.fixed, $0.way.isBounded ? 1 : 0) < ($1.way.fixed, $1.way.isBounded ? 1 : 0) }
+        func narrowness(_ access: IndexAccess) -> Int { 2 * access.way.fixed + (access.way.isBounded ? 1 : 0) }
+        let ordered = ways.filter { $0.way.order != .none }.max { narrowness($0) < narrowness($1) }
         if var best = ordered, best.way.fixed > 0 || least?.keys ?? Self.countMax >= Self.countMax {
             if let start { best.way.goOn(after: start, query.sort) }
             return .index(best)
@@ -156,7 +159,9 @@ extension StoreReads {
             while !isEnough(), let found = try end(access.xid, rest, isLast: isDescending), let group = found.prefix(columns: columns) {
                 var part = IndexWay.Range(low: max(rest.low, group), high: min(rest.high, group.successor))
                 if isDescending { rest.high = part.low } else { rest.low = part.high }
-                if isExactInside, let resume = access.way.resume, resume.bytes.starts(with: group.bytes) { part.low = max(part.low, resume) }
+                if isExactInside, let resume = access.way.resume, resume.bytes.starts(with: group.bytes) {
+                    part.low = max(part.low, resume)
+                }
                 try each(access.xid, part, while: { !(isExactInside && isEnough()) }, body)
             }
         }
@@ -192,8 +197,9 @@ extension StoreReads {
     /// What of the declared indexes is there.
     func knownIndexes(of entity: EntityName) throws(StoreError) -> [RecordAccess.Known] {
         let last = try database.number("SELECT max(rid) FROM record") ?? 0
-        return try database.all("SELECT columns, state, built_rid FROM record_index WHERE entity = ? AND state < 2 ORDER BY xid", .text(entity.text)) {
-            row in
+        return try database.all(
+            "SELECT columns, state, built_rid FROM record_index WHERE entity = ? AND state < 2 ORDER BY xid", .text(entity.text)
+        ) { row in
             RecordIndex(row.text(0)).map { index in
                 RecordAccess.Known(index: index, share: row.int(1) == 1 ? 1 : last == 0 ? 0 : min(0.99, Double(row.int(2)) / Double(last)))
             }
