@@ -38,8 +38,9 @@ package final class HTTPServer: Sendable {
         var inherited = InheritedFile.unknown
     }
 
-    /// Connections that the kernel finishes for us before we accept them. On TCP a fleet may come at once.
-    static let backlog = 128
+    /// Connections that the kernel finishes for us before we accept them; it takes no more than `net.core.somaxconn`, which is as much.
+    /// On a Unix socket a caller beyond that is not let in at all, and mostly gives up.
+    static let backlog = 4_096
     static let remoteBacklog = 1_024
     /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is
     /// not being read can make us hold: the kernel's part and, when it closes its side, ours.

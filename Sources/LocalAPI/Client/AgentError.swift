@@ -39,7 +39,8 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The system's own words, which the transport puts in brackets at the end; what stands before them speaks of a
     /// host and a port, which a Unix socket does not have.
     private static func reason(_ detail: String) -> Substring {
-        guard detail.hasSuffix(")"), let open = detail.lastIndex(of: "(") else { return detail[...] }
+        // Without such words the queue of callers is full: the system lets no more in, and calls that no error.
+        guard detail.hasSuffix(")"), let open = detail.lastIndex(of: "(") else { return "more callers wait there than the system lets in" }
         return detail[open...].dropFirst().dropLast()
     }
 
