@@ -100,7 +100,7 @@ struct JoinTests {
             (["v1/probe": failed(.unresolved)], nil, "look at the name in the URL"),
             (["v1/probe": failed(.unreachable)], nil, "look at the URL, and at the network"),
             (["v1/probe": failed(.untrusted)], nil, "--ca FILE"),
-            (["v1/probe": failed(.untrusted)], "ca.pem", "has the authority in the file of --ca signed"),
+            (["v1/probe": failed(.untrusted)], "ca.pem", "the authority in the file of --ca must have signed it"),
             (["v1/probe": failed(.untrustedDate)], nil, "look at the clock of this machine"),
             (["v1/probe": failed(.clientCertificate)], nil, "hub.client_cert_file"),
             (["v1/probe": .success(HTTPResponse(status: 200))], nil, "is no hub (200, without Sync-Version)"),

@@ -118,8 +118,8 @@ package struct JoinTrial: Sendable {
         return switch code {
         case .unresolved: "look at the name in the URL, and at /etc/resolv.conf; behind a company's proxy: --proxy http://HOST:PORT"
         case .unreachable, .timedOut, .broken: "look at the URL, and at the network: ip -brief address"
-        case .untrusted where tls.caFile == nil: "say who vouches for the hub: --ca FILE"
-        case .untrusted: "has the authority in the file of --ca signed the hub's certificate, and is that of the name in the URL?"
+        case .untrusted where tls.caFile == nil: "name the file of the authority that signed the hub's certificate: --ca FILE"
+        case .untrusted: "the hub's certificate must name the host of the URL, and the authority in the file of --ca must have signed it"
         case .untrustedDate: "look at the clock of this machine (date), then at the hub's certificate"
         case .clientCertificate: "the hub wants a client certificate: write hub.client_cert_file and hub.client_key_file by hand"
         case .credentials: "look at the file of --proxy-credentials"
