@@ -30,6 +30,7 @@ extension HTTPServer {
         let listener: any Channel
         do {
             listener = try await Self.bootstrap(context, on: group).withBoundSocket(file.descriptor).get()
+            Self.widen(file.descriptor)
         } catch {
             file.removeFile()
             throw HTTPServerError(.system, doing: "listen again on \(path)", detail: "\(error)")

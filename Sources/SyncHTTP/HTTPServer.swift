@@ -61,6 +61,7 @@ package final class HTTPServer: Sendable {
             let file = try UnixListener(path: path, mode: mode, group: group)
             do {
                 let channel = try await bootstrap.withBoundSocket(file.descriptor).get()
+                widen(file.descriptor)
                 return HTTPServer(.unix(path: path), Door(listener: channel, file: file), context, loops)
             } catch {
                 file.removeFile()
@@ -70,6 +71,7 @@ package final class HTTPServer: Sendable {
             try HTTPEndpoint.checkListening(descriptor)
             do {
                 let channel = try await bootstrap.withBoundSocket(descriptor).get()
+                widen(descriptor)
                 let address = Address(of: channel)
                 return HTTPServer(address, Door(listener: channel, inherited: InheritedFile(of: address)), context, loops)
             } catch {
@@ -93,6 +95,11 @@ package final class HTTPServer: Sendable {
                 throw HTTPServerError(.system, doing: doing, detail: "\(error)")
             }
         }
+    }
+
+    /// Of a socket that it did not make, NIO listens with a queue of 128, whatever it is told. A call that fails leaves it so.
+    static func widen(_ descriptor: Int32) {
+        _ = Glibc.listen(descriptor, Int32(backlog))
     }
 
     /// Makes listeners whose connections belong to `context`.
