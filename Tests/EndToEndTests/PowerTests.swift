@@ -77,6 +77,7 @@ extension EndToEnd {
         func killed() async throws {
             try await FieldStand.with([.wan], rate: "400KB") { stand in
                 let start = try await stand.network.counters(.wan)
+                let twice = try await repeated(stand)
                 let earlier = try await counted(stand)
                 for number in 1...12 { try await stand.enqueue(number, .normal, padding: 100_000, entity: "work_orders") }
                 for kill in 1...3 {
@@ -93,7 +94,12 @@ extension EndToEnd {
                 print("byte ledger \(ledger), interface \(interface): \(Double(ledger - interface) / Double(interface) * 100) % off")
                 // Of what a kill cut off the interface tells no more than its own count, with the frames of Ethernet; and the handful of
                 // segments that the kernels exchange after a kill are nobody's.
-                #expect(ledger * 1_000 >= interface * 998 && ledger * 100 <= interface * 103, "\(ledger) of \(interface)")
+                // Of segments that were sent again, which the load of the machine decides, the receiver does not know how many came.
+                let again = try await repeated(stand) - twice
+                let missing = max(0, min(interface - ledger, again * 1_500))
+                #expect(
+                    (ledger + missing) * 1_000 >= interface * 998 && ledger * 100 <= interface * 103,
+                    "\(ledger) of \(interface), \(again) segments were sent again")
             }
         }
 
