@@ -33,8 +33,7 @@ extension Store {
         }
         var keys: [MutationKey] = []
         for seq in found.sorted() {
-            let key = try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row throws(StoreError) in row.text(0) }
-            if let key { keys.append(MutationKey(trusted: key)) }
+            if let key = try key(ofSeq: seq) { keys.append(MutationKey(trusted: key)) }
         }
         return keys
     }
@@ -84,6 +83,11 @@ extension Store {
             throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list")
         }
         return row
+    }
+
+    /// Of a mutation whose payload is still there, also where it is damaged.
+    func key(ofSeq seq: Int64) throws(StoreError) -> String? {
+        try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row throws(StoreError) in row.text(0) }
     }
 
     // MARK: - Taking back

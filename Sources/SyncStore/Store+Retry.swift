@@ -102,7 +102,7 @@ extension Store {
         var replaced: [Replaced] = []
         for (row, payload) in zip(rows, payloads) {
             var old = payload?.key
-            if old == nil { old = try key(of: row) }
+            if old == nil { old = try key(ofSeq: row.seq) }
             guard let old else { continue }
             let successor = try successor(of: row, payload, fix: row.seq == seq ? fix : nil)
             // With an empty text it answers for no key at all: the hub would refuse that once more.
@@ -122,11 +122,6 @@ extension Store {
         }
         for group in Set(rows.compactMap(\.group)) { try refreshReadiness(ofGroup: group) }
         return replaced
-    }
-
-    /// Also of a row whose payload is damaged.
-    private func key(of row: OutboxRow) throws(StoreError) -> String? {
-        try database.first("SELECT key FROM payload WHERE seq = ?", .int(row.seq)) { row throws(StoreError) in row.text(0) }
     }
 
     /// What fell because it was to come after these, and after those, in the order in which it is to be asked for again.
@@ -150,7 +145,7 @@ extension Store {
         func take(_ list: [OutboxRow]) throws(StoreError) {
             for member in list {
                 taken.insert(member.seq)
-                guard let key = try key(of: member) else { continue }
+                guard let key = try key(ofSeq: member.seq) else { continue }
                 for row in fallen.removeValue(forKey: key) ?? [] {
                     rows[row.seq] = row
                     due.insert(row.seq)

@@ -91,12 +91,7 @@ extension Store {
         case .rejected, .cancelled, .discarded, .expired, .resolved: return nil
         default: return try key(ofSeq: other)
         }
-    }
-
-    private func key(ofSeq seq: Int64) throws(StoreError) -> String? {
-        try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row in row.text(0) }
-    }
-}
+    }}
 
 extension Refusal {
     static func notAccepted(_ key: MutationKey, _ state: MutationState, into other: String?) -> StoreError {

@@ -48,8 +48,6 @@ struct IndexKey: Hashable {
 
     mutating func append(id: String) { bytes += id.utf8 }
 
-    mutating func append(_ other: IndexKey) { bytes += other.bytes }
-
     /// The first key that does not begin with these bytes and comes after them.
     var successor: IndexKey {
         var next = bytes
