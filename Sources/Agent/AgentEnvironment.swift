@@ -90,6 +90,9 @@ package struct AgentEnvironment: Sendable {
         _ host: String, _ answer: @escaping @Sendable (_ addresses: [String]?, _ isLiteral: Bool) -> Void
     ) -> Void
 
+    /// A file that came with the program, by its path below the folder that holds `bin`; `nil`: it is not there.
+    package var installedFile: @Sendable (_ path: String) -> [UInt8]? = { _ in nil }
+
     package init(
         transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource, bootID: String, seed: UInt64,
         token: @escaping HubClient.TokenReader, freeBytes: @escaping @Sendable () -> Int64?,

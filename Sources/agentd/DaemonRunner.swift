@@ -154,6 +154,7 @@ final class DaemonRunner {
         environment.runProgram = { path, argument, onEnd in
             OperatorProgram.run(path, argument: argument, limit: .seconds(60)) { onEnd($0.isGood, "\($0)") }
         }
+        environment.installedFile = { InstalledFile.read($0) }
         environment.takeLeftover = { transport.takeLeftover() }
         environment.carried = { InterfaceCounters.carried(by: $0) }
         environment.localOffset = { LocalTime.offset(at: $0) }

@@ -73,6 +73,8 @@ private let wwan0 = link("wwan0")
         Good("POST", "/v1/conflicts/c-12/resolve", .resolveConflict(ConflictID(number: 12)), .enqueue),
         Good("POST", "/v1/query", .query, .read),
         Good("GET", "/v1/entities", .entities, .read),
+        Good("GET", "/", .welcome, nil),
+        Good("GET", "/v1/openapi.yaml", .reference, nil),
         Good("GET", "/v1/status", .status, .read),
         Good("GET", "/v1/healthz", .health, nil),
         Good("GET", "/v1/readyz", .ready, nil),

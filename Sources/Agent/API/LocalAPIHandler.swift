@@ -105,6 +105,8 @@ extension Agent {
     /// Every route answers, now or later; what it throws is the answer.
     private func dispatch(_ call: LocalCall) throws(Problem) {
         switch call.route {
+        case .welcome: call.answer(ControlAnswer.welcome(version: AgentVersion.current))
+        case .reference: call.answer(try ControlAnswer.reference(environment.installedFile(ControlAnswer.referencePath)))
         case .health: call.answer(ControlAnswer.health)
         case .ready: showReadiness(call)
         case .enqueue(let wait): try enqueue(call, wait: wait)

@@ -16,7 +16,7 @@ package enum ServiceMode: Hashable {
     /// - Throws: `starting` or `read-only`.
     func check(_ route: Route) throws(Problem) {
         switch (self, route) {
-        case (.serving, _), (_, .health), (_, .ready): return
+        case (.serving, _), (_, .health), (_, .ready), (_, .welcome), (_, .reference): return
         case (.recovering, _):
             throw LocalProblem.starting.problem("the database was damaged and is being put in order", retryAfter: 1)
         case (

@@ -7,6 +7,32 @@ package enum ControlAnswer {
         LocalAnswer(200) { writer in writer.object { $0.member("ok", true) } }
     }
 
+    /// What answers here, and where to read on: `{"program","version","api","reference","status"}`.
+    package static func welcome(version: String) -> LocalAnswer {
+        LocalAnswer(200) { writer in
+            writer.object { writer in
+                writer.member("program", "agentd")
+                writer.member("version", version)
+                writer.member("api", "/v1")
+                writer.member("reference", "/v1/openapi.yaml")
+                writer.member("status", "/v1/status")
+            }
+        }
+    }
+
+    /// - Parameter document: `nil` when it is not installed.
+    /// - Throws: 404 `not-found`.
+    package static func reference(_ document: [UInt8]?) throws(Problem) -> LocalAnswer {
+        guard let document else {
+            let detail = "the reference is not installed: expected \(referencePath) beside the folder bin of agentd"
+            throw LocalProblem.notFound.problem(detail)
+        }
+        return LocalAnswer(200, contentType: "application/yaml", body: document)
+    }
+
+    /// Where the package puts the reference, seen from the folder above the one that holds the program.
+    package static let referencePath = "share/doc/edge-sync-agent/api/agent-v1.openapi.yaml"
+
     /// - Parameters:
     ///   - reason: Why it is not ready, such as `seeding`; `nil` when it is.
     ///   - cause: Why work waits now; of interest while it is not ready.

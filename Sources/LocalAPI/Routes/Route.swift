@@ -36,6 +36,10 @@ package enum Route: Hashable, Sendable {
     case removeBlob(BlobID, isForced: Bool)
 
     // Control and observation
+    /// What this is, and where its reference is: `GET /`.
+    case welcome
+    /// The reference of all routes.
+    case reference
     case status
     case health
     case ready
@@ -77,7 +81,7 @@ package enum Route: Hashable, Sendable {
     /// The least role that may use it; `nil` means anybody who can connect. A body may ask for more: ``SyncBody/role``.
     package var role: Role? {
         switch self {
-        case .health, .ready: nil
+        case .welcome, .reference, .health, .ready: nil
         case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
             .ledger, .why, .plan, .blobs, .blob, .blobContent, .conflicts, .conflict:
             .read
@@ -100,7 +104,7 @@ package enum Route: Hashable, Sendable {
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .addBlob: .file
-        case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .status, .health, .ready, .metrics,
+        case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .welcome, .reference, .status, .health, .ready, .metrics,
             .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose, .blobs,
             .blob, .blobContent, .retryBlob, .removeBlob, .conflicts, .conflict:
             .none
@@ -125,6 +129,8 @@ package enum Route: Hashable, Sendable {
         case .records: "records"
         case .query: "query"
         case .entities: "entities"
+        case .welcome: "welcome"
+        case .reference: "openapi"
         case .status: "status"
         case .health: "healthz"
         case .ready: "readyz"

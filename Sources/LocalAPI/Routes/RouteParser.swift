@@ -8,7 +8,7 @@ enum RouteParser {
     private typealias Reader = (inout ParameterReader) throws(Problem) -> Route
 
     static func parse(method: String, target: RequestTarget) throws(Problem) -> Route {
-        guard target.segments.first == "v1", let methods = try methods(Array(target.segments.dropFirst())) else {
+        guard let methods = try methods(of: target.segments) else {
             throw LocalProblem.notFound.problem("there is no /" + shown(target.segments.joined(separator: "/")))
         }
         guard let read = methods.first(where: { $0.0 == method })?.1 else {
@@ -21,6 +21,11 @@ enum RouteParser {
         let route = try read(&parameters)
         try parameters.finish()
         return route
+    }
+
+    private static func methods(of segments: [String]) throws(Problem) -> [(String, Reader)]? {
+        if segments.isEmpty { return [("GET", plain(.welcome))] }
+        return segments.first == "v1" ? try methods(Array(segments.dropFirst())) : nil
     }
 
     /// The methods that a path has, or `nil` when there is no such path.
@@ -55,6 +60,7 @@ enum RouteParser {
                 ("POST", { p throws(Problem) in .addBlob(try BlobAddQuery(from: &p)) }),
             ]
         case "entities": [("GET", plain(.entities))]
+        case "openapi.yaml": [("GET", plain(.reference))]
         case "status": [("GET", plain(.status))]
         case "healthz": [("GET", plain(.health))]
         case "readyz": [("GET", plain(.ready))]

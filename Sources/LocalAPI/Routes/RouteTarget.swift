@@ -76,6 +76,8 @@ package struct RouteTarget: Hashable, Sendable {
             (method, path) = (.delete, ["blobs", id.description])
             if isForced { add("force", "true") }
         case .entities: (method, path) = (.get, ["entities"])
+        case .welcome: (method, path) = (.get, [])
+        case .reference: (method, path) = (.get, ["openapi.yaml"])
         case .status: (method, path) = (.get, ["status"])
         case .health: (method, path) = (.get, ["healthz"])
         case .ready: (method, path) = (.get, ["readyz"])
@@ -110,7 +112,7 @@ package struct RouteTarget: Hashable, Sendable {
         case .checklist: (method, path) = (.get, ["checklist"])
         case .diagnose: (method, path) = (.post, ["diagnostics", "bundle"])
         }
-        target = RequestTarget.text(["v1"] + path, parameters)
+        target = RequestTarget.text(path.isEmpty ? [] : ["v1"] + path, parameters)
     }
 
     /// - Precondition: The filter is one that query parameters can say: a test, or tests that must all hold.

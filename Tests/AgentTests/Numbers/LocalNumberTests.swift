@@ -39,7 +39,7 @@ struct LocalNumberTests {
         case .retryMutation, .discardMutation, .undoMutation, .resume, .acknowledge, .checkConfig: Sample(body: #"{"n":1}"#)
         case .addBlob: Sample(target: "/v1/blobs?size=1", body: "x", headers: [("Content-Type", "application/octet-stream")])
         case .blobContent: Sample(headers: [("Range", "bytes=1-1")])
-        case .mutation, .cancelMutation, .conflict, .record, .entities, .blob, .retryBlob, .removeBlob, .status, .health, .ready, .metrics,
+        case .mutation, .cancelMutation, .conflict, .record, .entities, .blob, .retryBlob, .removeBlob, .welcome, .reference, .status, .health, .ready, .metrics,
             .config, .reloadConfig, .links, .clearLinkHint, .power, .why, .checklist, .diagnose:
             Sample()
         }
@@ -60,7 +60,7 @@ struct LocalNumberTests {
         }
         return parsed + [
             .enqueue(wait: nil), .enqueueLines, .mutation(key), .cancelMutation(key), .retryMutation(key), .discardMutation(key), .undoMutation(key),
-            .record(name, view: .merged), .query, .entities, .status, .health, .ready, .metrics, .sync, .pause, .resume, .acknowledge, .config, .checkConfig,
+            .record(name, view: .merged), .query, .entities, .welcome, .reference, .status, .health, .ready, .metrics, .sync, .pause, .resume, .acknowledge, .config, .checkConfig,
             .reloadConfig, .links, .power, .why(key), .plan, .checklist, .diagnose,
         ]
     }()
