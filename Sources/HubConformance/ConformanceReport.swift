@@ -13,7 +13,7 @@ package struct ConformanceResult: Sendable, Hashable {
 
     /// `push-duplicate`: stays the same from version to version.
     package var name: String
-    /// Of the protocol: `A4`.
+    /// Section of `deploy/api/PROTOCOL.md`: `A4`.
     package var section: String
     /// What the contract demands, as a sentence.
     package var demand: String
@@ -70,6 +70,8 @@ package struct ConformanceReport: Sendable {
             "\(count(.passed)) ok", "\(count(.failed)) failed", "\(count(.notOffered)) not offered", "\(count(.notTried)) not tried",
         ]
         lines.append("\(results.count) checks of \(server): " + counts.filter { !$0.hasPrefix("0 ") }.joined(separator: ", "))
+        lines += Self.folded(
+            "The sections are those of deploy/api/PROTOCOL.md (installed: /usr/share/doc/edge-sync-hub/PROTOCOL.md).", width, indent: 0)
         return lines + left.flatMap { Self.folded("left there: " + $0, width, indent: 0) }
     }
 
