@@ -39,7 +39,7 @@ struct ContractTests {
         return name.wholeMatch(of: /0(?:\.[0-9])?|[A-Z](?:[0-9]{1,2}(?:-[A-Z][0-9]{1,2})?)?/) == nil ? nil : name
     }
 
-    /// Sections that a text names as sections of the contract: what stands behind the word `PROTOCOL`, also on the next line.
+    /// The sections of the contract that a text names: the words behind `PROTOCOL`, also on the next line.
     private static func references(in text: String) -> [String] {
         let comments: Set<Substring> = ["//", "///", "#", "--"]
         let words = text.split(whereSeparator: \.isWhitespace).filter { !comments.contains($0) }
@@ -65,12 +65,12 @@ struct ContractTests {
         return found
     }
 
-    @Test("What the sources name as a section of the contract is one")
+    @Test("Every section that the sources name is in the contract")
     func references() throws {
         let sections = try Self.sections()
         var count = 0
         for folder in ["Sources", "Tests", "deploy", "etc", "README.md"] {
-            // The contract itself, and this test, which has examples that are none.
+            // The contract itself is left out, and so is this test, whose examples are no references.
             for file in Self.files(folder) where file.text.contains("PROTOCOL") {
                 if file.path.hasSuffix("/PROTOCOL.md") || file.path.hasSuffix("/ContractTests.swift") { continue }
                 for name in Self.references(in: file.text) {
@@ -128,7 +128,7 @@ struct ContractTests {
         return rows
     }
 
-    /// What stands in backticks.
+    /// The texts in backticks of a cell.
     private static func quoted(_ cell: Substring) -> [String] {
         cell.matches(of: /`([^`]+)`/).map { String($0.1) }
     }
@@ -220,7 +220,7 @@ struct ContractTests {
         return codes
     }
 
-    /// Whether some program has the word as a text or as a case.
+    /// Tells whether some program has the word as a text or as a case.
     private static func isInSources(_ word: String) -> Bool {
         sources.contains { text in
             ["\"\(word)\"", "case \(word)\n", "case \(word),", ", \(word)\n", ", \(word),"].contains { text.contains($0) }
