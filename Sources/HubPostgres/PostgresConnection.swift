@@ -10,6 +10,7 @@ import HubServer
 final class PostgresConnection {
     private let connection: OpaquePointer
     private let patience: PostgresPlace.Patience
+    private var answerMilliseconds: Int
     private var statements: [String: Statement] = [:]
     /// Results that are to come, in the order of what was sent.
     private var awaited: [Awaited] = []
@@ -39,10 +40,15 @@ final class PostgresConnection {
             case .preparation(let sql), .statement(let sql): sql
             }
         }
+
+        var isStatement: Bool {
+            if case .statement = self { true } else { false }
+        }
     }
 
     init(_ url: String, _ patience: PostgresPlace.Patience, doing: String) throws(DatabaseError) {
         self.patience = patience
+        answerMilliseconds = patience.answerMilliseconds
         // What comes before `dbname` yields to the URL, what comes after it does not.
         let options = [
             ("connect_timeout", "\(patience.connectSeconds)"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
@@ -65,6 +71,9 @@ final class PostgresConnection {
         try set("statement_timeout", patience.statementMilliseconds)
         knowsLockTimeout = try set("lock_timeout", patience.lockMilliseconds)
         try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
+        // A statement of a group may look costly to a planner that does not know its tables yet, and takes a millisecond: to
+        // compile it takes a hundred.
+        try set("jit", "off")
         // Whatever the server, the database or the role says: no other form is read (``PostgresText/blob(_:)``).
         try set("bytea_output", "hex")
         guard PQenterPipelineMode(opened) == 1 else { throw broken(doing) }
@@ -89,13 +98,23 @@ final class PostgresConnection {
         return PQresultStatus(result) == PGRES_COMMAND_OK
     }
 
+    /// Of the server for a statement and for a lock, and ours for an answer.
+    func setTimeLimits(_ isLimited: Bool) throws(DatabaseError) {
+        try send("SET statement_timeout = \(isLimited ? patience.statementMilliseconds : 0)", [])
+        if knowsLockTimeout { try send("SET lock_timeout = \(isLimited ? patience.lockMilliseconds : 0)", []) }
+        try finish()
+        answerMilliseconds = isLimited ? patience.answerMilliseconds : -1
+    }
+
     // MARK: Sending
 
     /// Sends a statement without waiting for it.
-    func send(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
+    func send(_ sql: String, _ parameters: [PostgresParameter]) throws(DatabaseError) {
         guard !isBroken else { throw broken(sql) }
         let name = try prepared(sql)
-        let sent = PostgresText.withParameters(values) { PQsendQueryPrepared(connection, name, Int32(values.count), $0, nil, nil, 0) }
+        let sent = PostgresText.withParameters(parameters) {
+            PQsendQueryPrepared(connection, name, Int32(parameters.count), $0, nil, nil, 0)
+        }
         guard sent == 1 else { throw broken(sql) }
         awaited.append(.statement(sql))
     }
@@ -121,8 +140,8 @@ final class PostgresConnection {
         guard !isBroken, PQpipelineSync(connection) == 1 else { throw broken("send to the database") }
         let waiting = awaited
         awaited.removeAll(keepingCapacity: true)
-        // Preparations stand before the first use of a statement: those of what is read come before all of its uses.
-        let firstRead = waiting.count - count
+        // The places of the statements that are read, among which there may be preparations.
+        let read = waiting.indices.filter { waiting[$0].isStatement }.suffix(count)
         var index = 0
         var failure: DatabaseError?
         var isEnough = false
@@ -147,10 +166,10 @@ final class PostgresConnection {
                 }
                 lastTag = String(cString: PQcmdStatus(result))
                 lastCount = Int(String(cString: PQcmdTuples(result))) ?? 0
-                guard index >= firstRead, !isEnough, failure == nil else { break }
+                guard let place = read.firstIndex(of: index), !isEnough, failure == nil else { break }
                 for row in 0..<PQntuples(result) where !isEnough {
                     let fault = PostgresRow.Fault()
-                    isEnough = !body(index - firstRead, PostgresRow(result: result, row: row, fault: fault))
+                    isEnough = !body(place - read.startIndex, PostgresRow(result: result, row: row, fault: fault))
                     guard let detail = fault.detail else { continue }
                     failure = DatabaseError(.other, doing: "read a row of: \(waiting[index].sql.prefix(60))", detail: detail)
                     isEnough = true
@@ -171,12 +190,12 @@ final class PostgresConnection {
     private func waitForAnswer() throws(DatabaseError) {
         while PQisBusy(connection) == 1 {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
-            let ready = poll(&descriptor, 1, Int32(patience.answerMilliseconds))
+            let ready = poll(&descriptor, 1, Int32(answerMilliseconds))
             if ready < 0, errno == EINTR { continue }
             guard ready > 0 else {
                 isBroken = true
                 throw DatabaseError(
-                    .lost, doing: "receive from the database", detail: "no answer within \(patience.answerMilliseconds) ms")
+                    .lost, doing: "receive from the database", detail: "no answer within \(answerMilliseconds) ms")
             }
             guard PQconsumeInput(connection) == 1 else { throw broken("receive from the database") }
         }
@@ -232,6 +251,8 @@ struct PostgresRow: DatabaseRow {
     func blob(_ column: Int32) -> [UInt8] {
         isNull(column) ? [] : PostgresText.blob(bytes(column)) ?? misread(column, "bytes as \\x and hexadecimal digits (bytea_output = hex)", instead: [])
     }
+
+    var count: Int32 { PQnfields(result) }
 
     private func misread<Value>(_ column: Int32, _ expected: String, instead: Value) -> Value {
         let name = PQfname(result, column).map { String(cString: $0) } ?? "\(column)"

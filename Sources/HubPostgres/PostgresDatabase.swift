@@ -19,11 +19,12 @@ import HubServer
 final class PostgresDatabase: Database {
     private let connection: PostgresConnection
     private(set) var isInTransaction = false
+    private var setStatements = SetStatements()
     #if ABLATIONS
         var locksHub = true
     #endif
 
-    let spelling = SQLSpelling(byFeed: "", tokens: "(SELECT version FROM token_book)")
+    let spelling = SQLSpelling(byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)")
     var isShared: Bool { true }
 
     init(_ connection: PostgresConnection) {
@@ -75,25 +76,36 @@ final class PostgresDatabase: Database {
     }
 
     func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
-        try connection.send(sql, values)
+        try connection.send(sql, values.map { .value($0) })
     }
 
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
-        try connection.send(sql, values)
+        try write(sql, values)
         try connection.finish(reading: 1) { _, row in body(row) }
     }
 
-    func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError) {
-        if sets.isEmpty { return }
-        for values in sets { try connection.send(sql, values) }
-        try connection.finish(reading: sets.count) { index, row in
-            body(index, row)
+    func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError) {
+        let sql = setStatements.text(of: statement.single) { PostgresSets.statement(statement) }
+        for slice in PostgresSets.slices(of: rows) { try connection.send(sql, PostgresSets.columns(slice, count: statement.kinds.count)) }
+    }
+
+    func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError) {
+        let asked = questions.indices.filter { !questions[$0].sets.isEmpty }
+        if asked.isEmpty { return }
+        for index in asked {
+            let question = questions[index]
+            let sql = setStatements.text(of: question.lookUp.sql) { PostgresSets.lookUp(question.lookUp) }
+            try connection.send(sql, PostgresSets.columns(question.sets[...], count: question.lookUp.kinds.count))
+        }
+        try connection.finish(reading: asked.count) { place, row in
+            // The number of the set is the last column.
+            body(asked[place], Int(row.int(row.count - 1)) - 1, row)
             return true
         }
     }
 
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
-        try connection.send("DECLARE stream NO SCROLL CURSOR FOR " + sql, values)
+        try write("DECLARE stream NO SCROLL CURSOR FOR " + sql, values)
         var isWanted = true
         var count = 0
         repeat {
@@ -115,6 +127,13 @@ final class PostgresDatabase: Database {
 
     /// Its own administrator sees more; engines that only speak its language may not have the function.
     func size() throws(DatabaseError) -> DatabaseSize? { nil }
+
+    /// For work on whole tables, which takes as long as it takes.
+    func withoutTimeLimits(_ body: () throws(DatabaseError) -> Void) throws(DatabaseError) {
+        try connection.setTimeLimits(false)
+        try body()
+        try connection.setTimeLimits(true)
+    }
 
     func settle() throws(DatabaseError) {
         if connection.isWaiting { try connection.finish() }

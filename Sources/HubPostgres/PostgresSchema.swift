@@ -1,3 +1,4 @@
+import Glibc
 import HubServer
 
 /// The tables of the hub on a server (PROTOCOL A15) and the steps from each version to the next. A step is never edited once
@@ -175,6 +176,13 @@ enum PostgresSchema {
             "ALTER TABLE horizon ADD COLUMN forgotten BIGINT NOT NULL DEFAULT 0",
             "CREATE INDEX record_deleted ON record(entity) WHERE data IS NULL",
         ],
+        // In the place of `record_feed`, which a planner without statistics took for a way to a record, and walked the whole entity.
+        ["DROP INDEX IF EXISTS record_feed"],
+    ]
+
+    /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing.
+    static let indexes: [Int: [(name: String, on: String)]] = [
+        6: [(name: "record_by_commit", on: "record((entity || ''), version, id)")]
     ]
 
     /// Which version the tables have; `nil`: there are none.
@@ -206,6 +214,7 @@ enum PostgresSchema {
             if present >= version { break }
             tries += 1
             do throws(DatabaseError) {
+                if present > 0 { try buildIndexes(database, from: present) }
                 try step(database, from: present)
             } catch {
                 try database.rollback()
@@ -224,13 +233,43 @@ enum PostgresSchema {
             guard now == present else { return try database.rollback() }
         }
         for (index, statements) in steps.enumerated().dropFirst(Int(max(0, present))) {
-            for statement in statements {
+            let new = present > 0 ? [] : (indexes[index + 1] ?? []).map { "CREATE INDEX \($0.name) ON \($0.on)" }
+            for statement in new + statements {
                 try database.execute(statement)
                 try database.settle()
             }
             try database.execute("UPDATE hub_schema SET version = \(index + 1)")
         }
         try database.commit()
+    }
+
+    /// Builds the indexes of the steps to come, while all hubs go on writing (PostgreSQL 15, CREATE INDEX, "Building Indexes
+    /// Concurrently"). Of several hubs that start at once, one builds and the others wait for it. What a hub that died has left
+    /// half done is dropped and built anew.
+    private static func buildIndexes(_ database: PostgresDatabase, from present: Int64) throws(DatabaseError) {
+        for step in Int(present) + 1...steps.count {
+            for index in indexes[step] ?? [] {
+                try database.withoutTimeLimits { () throws(DatabaseError) in try build(index.name, on: index.on, database) }
+            }
+        }
+    }
+
+    private static func build(_ name: String, on columns: String, _ database: PostgresDatabase) throws(DatabaseError) {
+        let lock = "hashtext(current_schema() || '.\(name)')"
+        // Not a lock that is waited for: whoever waits has a snapshot, which the building waits for.
+        while try database.number("SELECT CASE WHEN pg_try_advisory_lock(\(lock)) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
+        let valid = try database.number(
+            """
+            SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+            WHERE c.relname = '\(name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid
+            """)
+        if valid == 0 {
+            for statement in ["DROP INDEX IF EXISTS \(name)", "CREATE INDEX CONCURRENTLY \(name) ON \(columns)"] {
+                try database.execute(statement)
+                try database.settle()
+            }
+        }
+        _ = try database.number("SELECT CASE WHEN pg_advisory_unlock(\(lock)) THEN 1 ELSE 0 END")
     }
 
     /// An answer is a promise that outlives a power cut, whatever the server's administrator set for others.

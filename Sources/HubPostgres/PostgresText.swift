@@ -1,5 +1,11 @@
 import HubServer
 
+/// What a statement is given for one of its `$1`, `$2`.
+enum PostgresParameter {
+    case value(DatabaseValue)
+    case array([DatabaseValue])
+}
+
 /// Values as the text that the protocol carries.
 ///
 /// PostgreSQL's text cannot hold U+0000, SQLite's and JSON's can (as `\u0000` in the name of a field, say). It is stored as U+0010
@@ -30,21 +36,55 @@ enum PostgresText {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Each value as text that ends with a zero; NULL as no text.
-    static func withParameters<T>(_ values: [DatabaseValue], _ body: ([UnsafePointer<CChar>?]) -> T) -> T {
+    /// Each parameter as text that ends with a zero; NULL as no text.
+    static func withParameters<T>(_ parameters: [PostgresParameter], _ body: ([UnsafePointer<CChar>?]) -> T) -> T {
         var bytes: [UInt8] = []
         var places: [Int?] = []
-        for value in values {
-            guard case .null = value else {
-                places.append(bytes.count)
-                append(value, to: &bytes)
-                bytes.append(0)
+        for parameter in parameters {
+            if case .value(.null) = parameter {
+                places.append(nil)
                 continue
             }
-            places.append(nil)
+            places.append(bytes.count)
+            switch parameter {
+            case .value(let value): append(value, to: &bytes)
+            case .array(let values): append(values, to: &bytes)
+            }
+            bytes.append(0)
         }
         return bytes.withUnsafeBytes { buffer in
             body(places.map { place in place.flatMap { buffer.baseAddress?.advanced(by: $0).assumingMemoryBound(to: CChar.self) } })
+        }
+    }
+
+    /// An array as PostgreSQL reads one (PostgreSQL 15, 8.15.2): texts in quotes, in which a backslash stands before a quote and
+    /// a backslash.
+    private static func append(_ values: [DatabaseValue], to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "{"))
+        for (index, value) in values.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            switch value {
+            case .null: bytes += "NULL".utf8
+            case .int: append(value, to: &bytes)
+            case .text, .blob:
+                bytes.append(UInt8(ascii: "\""))
+                let start = bytes.count
+                append(value, to: &bytes)
+                quote(&bytes, from: start)
+                bytes.append(UInt8(ascii: "\""))
+            }
+        }
+        bytes.append(UInt8(ascii: "}"))
+    }
+
+    private static func quote(_ bytes: inout [UInt8], from start: Int) {
+        func isSpecial(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") }
+        guard bytes[start...].contains(where: isSpecial) else { return }
+        let plain = Array(bytes[start...])
+        bytes.removeSubrange(start...)
+        for byte in plain {
+            if isSpecial(byte) { bytes.append(UInt8(ascii: "\\")) }
+            bytes.append(byte)
         }
     }
 

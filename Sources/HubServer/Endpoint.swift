@@ -63,6 +63,9 @@ enum Endpoint: String, CaseIterable {
         }
     }
 
+    /// What it changes goes through the rows of ``WriteGroup`` alone.
+    var writesInGroup: Bool { self == .push || self == .hello }
+
     /// Cannot be answered without the database. What looks at its state does so by itself.
     var asksDatabase: Bool {
         switch self {

@@ -11,9 +11,7 @@ extension Hub {
         _ request: HubRequest, _ caller: HubGate.Caller, settled: Int64 = 0, at now: Timestamp
     ) throws(DatabaseError) {
         guard let waiting = HubRequestHeaders(reading: request.headers).waiting else { return }
-        try store.database.run(
-            "UPDATE device SET waiting = ?2, waiting_at_ms = ?3 WHERE id = ?1", .text(caller.device.text),
-            .int(max(0, waiting - settled)), .int(now.milliseconds))
+        try store.noteWaiting(caller.device, max(0, waiting - settled), at: now)
     }
 }
 

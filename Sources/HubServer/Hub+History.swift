@@ -139,8 +139,9 @@ extension Hub {
     /// no copy of an earlier day: it is what the other was copied from, and both are told at once.
     func isReturn(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Bool {
         if settings.ablations.contains(.returnIgnored) { return false }
-        guard let current = try store.currentReplica(device), current != replica, let row = try store.replica(device, replica),
-            try store.returns(of: device, since: now.advanced(by: .zero - Hub.returnWindow)) < Hub.returnsMax
+        let view = try store.view(of: device, replica)
+        guard let current = view.current, current != replica, let row = view.replicas[replica],
+            view.returns(since: now.advanced(by: .zero - Hub.returnWindow)) < Hub.returnsMax
         else { return false }
         if isNewest(request, device, replica, row) {
             try store.noteTwins(device, [current, replica], at: now)

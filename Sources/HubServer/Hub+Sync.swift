@@ -21,7 +21,7 @@ extension Hub {
         }
         let seen = try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: replica, at: now)
-            try store.note(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config)
+            try store.note(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config, at: now)
             try noteWaiting(request, caller, at: now)
             return try replica.flatMap { (id) throws(DatabaseError) in try store.replica(caller.device, id) }
         }
@@ -37,8 +37,7 @@ extension Hub {
     private static let capabilities = ["groups", VerifyMessages.capability, UnreadableRecords.capability, EntityList.capability]
 
     func push(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
-        let body = try body(of: request)
-        let push = try reading { () throws(Problem) in try PushMessages.readRequest(body) }
+        guard let push = try request.push?.get() else { throw HubRefusal(Hub.notFound) }
         guard let replica = caller.replica else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
         }
@@ -68,7 +67,7 @@ extension Hub {
             if settings.uploads != nil { try look(at: batch.written, at: now) }
             try store.note(
                 device, replica, maxSeq: push.items.compactMap(\.seq).max() ?? 0, ackedSeq: push.ackedSeq,
-                config: push.config, adding: batch.counters)
+                config: push.config, adding: batch.counters, at: now)
             try noteWaiting(request, caller, settled: batch.counters.settled, at: now)
             var response = HubResponse(json: PushMessages.response(head: state.head, results: results))
             response.givesReceipt = true

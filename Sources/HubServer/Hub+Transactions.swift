@@ -4,14 +4,24 @@ import SyncCore
 extension Hub {
     /// Takes the commit numbers and verdicts of a push into account; they count once the transaction is through.
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
+        if !store.noteAdvance(to: head, adding: counted) { try writeAdvance(to: head, adding: counted) }
+        state.head = head
+        state.counters.add(counted)
+    }
+
+    /// Writes what the requests of a turn have changed so far.
+    func flush() throws(DatabaseError) {
+        guard let writes = try store.flush(), let head = writes.head else { return }
+        try writeAdvance(to: head, adding: writes.counters)
+    }
+
+    private func writeAdvance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
         try store.advance(to: head, adding: counted)
         // A row that somebody has deleted while we run: what it said is known here.
         if !store.database.isShared, try store.database.changes() == 0 {
             try store.create(state)
             try store.advance(to: head, adding: counted)
         }
-        state.head = head
-        state.counters.add(counted)
     }
 
     /// Runs `body` in a transaction of its own.
@@ -72,6 +82,8 @@ extension Hub {
 
     func commit() throws(DatabaseError) {
         #if ABLATIONS
+            // The server shall have done all that comes before.
+            if beforeCommit != nil { try store.database.settle() }
             if let beforeCommit, !beforeCommit() {
                 throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
             }
@@ -88,6 +100,7 @@ extension Hub {
     /// cache may be wrong, is given up as well.
     func abandon(_ error: DatabaseError, isReported: Bool = true) {
         if isReported { report?(HubError(error)) }
+        store.closeGroup()
         settleShelf(committed: false)
         notices = []
         do throws(DatabaseError) {
@@ -121,6 +134,7 @@ extension Hub {
             opened = nil
             isDown = false
             reopening = Reopening()
+            generation.advance()
         } catch {
             // Still down: the next request tries again.
             report?(HubError(error))

@@ -15,9 +15,8 @@ extension Hub {
     ///
     /// A database that was restored or made anew takes a new id, and the old one falls silent but for a late request. So
     /// only databases that came back after another one had spoken, at least twice, and within a day, are alive side by side.
-    func twins(of device: DeviceID, at now: Timestamp) throws(DatabaseError) -> Int64? {
-        let since = now.advanced(by: .zero - Hub.twinWindow)
-        let count = try store.returningReplicas(of: device, since: since)
+    func twins(of device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Int64? {
+        let count = try store.view(of: device, replica).returning(since: now.advanced(by: .zero - Hub.twinWindow))
         return count > 1 ? count : nil
     }
 
@@ -52,15 +51,6 @@ extension HubStore {
     func count(_ entity: EntityName) throws(DatabaseError) -> Int64 {
         let count = try database.first(
             "SELECT count(*) FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)
-        ) { $0.int(0) }
-        return count ?? 0
-    }
-
-    /// Databases of a device that came back at least twice after another one had spoken, and were there since then.
-    func returningReplicas(of device: DeviceID, since: Timestamp) throws(DatabaseError) -> Int64 {
-        let count = try database.first(
-            "SELECT count(*) FROM replica WHERE device = ? AND returns >= 2 AND last_seen_ms >= ?", .text(device.text),
-            .int(since.milliseconds)
         ) { $0.int(0) }
         return count ?? 0
     }

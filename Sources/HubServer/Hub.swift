@@ -84,6 +84,10 @@ package final class Hub {
     /// The connection is another one: what the database says is read anew.
     var mustReload = false
     let witness = HubWitness()
+    /// Told to those who read beside.
+    let generation: HubGeneration
+    /// Of a ``HubReader``: it may change nothing.
+    private let onlyReads: Bool
     /// The time of the latest request.
     var latest: Timestamp?
     /// What the present transaction has to tell once it is through.
@@ -116,6 +120,8 @@ package final class Hub {
         self.place = place
         self.settings = settings
         self.random = random
+        generation = HubGeneration()
+        onlyReads = false
         do throws(DatabaseError) {
             store = HubStore(try place.database.open(), ablations: settings.ablations)
             if settings.ablations.contains(.commitUnsynced), !store.database.isShared {
@@ -123,6 +129,19 @@ package final class Hub {
             }
             let loaded = try Hub.load(store, &self.random)
             (state, lineage, untold) = loaded
+        } catch {
+            throw HubError(error)
+        }
+    }
+
+    /// What a ``HubReader`` answers with: the same settings, and a connection that only reads.
+    init(readingBeside hub: Hub, _ database: any DatabasePlace) throws(HubError) {
+        (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
+        (state, lineage) = (hub.state, hub.lineage)
+        settings.tokensRead = nil
+        settings.changeTokens = nil
+        do throws(DatabaseError) {
+            store = HubStore(try database.openForReading(), ablations: settings.ablations)
         } catch {
             throw HubError(error)
         }
@@ -188,6 +207,7 @@ package final class Hub {
     /// - Parameter writing: How those who write begin.
     private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
         if requests.isEmpty { return Turn(responses: []) }
+        let requests = readingBodies(of: requests)
         var responses: [HubResponse] = []
         var (tries, histories) = (0, 0)
         latest = now
@@ -210,9 +230,12 @@ package final class Hub {
                 witness.found = nil
                 // Somebody who will come back has nothing to report yet.
                 let isHeld = writing == .writingIfFree && error.kind == .busy && !isCommitting
-                abandon(error, isReported: !isHeld)
+                let isOfOne = requests.count > 1 && mayBeOfOne(error, isCommitting)
+                abandon(error, isReported: !isHeld && !isOfOne)
                 state = before
                 if isHeld { return Turn(responses: [], isHeld: true) }
+                // One of them fails what they write together: each alone then, so that the others are done.
+                if isOfOne { return Turn(responses: requests.flatMap { alone($0, at: now) }) }
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
                 responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
                 break
@@ -222,6 +245,11 @@ package final class Hub {
         noteShownTokens(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return Turn(responses: responses)
+    }
+
+    private func alone(_ request: HubRequest, at now: Timestamp) -> [HubResponse] {
+        if isDown { reopen(at: now) }
+        return take([request], .writing, at: now).responses
     }
 
     private func attempt(
@@ -235,14 +263,21 @@ package final class Hub {
         }
         let writes = requests.contains { $0.writes }
         try begin(writes ? writing : .reading)
-        if writes { try openIfNeeded(at: now) }
+        if writes {
+            try openIfNeeded(at: now)
+            store.openGroup()
+            try readAhead(requests, at: now)
+        }
         for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
         if witness.found != nil {
+            store.closeGroup()
             try store.database.rollback()
             settleShelf(committed: false)
             notices = []
             return []
         }
+        try flush()
+        store.closeGroup()
         isCommitting = true
         try commit()
         return responses
@@ -261,12 +296,44 @@ package final class Hub {
         }
     }
 
+    /// Whether one of several requests may have failed all of them, and nothing of them was done. A server says what was wrong with
+    /// a row only when the commit that comes behind it is waited for; a disk that fails a commit says nothing.
+    private func mayBeOfOne(_ error: DatabaseError, _ isCommitting: Bool) -> Bool {
+        isCommitting ? store.database.isShared && error.kind == .other : error.mayBeOfOneRequest
+    }
+
     static let triesMax = 5
     /// New histories for the sake of one transaction; one is the rule.
     private static let historiesMax = 3
 
     /// A failure of one request takes back its own writes only.
     private func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
+        // Of a request that reads beside others that write nothing is held back either: it may look at any table.
+        guard Endpoint.find(request.path)?.writesInGroup == true else {
+            let isGrouping = store.group != nil
+            try flush()
+            store.closeGroup()
+            let response = try savepointed(request, alone: alone, at: now)
+            if isGrouping { store.openGroup() }
+            return response
+        }
+        let before = state
+        do throws(DatabaseError) {
+            let response = try answer(request, at: now)
+            store.group?.keepRequest()
+            return response
+        } catch {
+            // A server has given up the whole transaction.
+            if alone || store.database.isShared { throw error }
+            report?(HubError(error))
+            store.group?.dropRequest()
+            state = before
+            settleShelf(committed: false)
+            return Hub.finish(HubResponse(Hub.unavailable(error)), at: now)
+        }
+    }
+
+    private func savepointed(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         if alone || !request.writes { return try answer(request, at: now) }
         let before = state
         try store.database.execute("SAVEPOINT request")
@@ -289,7 +356,7 @@ package final class Hub {
         }
     }
 
-    private func answer(_ request: HubRequest, at now: Timestamp) throws(DatabaseError) -> HubResponse {
+    func answer(_ request: HubRequest, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         var caller: HubGate.Caller?
         let response: HubResponse
         do throws(HubRefusal) {
@@ -313,6 +380,7 @@ package final class Hub {
         let proved = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
         caller = proved
         if let token = proved.token, token.awaitsFirstUse {
+            if onlyReads { throw HubRefusal(DatabaseError(.readOnly, doing: "note the first use of a token", detail: "it only reads")) }
             if settings.keepsTokens { shown.append(token) } else { try confirm(token, at: now) }
         }
         return try serve(endpoint, request, proved, at: now)
@@ -375,7 +443,7 @@ package final class Hub {
                 let seq = try store.replica(caller.device, replica)?.maxSeq ?? 0
                 headers.deviceSeq = seq
                 if response.givesReceipt { headers.receipt = receipt(for: caller, seq: seq) }
-                headers.twins = try twins(of: caller.device, at: now)
+                headers.twins = try twins(of: caller.device, replica, at: now)
             }
         }
         return Hub.finish(response, headers, at: now)

@@ -146,7 +146,7 @@ extension HubStore {
             WITH RECURSIVE e(entity) AS (
               SELECT min(entity) FROM record
               UNION ALL SELECT (SELECT min(r.entity) FROM record r WHERE r.entity > e.entity) FROM e WHERE e.entity IS NOT NULL)
-            SELECT coalesce(max((SELECT max(r.version) FROM record r WHERE r.entity = e.entity)), 0) FROM e
+            SELECT coalesce(max((SELECT max(r.version) FROM record r WHERE \(database.spelling.feedEntity(of: "r")) = e.entity)), 0) FROM e
             WHERE e.entity IS NOT NULL
             """)
         let forgotten = try database.number("SELECT coalesce(max(version), 0) FROM horizon")
@@ -158,29 +158,6 @@ extension HubStore {
                 .corrupt, doing: "look for the newest commit number", detail: "a record, a forgotten deletion or an opening has \(newest); expected up to 2^53")
         }
         return newest
-    }
-
-    /// Counts a return of an old database of a device that was not let in.
-    func noteReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) {
-        try database.run(
-            "UPDATE replica SET returns = returns + 1, last_seen_ms = ?3 WHERE device = ?1 AND id = ?2", .text(device.text),
-            .text(replica.text), .int(now.milliseconds))
-    }
-
-    /// These are alive side by side (``Hub/twins(of:at:)``).
-    func noteTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
-        for replica in replicas {
-            try database.run(
-                "UPDATE replica SET returns = CASE WHEN returns < 2 THEN 2 ELSE returns END, last_seen_ms = ?3 WHERE device = ?1 AND id = ?2",
-                .text(device.text), .text(replica.text), .int(now.milliseconds))
-        }
-    }
-
-    func returns(of device: DeviceID, since: Timestamp) throws(DatabaseError) -> Int64 {
-        try database.first(
-            "SELECT coalesce(sum(returns), 0) FROM replica WHERE device = ? AND last_seen_ms >= ?", .text(device.text),
-            .int(since.milliseconds)
-        ) { $0.int(0) } ?? 0
     }
 }
 

@@ -13,6 +13,8 @@ package struct HubRequest: Sendable {
     package var certificateDevice: DeviceID?
     /// Of the body, as declared; `nil` when it was not.
     var contentLength: Int?
+    /// The body of a push, once it was read.
+    var push: Result<IncomingPush, HubRefusal>?
     /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
     var fileStep: FileStep?
 

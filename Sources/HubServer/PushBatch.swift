@@ -28,9 +28,6 @@ struct PushBatch {
     private var repeats: Set<MutationKey> = []
     /// Bytes of the records that the answer shows so far, about.
     private var shownBytes = 0
-    /// What was asked for in one go before the first decision, of a database that is a round trip away; `nil`: nothing was.
-    private var fetched: Fetched?
-    private var horizons: [EntityName: Int64] = [:]
     /// The records in the order of their first touch, so that the writes do not depend on hashing.
     private var touched: [RecordName] = []
     private var fates: [MutationKey: Fate] = [:]
@@ -64,7 +61,6 @@ struct PushBatch {
     // MARK: Deciding
 
     mutating func decide(_ items: [IncomingItem]) throws(DatabaseError) -> [PushResult] {
-        if store.database.isShared { fetched = try Fetched(items, device, store) }
         var results: [PushResult] = []
         results.reserveCapacity(items.count)
         var index = 0
@@ -279,17 +275,13 @@ struct PushBatch {
         if working.versionBefore > 0 || rules.kind == .event { return true }
         // Where deletions were forgotten, no trace may mean that there was a record: the device may still hold it.
         let entity = mutation.record.entity
-        if let horizon = horizons[entity] { return horizon == 0 }
-        let horizon = try store.horizon(entity)
-        horizons[entity] = horizon
-        return horizon == 0
+        return try store.horizon(entity) == 0
     }
 
     // MARK: What came before
 
     private func known(_ key: MutationKey) throws(DatabaseError) -> Fate? {
         if let fate = fates[key] { return fate }
-        if let fetched, fetched.askedKeys.contains(key) { return fetched.keys[key].map { Fate(row: $0) } }
         return try store.key(device, key).map { Fate(row: $0) }
     }
 
@@ -415,8 +407,7 @@ struct PushBatch {
 
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
         if let working = records[name] { return working }
-        let isFetched = fetched?.askedRecords.contains(name) == true
-        let working = Working(isFetched ? fetched?.records[name] : try store.record(name))
+        let working = Working(try store.record(name))
         records[name] = working
         touched.append(name)
         return working
@@ -430,7 +421,7 @@ struct PushBatch {
         }
     }
 
-    /// Writes what was decided. The caller commits.
+    /// Hands over what was decided. The caller commits.
     func write() throws(DatabaseError) {
         for name in touched {
             guard let working = records[name], working.isChanged, let record = working.record else { continue }
@@ -440,21 +431,6 @@ struct PushBatch {
         for (key, version) in superseded { try store.putSuperseded(device, key, version: version, at: now) }
         for (name, value) in losses { try store.keep(value, of: name, at: now) }
         for name in refusedCreates.sorted() { try store.putRefusal(name, of: device, version: head, at: now) }
-    }
-
-    /// What the database knows of the keys and records that the items name.
-    private struct Fetched {
-        let askedKeys: Set<MutationKey>
-        let askedRecords: Set<RecordName>
-        let keys: [MutationKey: HubStore.KeyRow]
-        let records: [RecordName: HubStore.RecordRow]
-
-        init(_ items: [IncomingItem], _ device: DeviceID, _ store: HubStore) throws(DatabaseError) {
-            askedKeys = Set(items.map(\.key))
-            askedRecords = Set(items.compactMap(\.record))
-            keys = try store.keys(device, Array(askedKeys))
-            records = try store.records(Array(askedRecords))
-        }
     }
 
     /// A record while the batch is being decided.

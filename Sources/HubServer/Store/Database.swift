@@ -32,10 +32,13 @@ package protocol Database: AnyObject {
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
     /// The same for a result that may be larger than memory; within a transaction.
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
-    /// The same statement for each of many sets of values, in as few round trips as the engine can.
+    /// Writes many rows of one table. Of two rows with the same key in one call nothing good comes.
+    func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError)
+    /// Answers several questions, in one round trip where the engine is one away.
     ///
-    /// - Parameter body: Takes the index of the set that the row belongs to.
-    func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError)
+    /// - Parameter body: Takes the index of the question, that of the set of values, and a row of its answer. The rows of one
+    ///   set come in the order of the query.
+    func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError)
     /// Rows that the last ``write(_:_:)`` changed.
     func changes() throws(DatabaseError) -> Int
     /// What the rows take up, as far as this engine says it.
@@ -64,14 +67,26 @@ package enum TransactionPurpose: Sendable {
 
 /// What the engines say differently.
 package struct SQLSpelling: Sendable {
-    /// After `FROM record`, for a statement that must walk the index `record_feed`.
+    /// After `FROM record`, for a statement that must walk the index of the feed.
     package var byFeed: String
+    /// The index of the feed begins with the expression `entity || ''`, so that a planner which knows nothing of the table yet
+    /// cannot take it for a way to a record.
+    package var isFeedByExpression: Bool
     /// How often the book of tokens has changed; 0 where it is not kept here.
     package var tokens: String
 
-    package init(byFeed: String, tokens: String) {
+    package init(byFeed: String, isFeedByExpression: Bool, tokens: String) {
         self.byFeed = byFeed
+        self.isFeedByExpression = isFeedByExpression
         self.tokens = tokens
+    }
+}
+
+extension SQLSpelling {
+    /// - Parameter table: An alias, where the statement has one.
+    func feedEntity(of table: String? = nil) -> String {
+        let column = table.map { $0 + ".entity" } ?? "entity"
+        return isFeedByExpression ? "(\(column) || '')" : column
     }
 }
 
@@ -194,4 +209,12 @@ package struct DatabaseError: Error, CustomStringConvertible {
     }
 
     package var description: String { "\(doing): \(detail)" }
+
+    /// Another request in the same transaction might not have met it.
+    var mayBeOfOneRequest: Bool {
+        switch kind {
+        case .other, .corrupt, .io, .full: true
+        case .busy, .contended, .lost, .readOnly, .cannotOpen, .foreign: false
+        }
+    }
 }

@@ -21,7 +21,7 @@ final class SQLiteDatabase: Database {
         func openForReading() throws(DatabaseError) -> any Database { try SQLiteSchema.openForReading(self) }
     }
 
-    let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", tokens: "0")
+    let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0")
     var isShared: Bool { false }
 
     private let connection: OpaquePointer
@@ -78,11 +78,17 @@ final class SQLiteDatabase: Database {
         try read(sql, values, body)
     }
 
-    func read(_ sql: String, each sets: [[DatabaseValue]], _ body: (Int, any DatabaseRow) -> Void) throws(DatabaseError) {
-        for (index, values) in sets.enumerated() {
-            try step(sql, values) { row in
-                body(index, row)
-                return true
+    func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError) {
+        for row in rows { try write(statement.single, row) }
+    }
+
+    func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError) {
+        for (index, question) in questions.enumerated() {
+            for (set, values) in question.sets.enumerated() {
+                try step(question.lookUp.sql, values) { row in
+                    body(index, set, row)
+                    return true
+                }
             }
         }
     }

@@ -1,0 +1,225 @@
+import SyncCore
+
+// Devices and their databases.
+extension HubStore {
+    struct ReplicaRow {
+        /// The highest `seq` seen.
+        var maxSeq: Int64 = 0
+        var ackedSeq: Int64 = 0
+        /// How often it spoke again after another one had taken over.
+        var returns: Int64 = 0
+        var lastSeen: Timestamp
+    }
+
+    /// What is known of a device, and of those of its databases that a request can be about.
+    struct DeviceView {
+        /// The database that it speaks for; `nil`: it has not been here with one.
+        var current: ReplicaID?
+        /// Those that were asked for and are there, and those that came back at least once.
+        var replicas: [ReplicaID: ReplicaRow] = [:]
+        /// Asked for by name.
+        var asked: Set<ReplicaID> = []
+
+        /// How often databases that were here since then came back.
+        func returns(since: Timestamp) -> Int64 {
+            replicas.values.reduce(0) { $0 + ($1.lastSeen >= since ? $1.returns : 0) }
+        }
+
+        /// Databases that came back at least twice after another one had spoken, and were here since then.
+        func returning(since: Timestamp) -> Int64 {
+            Int64(replicas.values.count { $0.returns >= 2 && $0.lastSeen >= since })
+        }
+
+        fileprivate func knows(_ replica: ReplicaID?) -> Bool { replica.map { asked.contains($0) || replicas[$0] != nil } ?? true }
+    }
+
+    private static let currentQuery = LookUp("SELECT replica FROM device WHERE id = ?1", [.text])
+    /// The limit is for a device that makes up names without end.
+    private static let replicaQuery = LookUp(
+        """
+        SELECT id, max_seq, acked_seq, returns, last_seen_ms FROM replica WHERE device = ?1 AND (id = ?2 OR returns > 0) LIMIT 1000
+        """, [.text, .text])
+
+    /// - Parameter replica: Shall be among those of the view, if it is there.
+    func view(of device: DeviceID, _ replica: ReplicaID?) throws(DatabaseError) -> DeviceView {
+        let known = group?.view(of: device)
+        if let known, known.knows(replica) { return known }
+        var view = DeviceView()
+        try database.answer(HubStore.questions([(device, replica)])) { question, _, row in HubStore.add(row, of: question, to: &view) }
+        if let replica { view.asked.insert(replica) }
+        if var known {
+            // What this transaction has changed already counts.
+            for (id, row) in view.replicas where known.replicas[id] == nil { known.replicas[id] = row }
+            known.asked.formUnion(view.asked)
+            view = known
+        }
+        group?.request.seen.views[device] = view
+        return view
+    }
+
+    func replica(_ device: DeviceID, _ id: ReplicaID) throws(DatabaseError) -> ReplicaRow? {
+        try view(of: device, id).replicas[id]
+    }
+
+    static func questions(_ callers: [(device: DeviceID, replica: ReplicaID?)]) -> [Question] {
+        [
+            Question(currentQuery, callers.map { [.text($0.device.text)] }),
+            Question(replicaQuery, callers.map { [.text($0.device.text), DatabaseValue($0.replica?.text)] }),
+        ]
+    }
+
+    /// - Parameter question: Which of ``questions(_:)`` the row answers.
+    static func add(_ row: any DatabaseRow, of question: Int, to view: inout DeviceView) {
+        if question == 0 {
+            view.current = row.optionalText(0).map { ReplicaID(trusted: $0) }
+        } else {
+            view.replicas[ReplicaID(trusted: row.text(0))] = ReplicaRow(
+                maxSeq: row.int(1), ackedSeq: row.int(2), returns: row.int(3), lastSeen: Timestamp(milliseconds: row.int(4)))
+        }
+    }
+
+    // MARK: Changes
+
+    /// Notes that a device was there, and which of its databases it speaks for.
+    ///
+    /// A replica that returns after another one has spoken is counted: a restored database gets a new id, so an old id comes
+    /// back only from a late request, or from a second device with the same identity.
+    func touch(_ device: DeviceID, replica: ReplicaID?, at now: Timestamp) throws(DatabaseError) {
+        var view = try view(of: device, replica)
+        try change(at: now) { layer in
+            layer.writes.device(device) { $0.seen = now }
+            guard let replica else { return }
+            let isReturn = view.replicas[replica] != nil && view.current != nil && view.current != replica
+            var row = view.replicas[replica] ?? ReplicaRow(lastSeen: now)
+            row.lastSeen = max(row.lastSeen, now)
+            if isReturn { row.returns += 1 }
+            view.replicas[replica] = row
+            view.current = replica
+            layer.seen.views[device] = view
+            layer.writes.device(device) { $0.replica = replica }
+            layer.writes.replica(device, replica) {
+                $0.seen = now
+                if isReturn { $0.returns += 1 }
+            }
+        }
+    }
+
+    /// After ``touch(_:replica:at:)``.
+    func note(
+        _ device: DeviceID, _ replica: ReplicaID, maxSeq: Int64, ackedSeq: Int64, config: Int64?, adding counted: HubCounters,
+        at now: Timestamp
+    ) throws(DatabaseError) {
+        var view = try view(of: device, replica)
+        try change(at: now) { layer in
+            if var row = view.replicas[replica] {
+                row.maxSeq = max(row.maxSeq, maxSeq)
+                row.ackedSeq = max(row.ackedSeq, ackedSeq)
+                view.replicas[replica] = row
+                layer.seen.views[device] = view
+            }
+            layer.writes.device(device) {
+                $0.seen = now
+                $0.config = config ?? $0.config
+                $0.counters.add(counted)
+            }
+            layer.writes.replica(device, replica) {
+                $0.seen = now
+                $0.maxSeq = max($0.maxSeq, maxSeq)
+                $0.ackedSeq = max($0.ackedSeq, ackedSeq)
+            }
+        }
+    }
+
+    /// What a device says of itself; `nil`: nothing. After ``touch(_:replica:at:)``.
+    func note(_ device: DeviceID, agent: String?, platform: String?, config: Int64?, at now: Timestamp) throws(DatabaseError) {
+        try change(at: now) { layer in
+            layer.writes.device(device) {
+                $0.seen = now
+                $0.agent = agent ?? $0.agent
+                $0.platform = platform ?? $0.platform
+                $0.config = config ?? $0.config
+            }
+        }
+    }
+
+    /// Mutations that wait there. After ``touch(_:replica:at:)``.
+    func noteWaiting(_ device: DeviceID, _ waiting: Int64, at now: Timestamp) throws(DatabaseError) {
+        try change(at: now) { layer in
+            layer.writes.device(device) {
+                $0.seen = now
+                $0.waiting = (waiting, now)
+            }
+        }
+    }
+
+    /// Counts a return of an old database of a device that was not let in.
+    func noteReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) {
+        try countReturns(device, [replica], at: now) { $0 + 1 }
+    }
+
+    /// These are alive side by side (``Hub/twins(of:at:)``).
+    func noteTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
+        try countReturns(device, replicas, at: now) { max($0, 2) }
+    }
+
+    private func countReturns(
+        _ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp, _ count: (Int64) -> Int64
+    ) throws(DatabaseError) {
+        for replica in replicas {
+            var view = try view(of: device, replica)
+            guard var row = view.replicas[replica] else { continue }
+            let added = count(row.returns) - row.returns
+            row.returns += added
+            row.lastSeen = now
+            view.replicas[replica] = row
+            try change(at: now) { layer in
+                layer.seen.views[device] = view
+                layer.writes.device(device) { $0.seen = now }
+                layer.writes.replica(device, replica) {
+                    $0.seen = now
+                    $0.returns += added
+                }
+            }
+        }
+    }
+}
+
+/// Verdicts, counted. `applied` are the accepted ones.
+package struct HubCounters: Hashable, Sendable {
+    package var applied: Int64 = 0
+    package var duplicates: Int64 = 0
+    package var conflicts: Int64 = 0
+    package var rejected: Int64 = 0
+    package var retried: Int64 = 0
+
+    package init() {}
+
+    init(row: any DatabaseRow, from column: Int32) {
+        applied = row.int(column)
+        duplicates = row.int(column + 1)
+        conflicts = row.int(column + 2)
+        rejected = row.int(column + 3)
+        retried = row.int(column + 4)
+    }
+
+    /// Those that their device is done with.
+    var settled: Int64 { applied + duplicates + conflicts + rejected }
+
+    mutating func add(_ other: HubCounters) {
+        applied += other.applied
+        duplicates += other.duplicates
+        conflicts += other.conflicts
+        rejected += other.rejected
+        retried += other.retried
+    }
+
+    mutating func count(_ verdict: PushResult.Verdict) {
+        switch verdict {
+        case .accepted: applied += 1
+        case .duplicate: duplicates += 1
+        case .conflict: conflicts += 1
+        case .rejected: rejected += 1
+        case .retry: retried += 1
+        }
+    }
+}

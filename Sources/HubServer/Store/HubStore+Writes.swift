@@ -1,0 +1,153 @@
+import SyncCore
+
+// How rows are written: those of all requests of a transaction together, one statement for each table.
+extension HubStore {
+    func openGroup() { group = WriteGroup() }
+
+    func closeGroup() { group = nil }
+
+    /// Changes rows: with the other rows of the group, or at once where there is none.
+    func change(at now: Timestamp, _ body: (inout WriteGroup.Layer) -> Void) throws(DatabaseError) {
+        guard group == nil else {
+            group?.change(at: now, body)
+            return
+        }
+        var layer = WriteGroup.Layer()
+        layer.writes.at = now
+        body(&layer)
+        try write(layer.writes)
+    }
+
+    /// - Returns: Whether there is a group, which writes it later.
+    func noteAdvance(to head: Int64, adding counted: HubCounters) -> Bool {
+        guard group != nil else { return false }
+        group?.request.writes.head = head
+        group?.request.writes.counters.add(counted)
+        return true
+    }
+
+    /// Writes what the requests of the group have changed so far, but for the hub's own row.
+    ///
+    /// - Returns: What was written.
+    func flush() throws(DatabaseError) -> WriteGroup.Writes? {
+        guard let writes = group?.takeWrites() else { return nil }
+        try write(writes)
+        return writes
+    }
+
+    /// In the order of their keys, so that the same requests make the same rows, and two hubs that write the same rows wait for each
+    /// other and do not lock each other out.
+    private func write(_ writes: WriteGroup.Writes) throws(DatabaseError) {
+        let at = DatabaseValue.int(writes.at.milliseconds)
+        try write(Rows.device, writes.devices.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
+        try write(Rows.replica, writes.replicas.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
+        try write(Rows.record, writes.records.sorted { $0.key < $1.key }.map(\.value))
+        try write(Rows.key, writes.keys.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value, at) })
+        try write(
+            Rows.superseded,
+            writes.superseded.sorted { $0.key < $1.key }.map { name, version in
+                [
+                    .text(name.device.text), .text(name.key.text), .blob(HubStore.unseen),
+                    DatabaseValue(UUIDv7.carried(in: name.key.text)), 0, .int(version), .null, at,
+                ]
+            })
+        try write(
+            Rows.refusal,
+            writes.refusals.sorted { $0.key < $1.key }.map { name, version in
+                [.text(name.device.text), .text(name.record.entity.text), .text(name.record.id.text), .int(version), at]
+            })
+        guard !writes.losses.isEmpty else { return }
+        try write(Rows.loss, writes.losses)
+        try database.run("DELETE FROM lost_value WHERE n <= (SELECT max(n) FROM lost_value) - ?", .int(HubStore.lostValuesMax))
+    }
+
+    private func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError) {
+        if !rows.isEmpty { try database.write(statement, rows) }
+    }
+
+    private static func row(_ device: DeviceID, _ write: WriteGroup.DeviceWrite) -> [DatabaseValue] {
+        [
+            .text(device.text), .int(write.seen.milliseconds), .int(write.seen.milliseconds), DatabaseValue(write.replica?.text),
+            DatabaseValue(write.agent), DatabaseValue(write.platform), DatabaseValue(write.config), .int(write.counters.applied),
+            .int(write.counters.duplicates), .int(write.counters.conflicts), .int(write.counters.rejected),
+            .int(write.counters.retried), DatabaseValue(write.waiting?.count), DatabaseValue(write.waiting?.at.milliseconds),
+        ]
+    }
+
+    private static func row(_ name: WriteGroup.ReplicaName, _ write: WriteGroup.ReplicaWrite) -> [DatabaseValue] {
+        [
+            .text(name.device.text), .text(name.replica.text), .int(write.maxSeq), .int(write.ackedSeq), .int(write.returns),
+            .int(write.seen.milliseconds), .int(write.seen.milliseconds),
+        ]
+    }
+
+    private static func row(_ name: WriteGroup.KeyName, _ row: KeyRow, _ at: DatabaseValue) -> [DatabaseValue] {
+        [
+            .text(name.device.text), .text(name.key.text), .blob(row.fingerprint), DatabaseValue(row.seq),
+            .int(StatusColumn.number(row.status)), .int(row.version), DatabaseValue(row.payload), at,
+        ]
+    }
+
+    /// The statements that write, each with the form of its rows.
+    private enum Rows {
+        static let device = RowStatement(
+            "device",
+            [
+                "id": .text, "first_seen_ms": .int, "last_seen_ms": .int, "replica": .text, "agent": .text, "platform": .text,
+                "config_seen": .int, "applied": .int, "duplicates": .int, "conflicts": .int, "rejected": .int, "retried": .int,
+                "waiting": .int, "waiting_at_ms": .int,
+            ],
+            conflict: """
+                ON CONFLICT(id) DO UPDATE SET
+                last_seen_ms = CASE WHEN excluded.last_seen_ms > device.last_seen_ms THEN excluded.last_seen_ms ELSE device.last_seen_ms END,
+                replica = coalesce(excluded.replica, device.replica), agent = coalesce(excluded.agent, device.agent),
+                platform = coalesce(excluded.platform, device.platform), config_seen = coalesce(excluded.config_seen, device.config_seen),
+                applied = device.applied + excluded.applied, duplicates = device.duplicates + excluded.duplicates,
+                conflicts = device.conflicts + excluded.conflicts, rejected = device.rejected + excluded.rejected,
+                retried = device.retried + excluded.retried, waiting = coalesce(excluded.waiting, device.waiting),
+                waiting_at_ms = coalesce(excluded.waiting_at_ms, device.waiting_at_ms)
+                """)
+        static let replica = RowStatement(
+            "replica",
+            [
+                "device": .text, "id": .text, "max_seq": .int, "acked_seq": .int, "returns": .int, "first_seen_ms": .int,
+                "last_seen_ms": .int,
+            ],
+            conflict: """
+                ON CONFLICT(device, id) DO UPDATE SET
+                max_seq = CASE WHEN excluded.max_seq > replica.max_seq THEN excluded.max_seq ELSE replica.max_seq END,
+                acked_seq = CASE WHEN excluded.acked_seq > replica.acked_seq THEN excluded.acked_seq ELSE replica.acked_seq END,
+                returns = replica.returns + excluded.returns,
+                last_seen_ms = CASE WHEN excluded.last_seen_ms > replica.last_seen_ms THEN excluded.last_seen_ms ELSE replica.last_seen_ms END
+                """)
+        static let record = RowStatement(
+            "record",
+            [
+                "entity": .text, "id": .text, "version": .int, "data": .text, "hlc": .text, "writer": .text, "exceptions": .text,
+                "origin_key": .text, "updated_at_ms": .int, "author": .text, "additions": .text, "kept": .text, "kept_version": .int,
+            ],
+            conflict: """
+                ON CONFLICT(entity, id) DO UPDATE SET version = excluded.version, data = excluded.data, hlc = excluded.hlc,
+                writer = excluded.writer, exceptions = excluded.exceptions, origin_key = excluded.origin_key,
+                updated_at_ms = excluded.updated_at_ms, author = excluded.author, additions = excluded.additions,
+                kept = excluded.kept, kept_version = excluded.kept_version
+                """)
+        private static let keyColumns: KeyValuePairs<String, ColumnKind> = [
+            "device": .text, "key": .text, "fingerprint": .bytes, "seq": .int, "status": .int, "version": .int, "payload": .text,
+            "at_ms": .int,
+        ]
+        static let key = RowStatement("mutation_key", keyColumns)
+        static let superseded = RowStatement(
+            "mutation_key", keyColumns,
+            conflict: "ON CONFLICT(device, key) DO UPDATE SET status = 0, version = excluded.version, payload = NULL")
+        static let refusal = RowStatement(
+            "refused_create", ["device": .text, "entity": .text, "id": .text, "version": .int, "at_ms": .int],
+            conflict: "ON CONFLICT(device, entity, id) DO UPDATE SET version = excluded.version, at_ms = excluded.at_ms")
+        static let loss = RowStatement(
+            "lost_value",
+            [
+                "entity": .text, "id": .text, "field": .text, "value": .text, "version": .int, "hlc": .text, "writer": .text,
+                "author": .text, "at_ms": .int,
+            ])
+    }
+}

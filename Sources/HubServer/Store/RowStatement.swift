@@ -1,0 +1,47 @@
+/// What a column of a ``RowStatement``, or a value of a ``LookUp``, holds.
+package enum ColumnKind: Sendable {
+    case int, text, bytes
+}
+
+/// A statement that writes rows of one table: each engine writes many of them at once in the way that costs it least.
+package struct RowStatement: Sendable {
+    package let table: String
+    package let columns: [String]
+    package let kinds: [ColumnKind]
+    /// What follows the rows, as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
+    package let conflict: String
+    /// The statement for one row, with a `?` for each column.
+    package let single: String
+
+    package init(_ table: String, _ columns: KeyValuePairs<String, ColumnKind>, conflict: String = "") {
+        self.table = table
+        self.columns = columns.map(\.key)
+        self.kinds = columns.map(\.value)
+        self.conflict = conflict
+        let marks = repeatElement("?", count: columns.count).joined(separator: ", ")
+        single = "INSERT INTO \(table)(\(self.columns.joined(separator: ", "))) VALUES(\(marks)) \(conflict)"
+    }
+}
+
+/// A query that is asked for many sets of values at once.
+package struct LookUp: Sendable {
+    /// For one set, with the values as `?1`, `?2`. Each column has a name of its own.
+    package let sql: String
+    package let kinds: [ColumnKind]
+
+    package init(_ sql: String, _ kinds: [ColumnKind]) {
+        self.sql = sql
+        self.kinds = kinds
+    }
+}
+
+/// A ``LookUp`` and the sets of values that it is asked for.
+package struct Question: Sendable {
+    package var lookUp: LookUp
+    package var sets: [[DatabaseValue]]
+
+    package init(_ lookUp: LookUp, _ sets: [[DatabaseValue]]) {
+        self.lookUp = lookUp
+        self.sets = sets
+    }
+}

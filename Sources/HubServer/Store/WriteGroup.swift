@@ -1,0 +1,172 @@
+import SyncCore
+
+/// What a transaction of many requests has read, and what it will write with its last statements, one for each table.
+///
+/// A request works on a layer of its own, which becomes part of the group when the request is done and is dropped when it
+/// fails: a savepoint without a statement. Whatever a request reads through ``HubStore`` is as if all that came before were
+/// written already.
+struct WriteGroup {
+    private(set) var done = Layer()
+    var request = Layer()
+
+    mutating func change(at now: Timestamp, _ body: (inout Layer) -> Void) {
+        request.writes.at = now
+        body(&request)
+    }
+
+    mutating func keepRequest() {
+        done.take(request)
+        request = Layer()
+    }
+
+    mutating func dropRequest() {
+        request = Layer()
+    }
+
+    /// Gives away what is to be written; what was read stays.
+    mutating func takeWrites() -> Writes {
+        done.take(request)
+        request = Layer()
+        defer { done.writes = Writes() }
+        return done.writes
+    }
+
+    // MARK: Reading
+
+    func view(of device: DeviceID) -> HubStore.DeviceView? { request.seen.views[device] ?? done.seen.views[device] }
+    /// `nil`: it was not read.
+    func record(_ name: RecordName) -> HubStore.RecordRow?? { request.seen.records[name] ?? done.seen.records[name] }
+    func key(_ name: KeyName) -> HubStore.KeyRow?? { request.seen.keys[name] ?? done.seen.keys[name] }
+    func horizon(_ entity: EntityName) -> Int64? { request.seen.horizons[entity] ?? done.seen.horizons[entity] }
+    func refusal(_ name: RefusalName) -> Int64? { request.writes.refusals[name] ?? done.writes.refusals[name] }
+
+    /// What was read before the first request.
+    mutating func readAhead(_ seen: Seen) {
+        done.seen.take(seen)
+    }
+
+    /// Only for a test build, which has deleted keys.
+    mutating func forgetKeys() {
+        done.seen.keys = [:]
+        request.seen.keys = [:]
+    }
+
+    struct Layer {
+        var seen = Seen()
+        var writes = Writes()
+
+        fileprivate mutating func take(_ other: Layer) {
+            seen.take(other.seen)
+            writes.take(other.writes)
+        }
+    }
+
+    /// Rows as the transaction sees them, its own writes included. A value of `nil`: there is no such row.
+    struct Seen {
+        var views: [DeviceID: HubStore.DeviceView] = [:]
+        var records: [RecordName: HubStore.RecordRow?] = [:]
+        var keys: [KeyName: HubStore.KeyRow?] = [:]
+        var horizons: [EntityName: Int64] = [:]
+
+        fileprivate mutating func take(_ other: Seen) {
+            views.merge(other.views) { $1 }
+            records.merge(other.records) { $1 }
+            keys.merge(other.keys) { $1 }
+            horizons.merge(other.horizons) { $1 }
+        }
+    }
+
+    struct KeyName: Hashable, Comparable {
+        var device: DeviceID
+        var key: MutationKey
+
+        static func < (a: KeyName, b: KeyName) -> Bool { a.device == b.device ? a.key < b.key : a.device < b.device }
+    }
+
+    struct RefusalName: Hashable, Comparable {
+        var device: DeviceID
+        var record: RecordName
+
+        static func < (a: RefusalName, b: RefusalName) -> Bool { a.device == b.device ? a.record < b.record : a.device < b.device }
+    }
+
+    struct ReplicaName: Hashable, Comparable {
+        var device: DeviceID
+        var replica: ReplicaID
+
+        static func < (a: ReplicaName, b: ReplicaName) -> Bool { a.device == b.device ? a.replica < b.replica : a.device < b.device }
+    }
+
+    /// What is to be written, each row once.
+    struct Writes {
+        /// When the requests came.
+        var at = Timestamp(milliseconds: 0)
+        /// The newest commit number, and the verdicts that led to it; `nil`: none was given.
+        var head: Int64?
+        var counters = HubCounters()
+        private(set) var devices: [DeviceID: DeviceWrite] = [:]
+        private(set) var replicas: [ReplicaName: ReplicaWrite] = [:]
+        var records: [RecordName: [DatabaseValue]] = [:]
+        var keys: [KeyName: HubStore.KeyRow] = [:]
+        /// Keys that a later mutation stands for, and the commit in which it did.
+        var superseded: [KeyName: Int64] = [:]
+        var losses: [[DatabaseValue]] = []
+        var refusals: [RefusalName: Int64] = [:]
+
+        mutating func device(_ id: DeviceID, _ change: (inout DeviceWrite) -> Void) { change(&devices[id, default: DeviceWrite()]) }
+
+        mutating func replica(_ device: DeviceID, _ id: ReplicaID, _ change: (inout ReplicaWrite) -> Void) {
+            change(&replicas[ReplicaName(device: device, replica: id), default: ReplicaWrite()])
+        }
+
+        fileprivate mutating func take(_ other: Writes) {
+            at = max(at, other.at)
+            head = other.head ?? head
+            counters.add(other.counters)
+            devices.merge(other.devices) { $0.followed(by: $1) }
+            replicas.merge(other.replicas) { $0.followed(by: $1) }
+            records.merge(other.records) { $1 }
+            keys.merge(other.keys) { $1 }
+            superseded.merge(other.superseded) { $1 }
+            losses += other.losses
+            refusals.merge(other.refusals) { $1 }
+        }
+    }
+
+    /// What has become known of a device; `nil`: nothing new.
+    struct DeviceWrite {
+        var seen = Timestamp(milliseconds: 0)
+        var replica: ReplicaID?
+        var agent: String?
+        var platform: String?
+        var config: Int64?
+        var counters = HubCounters()
+        var waiting: (count: Int64, at: Timestamp)?
+
+        fileprivate func followed(by other: DeviceWrite) -> DeviceWrite {
+            var both = self
+            both.seen = max(seen, other.seen)
+            both.replica = other.replica ?? replica
+            both.agent = other.agent ?? agent
+            both.platform = other.platform ?? platform
+            both.config = other.config ?? config
+            both.counters.add(other.counters)
+            both.waiting = other.waiting ?? waiting
+            return both
+        }
+    }
+
+    struct ReplicaWrite {
+        var seen = Timestamp(milliseconds: 0)
+        var maxSeq: Int64 = 0
+        var ackedSeq: Int64 = 0
+        /// Added to those that are known.
+        var returns: Int64 = 0
+
+        fileprivate func followed(by other: ReplicaWrite) -> ReplicaWrite {
+            ReplicaWrite(
+                seen: max(seen, other.seen), maxSeq: max(maxSeq, other.maxSeq), ackedSeq: max(ackedSeq, other.ackedSeq),
+                returns: returns + other.returns)
+        }
+    }
+}

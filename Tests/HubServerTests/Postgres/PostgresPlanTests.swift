@@ -1,0 +1,171 @@
+import HubPostgres
+@testable import HubServer
+import PostgresStand
+import SyncCore
+import Synchronization
+import Testing
+
+/// How the server finds the rows that devices ask for. A plan is made without knowing the values, over tables that the server may know
+/// nothing of yet: in a new database, the first minute and the largest fleet meet.
+@Suite("Plans of a server", .needsPostgres)
+struct PostgresPlanTests {
+    /// Keeps the connection that a hub opens, so that a test can ask about its statements.
+    private final class Watched: DatabasePlace {
+        let place: PostgresPlace
+        let opened = Mutex<[any Sendable]>([])
+
+        init(_ place: PostgresPlace) { self.place = place }
+
+        var description: String { place.description }
+
+        func open() throws(DatabaseError) -> any Database {
+            let database = try place.open()
+            opened.withLock { $0.append(Held(database: database)) }
+            return database
+        }
+
+        func openForReading() throws(DatabaseError) -> any Database { try place.openForReading() }
+    }
+
+    /// Used by one thread, that of the test.
+    private struct Held: @unchecked Sendable {
+        let database: any Database
+    }
+
+    private struct Plan: CustomStringConvertible {
+        var statement: String
+        var lines: [String]
+
+        var description: String { statement.prefix(200) + "\n" + lines.joined(separator: "\n") }
+    }
+
+    /// The plans of all statements that the connection has prepared, made without values.
+    private static func plans(_ database: any Database) throws -> [Plan] {
+        let statements = try database.all("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY name") {
+            ($0.text(0), $0.text(1), Int($0.int(2)))
+        }
+        try database.execute("SET plan_cache_mode = force_generic_plan")
+        try database.settle()
+        var plans: [Plan] = []
+        for (name, statement, count) in statements {
+            let words = statement.split(separator: " ").first.map(String.init) ?? ""
+            guard ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"].contains(words) else { continue }
+            let values = count > 0 ? "(" + Array(repeating: "NULL", count: count).joined(separator: ", ") + ")" : ""
+            plans.append(Plan(statement: statement, lines: try database.all("EXPLAIN EXECUTE \(name)\(values)") { $0.text(0) }))
+        }
+        try database.execute("SET plan_cache_mode = auto")
+        try database.settle()
+        return plans
+    }
+
+    /// Tables that grow with the fleet. Walking through one of them is never the way.
+    private static let large = ["record", "mutation_key", "replica", "device", "refused_create", "blob", "blob_wait"]
+
+    /// Statements that walk through a table on purpose: once for a hub whose own row is gone, and for the `total` of a first page.
+    private static func isRare(_ statement: String) -> Bool {
+        statement.hasPrefix("SELECT coalesce(max(version), 0) FROM mutation_key") || statement.hasPrefix("SELECT count(*) FROM record")
+    }
+
+    private static func check(_ database: any Database, _ when: String) throws {
+        let plans = try Self.plans(database)
+        #expect(plans.count >= 12, "\(when): only \(plans.count) statements were seen")
+        for plan in plans where !isRare(plan.statement) {
+            for table in large {
+                #expect(!plan.lines.contains { $0.contains("Seq Scan on \(table) ") || $0.hasSuffix("Seq Scan on \(table)") }, "\(when): \(plan)")
+            }
+        }
+        func uses(_ index: String, _ condition: String, _ statements: (String) -> Bool) {
+            let found = plans.filter { statements($0.statement) }
+            #expect(!found.isEmpty, "\(when): no statement for \(index)")
+            for plan in found {
+                let place = plan.lines.firstIndex { $0.contains("using \(index) ") || $0.contains("Index Scan on \(index)") }
+                #expect(place != nil, "\(when): expected \(index)\n\(plan)")
+                guard let place else { continue }
+                // All of the condition is in the index: a filter would read what it throws away.
+                #expect(plan.lines[place...].dropFirst().first?.contains(condition) == true, "\(when): expected \(condition)\n\(plan)")
+            }
+        }
+        // A record by its name, one or many at once; never the feed of its whole entity.
+        uses("record_pkey", "(id = ") { $0.hasPrefix("SELECT") && $0.contains("FROM record WHERE entity = ") && $0.contains("id = ") }
+        uses("record_by_commit", "ROW(version, id) > ") { $0.contains("(version, id) > (") }
+        uses("mutation_key_pkey", "(key = ") { $0.hasPrefix("SELECT") && $0.contains("FROM mutation_key WHERE device = ") && $0.contains("key = ") }
+        uses("replica_pkey", "(device = ") { $0.contains("FROM replica WHERE device = ") && $0.contains("unnest") }
+    }
+
+    /// Every request of a device.
+    private static func use(_ bench: HubBench, _ name: String) throws {
+        for device in [DeviceID.one, .two] {
+            _ = bench.send("POST", "/v1/sync/hello", ["device_id": .string(device.text)], device: device)
+            _ = bench.push([Sent("\(name)-1", .create, id: name), Sent("\(name)-2", seq: 2, .update, id: name)], device: device)
+            _ = bench.push([Sent("\(name)-3", seq: 3, .update, id: "nothing-\(name)")], device: device)
+        }
+        _ = try bench.pull([("audits", nil)])
+        _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10))
+    }
+
+    @Test("Every statement of a device's requests goes by an index, over empty and over full tables, with and without statistics")
+    func indexes() throws {
+        let bench = try ReplicaBench()
+        let place = Watched(try PostgresPlace(bench.url))
+        let hub = try HubBench(place: .shared(place))
+        let database = try #require(place.opened.withLock { $0.last as? Held }).database
+        try Self.use(hub, "empty")
+        try Self.check(database, "empty tables")
+        // Rows as of a fleet, put there at once: the server has had no time to look at them.
+        try bench.server.query(
+            """
+            ALTER TABLE record SET (autovacuum_enabled = off); ALTER TABLE mutation_key SET (autovacuum_enabled = off);
+            INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
+            SELECT 'audits', 'r-' || n, 10 + n, '{"a":1}', '0199c3f2a1b4-0007-9f2c11ab', 'gw', 'k', 1 FROM generate_series(1, 30000) n;
+            INSERT INTO mutation_key(device, key, fingerprint, status, version, at_ms)
+            SELECT 'd-' || n % 500, 'k-' || n, '\\x00112233445566778899aabbccddeeff', 0, n, 1 FROM generate_series(1, 30000) n;
+            INSERT INTO device(id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 1, 1 FROM generate_series(1, 3000) n;
+            INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 'r', 1, 1 FROM generate_series(1, 3000) n;
+            INSERT INTO refused_create(device, entity, id, version, at_ms) SELECT 'd-' || n, 'audits', 'r', 1, 1 FROM generate_series(1, 3000) n;
+            UPDATE hub SET head = 40000
+            """, schema: bench.schema)
+        try Self.use(hub, "full")
+        try Self.check(database, "full tables without statistics")
+        try bench.server.query("ANALYZE", schema: bench.schema)
+        try Self.use(hub, "known")
+        try Self.check(database, "full tables with statistics")
+    }
+
+    @Test("The check sees a record that is looked for in the feed of its entity")
+    func control() throws {
+        let bench = try ReplicaBench()
+        let place = try PostgresPlace(bench.url)
+        _ = try HubBench(place: .shared(place))
+        try bench.server.query("DROP INDEX record_by_commit; CREATE INDEX record_by_commit ON record(entity, version, id)", schema: bench.schema)
+        let database = try place.open()
+        _ = try database.all("SELECT data FROM record WHERE entity = ? AND id = ?", .text("audits"), .text("a-1")) { $0.text(0) }
+        let plan = try #require(try Self.plans(database).first { $0.statement.hasPrefix("SELECT data FROM record") })
+        #expect(!plan.lines.contains { $0.contains("using record_pkey ") }, "\(plan)")
+    }
+
+    @Test("A database of before gets its index while another hub goes on writing; one that was left half done is made anew")
+    func upgrade() throws {
+        let bench = try ReplicaBench()
+        let old = try bench.hub()
+        #expect(try old.verdict(Sent("k-1", .create)).word == "accepted")
+        // As the step before left it, and a build that broke off.
+        try bench.server.query(
+            """
+            DROP INDEX record_by_commit; CREATE INDEX record_feed ON record(entity, version, id); UPDATE hub_schema SET version = 5;
+            CREATE INDEX record_by_commit ON record(version)
+            """, schema: bench.schema)
+        try bench.server.query(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'record_by_commit'::regclass", schema: bench.schema)
+        let workers = (0..<3).map { index in Worker { try bench.hub(seed: UInt64(index)).hub.epoch } }
+        #expect(Set(try workers.map { try $0.join() }) == [old.hub.epoch])
+        #expect(try old.verdict(Sent("k-2", seq: 2, .create, id: "a-2")).word == "accepted")
+        let indexes = try bench.server.query(
+            """
+            SELECT c.relname, i.indisvalid, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+            WHERE c.relname LIKE 'record_%' AND c.relnamespace = current_schema()::regnamespace ORDER BY 1
+            """, schema: bench.schema)
+        #expect(indexes.contains { $0[0] == "record_by_commit" && $0[1] == "t" && $0[2]?.contains("version, id") == true }, "\(indexes)")
+        #expect(!indexes.contains { $0[0] == "record_feed" }, "\(indexes)")
+        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["6"]])
+    }
+}
