@@ -35,16 +35,30 @@ package final class HubService: Sendable {
             }
         }
 
+        /// Connections at one time. Half of them may be those of strangers.
+        package var connections: Int {
+            get { limits.connections }
+            set {
+                limits.connections = newValue
+                limits.strangers = newValue / 2
+            }
+        }
+
         /// Files that may be open at one time: the connections, as many again that hear that there is no room, and what the
         /// database, files and an object store need.
-        package var filesMax: UInt { UInt(2 * limits.connections + 256) }
+        package var filesMax: UInt { UInt(2 * limits.connections) + Self.otherFiles }
+        private static let otherFiles: UInt = 256
+
+        /// The most connections for which so many open files are enough.
+        package static func connections(files: UInt) -> Int { Int(clamping: (max(files, otherFiles) - otherFiles) / 2) }
     }
 
     /// A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of a
     /// cycle.
     ///
-    /// Strangers, that is TCP connections before a credential was shown, have half of all connections, and one address an eighth
-    /// of all. A fleet behind one address (NAT, a balancer) has no limit of its own but for the moment that each device needs to
+    /// One that is idle costs some 8 KB of memory without TLS.
+    ///
+    /// Strangers, that is TCP connections before a credential was shown, have half of all connections, and one address 128. A fleet behind one address (NAT, a balancer) has no limit of its own but for the moment that each device needs to
     /// show its token.
     ///
     /// A handshake costs some 2 ms of a small machine (a signature of RSA-2048): 16 a second of one address are 3 % of a processor.
@@ -55,8 +69,8 @@ package final class HubService: Sendable {
     /// largest push (4 MiB) takes such a line 70 minutes, and an agent on it sends 64 KiB at once.
     package static var defaultLimits: HTTPServerLimits {
         var limits = HTTPServerLimits()
-        limits.connections = 1_024
-        limits.strangers = 512
+        limits.connections = 10_000
+        limits.strangers = 5_000
         limits.strangersPerAddress = 128
         limits.handshakesPerAddress = .init(atOnce: 128, perSecond: 16)
         limits.firstHeadTime = .seconds(20)
@@ -118,8 +132,9 @@ package final class HubService: Sendable {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         // The others write files: the database must not wait for them.
         let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0
-        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1 + fileThreads)
-        let loop = ownGroup.next()
+        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 2 + fileThreads)
+        let (loop, readLoop) = (ownGroup.next(), ownGroup.next())
+        let reader = Self.reader(beside: hub, log)
         let files = FileThreads(fileThreads == 0 ? [loop] : (0..<fileThreads).map { _ in ownGroup.next() })
         let worker = HubWorker(hub, on: loop, files: files, environment)
         let handler = HubHandler(worker: worker, options: options, environment: environment)
@@ -149,6 +164,7 @@ package final class HubService: Sendable {
         do {
             let server = try await HTTPServer.start(configuration, on: group, handler: handler)
             worker.figures.use { server.counts }
+            if let reader { worker.read(with: reader, on: readLoop) }
             worker.start()
             let service = HubService(server, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
             service.renewal?.begin(on: group.next())
@@ -158,6 +174,16 @@ package final class HubService: Sendable {
             try? await group.shutdownGracefully()
             try? await ownGroup.shutdownGracefully()
             throw HubError(.cannotListen, doing: error.doing, detail: error.detail)
+        }
+    }
+
+    /// A database that gives no second connection is no reason not to serve.
+    private static func reader(beside hub: Hub, _ log: Logger) -> HubReader? {
+        do throws(HubError) {
+            return try hub.reader()
+        } catch {
+            log.warning("what only reads shares the connection that writes", metadata: ["error": "\(error)"])
+            return nil
         }
     }
 

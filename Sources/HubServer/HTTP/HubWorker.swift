@@ -32,6 +32,8 @@ final class HubWorker: @unchecked Sendable {
     /// While another session keeps the database from being written to.
     private var hold: WriteHold?
 
+    /// Answers most of what only reads; `nil`: this one does.
+    private let reading = Mutex<HubReadWorker?>(nil)
     private let inbox = Mutex(Inbox())
     private let views = Mutex(Views())
     private let lookUps = Mutex(LookUps())
@@ -198,6 +200,11 @@ final class HubWorker: @unchecked Sendable {
     private static let lookUpPeriod = TimeAmount.seconds(1)
 
     func submit(_ job: Job) {
+        if HubReadWorker.takes(job.request), let reading = reading.withLock({ $0 }) { return reading.submit(job) }
+        take(job)
+    }
+
+    private func take(_ job: Job) {
         let isFirst = inbox.withLock { inbox in
             if job.request.writes { inbox.writes.append(job) } else { inbox.reads.append(job) }
             let isFirst = !inbox.isAwaited
@@ -205,6 +212,21 @@ final class HubWorker: @unchecked Sendable {
             return isFirst
         }
         if isFirst { loop.execute { self.turn() } }
+    }
+
+    /// Has what only reads answered beside what writes.
+    func read(with reader: HubReader, on loop: any EventLoop) {
+        let worker = HubReadWorker(reader, on: loop, environment) { [self] jobs, responses, elapsed in
+            for (job, response) in zip(jobs, responses) {
+                traffic.count(job.request, response)
+                job.answer(response)
+            }
+            admission.withLock { $0.served(jobs.count, in: elapsed) }
+            self.loop.execute { self.hub.transactionTimes.add(elapsed) }
+        } passOn: { [self] jobs in
+            for job in jobs { take(job) }
+        }
+        reading.withLock { $0 = worker }
     }
 
     /// Begins the daily work.
@@ -236,7 +258,10 @@ final class HubWorker: @unchecked Sendable {
 
     /// Ends after what is in the inbox, and leaves one whole file.
     func stop() -> EventLoopFuture<Void> {
-        loop.submit {
+        let reading = reading.withLock { $0 }
+        let isRead = reading?.stop() ?? loop.makeSucceededVoidFuture()
+        return isRead.hop(to: loop).map {
+            self.reading.withLock { $0 = nil }
             self.turn()
             self.housekeeping?.cancel()
             self.tidying?.cancel()

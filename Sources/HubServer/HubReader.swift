@@ -1,0 +1,91 @@
+import SyncCore
+import Synchronization
+
+/// Answers requests that only read over a connection of its own, beside the one that writes: a device that lists a million records
+/// holds up no push.
+///
+/// It decides nothing about the hub's history and changes nothing. Whatever needs that goes to the ``Hub`` that writes: a proof that the
+/// database is an older copy, the first use of a token, a damaged row that nobody has told of, a database that fails.
+///
+package final class HubReader: @unchecked Sendable {
+    // Unchecked: it is used from one thread, which is handed it once. With the hub that writes it shares its generation alone.
+    private let place: any DatabasePlace
+    private let hub: Hub
+    private let generation: HubGeneration
+    private var opened: Int64
+    private var reopening = Reopening()
+
+    /// - Throws: When the database cannot be opened a second time.
+    init(beside hub: Hub, _ place: any DatabasePlace) throws(HubError) {
+        self.place = place
+        generation = hub.generation
+        opened = generation.value
+        self.hub = try Hub(readingBeside: hub, place)
+    }
+
+    /// - Parameter tokens: The present ones, where the database does not keep them.
+    /// - Returns: One answer for each request, in their order; `nil` when the hub that writes has to answer them.
+    func answer(_ requests: [HubRequest], tokens: TokenBook?, at now: Timestamp) -> [HubResponse]? {
+        if !hub.settings.keepsTokens { hub.settings.tokens = tokens }
+        guard isOpen(at: now) else { return nil }
+        do throws(DatabaseError) {
+            let responses = try hub.read(requests, at: now)
+            try hub.store.database.commit()
+            return responses
+        } catch {
+            hub.isDown = true
+            return nil
+        }
+    }
+
+    /// The hub that writes has opened the database anew, and so must this one: it may be another file.
+    private func isOpen(at now: Timestamp) -> Bool {
+        let present = generation.value
+        if !hub.isDown, present == opened { return true }
+        guard reopening.isDue(at: now) else { return false }
+        do throws(DatabaseError) {
+            hub.store = HubStore(try place.openForReading(), ablations: hub.settings.ablations)
+            hub.isDown = false
+            opened = present
+            reopening = Reopening()
+            return true
+        } catch {
+            hub.isDown = true
+            reopening.failed(at: now)
+            return false
+        }
+    }
+}
+
+/// Counts how often a hub has opened its database.
+final class HubGeneration: Sendable {
+    private let count = Atomic<Int64>(0)
+
+    var value: Int64 { count.load(ordering: .acquiring) }
+
+    func advance() { count.add(1, ordering: .releasing) }
+}
+
+extension Hub {
+    /// A connection for ``HubReader``; `nil` for a database in memory, which has one connection.
+    package func reader() throws(HubError) -> HubReader? {
+        if case .memory = place { return nil }
+        return try HubReader(beside: self, place.database)
+    }
+
+    /// - Returns: `nil` when the hub that writes has to answer. The transaction is open then, and otherwise too.
+    fileprivate func read(_ requests: [HubRequest], at now: Timestamp) throws(DatabaseError) -> [HubResponse]? {
+        latest = now
+        try store.database.begin(.reading)
+        guard let row = try store.hub() else { return nil }
+        if lineage.tag != row.opening { lineage = try store.lineage() }
+        let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
+        guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { return nil }
+        state = row
+        if settings.keepsTokens { try readTokens() }
+        var responses: [HubResponse] = []
+        for request in requests { responses.append(try answer(request, at: now)) }
+        guard witness.take() == nil, store.takeDamage().isEmpty else { return nil }
+        return responses
+    }
+}

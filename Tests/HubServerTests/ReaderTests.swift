@@ -1,0 +1,105 @@
+@testable import HubServer
+import SyncCore
+import Testing
+
+/// Requests that only read are answered beside the connection that writes.
+@Suite("Reading beside the hub", .eachEngine)
+struct ReaderTests {
+    private let rows: HubRows
+    private let bench: HubBench
+    private let reader: HubReader
+
+    init() throws {
+        rows = try HubRows()
+        bench = try HubBench(place: rows.place)
+        reader = try #require(try bench.hub.reader())
+    }
+
+    private func ask(
+        _ method: String, _ target: String, _ body: JSON? = nil, headers extra: [(String, String)] = []
+    ) -> HubResponse? {
+        var headers: HTTPHeaders = [:]
+        HubRequestHeaders(device: .one, replica: "r-1").write(to: &headers)
+        for (name, value) in extra { headers[name] = value }
+        return reader.answer([HubRequest(method, target, headers: headers, body: body?.bytes ?? [])], tokens: nil, at: bench.now)?[0]
+    }
+
+    private func pull(_ cursor: String? = nil, headers: [(String, String)] = []) throws -> HubResponse? {
+        let request = PullRequest(
+            streams: [StreamPosition(entity: "audits", cursor: cursor)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0, namesUnreadable: true)
+        return ask("POST", "/v1/sync/pull", try JSONReader.read(PullMessages.request(request)), headers: headers)
+    }
+
+    private func page(_ response: HubResponse?) throws -> StreamPage? { try PullMessages.readResponse(#require(response).body).pages.first }
+
+    @Test("What was committed is read at once, as the hub itself says it")
+    func reads() throws {
+        #expect(try page(pull()) == nil)
+        #expect(try bench.verdict(Sent("k-1", .create)).word == "accepted")
+        let first = try pull()
+        #expect(try page(first)?.records.map(\.id.text) == ["a-1"])
+        #expect(first?.headers["Sync-Head"] == "1")
+        #expect(try bench.verdict(Sent("k-2", seq: 2, .create, id: "a-2")).word == "accepted")
+        let cursor = try page(first)?.cursor
+        #expect(try page(pull(cursor))?.records.map(\.id.text) == ["a-2"])
+        for target in ["/v1/sync/snapshot?entity=audits", "/v1/config"] {
+            #expect(ask("GET", target)?.body == bench.send("GET", target).body, "\(target)")
+        }
+        let known: JSON = ["keys": ["k-1", "k-9"]]
+        #expect(ask("POST", "/v1/sync/known", known)?.body == bench.send("POST", "/v1/sync/known", known).body)
+    }
+
+    @Test("A refusal is a refusal here, too")
+    func refusals() throws {
+        #expect(try pull("nonsense").map { try PullMessages.readResponse($0.body).errors.count } == 1)
+        #expect(ask("POST", "/v1/sync/pull", "text")?.status == 400)
+        #expect(ask("DELETE", "/v1/sync/pull")?.status == 405)
+    }
+
+    @Test("A proof that the database is an older copy is left to the hub that writes")
+    func proof() throws {
+        #expect(try bench.verdict(Sent("k-1", .create)).word == "accepted")
+        let backup = try bench.backUp()
+        let later = bench.push([Sent("k-2", seq: 2, .create, id: "a-2")])
+        let receipt = try #require(later.headers["Sync-Receipt"])
+        guard case .schema = backup else { return }  // A file is only put back while no hub runs.
+        try bench.restore(backup, startingEpoch: false)
+        #expect(try pull(headers: [("Sync-Receipt", receipt)]) == nil)
+        let answer = bench.send("GET", "/v1/sync/pull?entity=audits", headers: [("Sync-Receipt", receipt)])
+        #expect(answer.status == 410 || answer.status == 200)
+        #expect(try pull() != nil)
+    }
+
+    @Test("A damaged row is told by the hub that writes, and is read beside the others from then on")
+    func damage() throws {
+        #expect(try bench.verdict(Sent("k-1", .create)).word == "accepted")
+        #expect(try bench.verdict(Sent("k-2", seq: 2, .create, id: "a-2")).word == "accepted")
+        try rows.run("UPDATE record SET data = '{' WHERE id = 'a-1'")
+        #expect(try pull() == nil)
+        let page = try page(pull())
+        #expect(page?.records.map(\.id.text) == ["a-2"])
+        #expect(page?.unreadable.map(\.text) == ["a-1"])
+    }
+
+    @Test("The first use of a token is left to the hub that writes")
+    func token() throws {
+        var book = TokenBook()
+        var random = SystemRandomNumberGenerator()
+        let token = book.add(.one, at: bench.now, using: &random)
+        func status(_ token: String) -> Int? {
+            var headers: HTTPHeaders = [:]
+            HubRequestHeaders(device: .one, replica: "r-1").write(to: &headers)
+            headers["Authorization"] = "Bearer \(token)"
+            return reader.answer([HubRequest("GET", "/v1/config", headers: headers)], tokens: book, at: bench.now)?[0].status
+        }
+        #expect(status("est_nobody") == 401)
+        #expect(status(token) == nil)
+        book.confirm(try #require(book.find(token)), at: bench.now)
+        #expect(status(token) == 200)
+    }
+
+    @Test("A database in memory has one connection, and no reader")
+    func memory() throws {
+        #expect(try HubBench(place: .memory).hub.reader() == nil)
+    }
+}
