@@ -52,6 +52,12 @@ struct ServeCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Connections at one time, of devices and others; without this option 10000, or as many as the limit of open files allows.",
+            valueName: "count"))
+    var connections: Int?
+
+    @Option(
+        help: ArgumentHelp(
             "Connections at one time of one address (of IPv6: one network of 64 bits) that have not shown a credential yet; "
                 + "0: no such limit, for a hub that only a balancer can reach.", valueName: "count"))
     var strangersPerAddress = 128
@@ -75,6 +81,7 @@ struct ServeCommand: ParsableCommand {
         guard (1...3_650).contains(keepReports) else { throw ValidationError("--keep-reports: expected 1 to 3650") }
         guard (1...365).contains(keepUploads) else { throw ValidationError("--keep-uploads: expected 1 to 365") }
         guard (0...100_000).contains(strangersPerAddress) else { throw ValidationError("--strangers-per-address: expected 0 to 100000") }
+        guard (16...1_000_000).contains(connections ?? 16) else { throw ValidationError("--connections: expected 16 to 1000000") }
         guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
         if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
         if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
@@ -112,7 +119,8 @@ struct ServeCommand: ParsableCommand {
         }
         var options = HubService.Options(host: address.host, port: address.port)
         options.strangersPerAddress = strangersPerAddress == 0 ? nil : strangersPerAddress
-        allowFiles(options.filesMax, log)
+        if let connections { options.connections = connections }
+        options.connections = allowFiles(for: options, log)
         if let tlsCert, let tlsKey { options.tls = HubTLS(certificateFile: tlsCert, keyFile: tlsKey, clientCAFile: clientCa) }
         let folder = folder
         var environment = HubService.Environment(
@@ -143,15 +151,27 @@ struct ServeCommand: ParsableCommand {
         signals?.close()
     }
 
-    /// The usual soft limit of 1,024 files would end below the limit of connections.
-    private func allowFiles(_ wanted: UInt, _ log: Logger) {
+    /// Raises the limit of open files, which is usually 1,024 at first, as far as it may be.
+    ///
+    /// - Returns: How many connections there is room for, of those that are wanted.
+    private func allowFiles(for options: HubService.Options, _ log: Logger) -> Int {
+        let (resource, wanted) = (__rlimit_resource_t(RLIMIT_NOFILE.rawValue), options.filesMax)
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < wanted else { return }
+        guard getrlimit(resource, &limit) == 0, limit.rlim_cur < wanted else { return options.connections }
+        let before = limit.rlim_cur
         limit.rlim_cur = min(wanted, limit.rlim_max)
-        guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) != 0 || limit.rlim_cur < wanted else { return }
+        let allowed = setrlimit(resource, &limit) == 0 ? limit.rlim_cur : before
+        guard allowed < wanted else { return options.connections }
+        let possible = max(16, HubService.Options.connections(files: allowed))
+        // Who named no number is told when it becomes tight.
+        if connections == nil, possible >= 1_000 { return possible }
         log.warning(
-            "fewer files may be open than connections need",
-            metadata: ["limit": "\(limit.rlim_cur)", "wanted": "\(wanted)", "hint": "LimitNOFILE=\(wanted) in the unit, or ulimit -n \(wanted)"])
+            "the limit of open files allows fewer connections",
+            metadata: [
+                "connections": "\(possible)", "wanted": "\(options.connections)", "files": "\(allowed)",
+                "hint": "LimitNOFILE=\(wanted) in the unit, or ulimit -n \(wanted)",
+            ])
+        return possible
     }
 
     private func readRules() throws(Failure) -> RuleBook {
