@@ -185,16 +185,16 @@ extension Agent {
     }
 
     private func probe(_ id: UInt64) {
-        let (hub, backend) = (hub, backend)
+        let (hub, backend, uplink) = (hub, backend, around.connectivity.uplink)
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
         call = Task(executorPreference: executor) { [weak self] in
-            let result = if let backend { await backend.probe() } else { await hub.probe(nonce: nonce) }
-            await self?.probed(id, isGood: result.isGood, result.traffic)
+            let result = if let backend { await backend.probe(over: uplink) } else { await hub.probe(nonce: nonce, over: uplink) }
+            await self?.probed(id, isGood: result.isGood, result.traffic, over: uplink)
         }
     }
 
-    private func probed(_ id: UInt64, isGood: Bool, _ traffic: Traffic) {
-        count(traffic, for: .probe, over: around.connectivity.uplink)
+    private func probed(_ id: UInt64, isGood: Bool, _ traffic: Traffic, over uplink: Uplink?) {
+        count(traffic, for: .probe, over: uplink)
         handle(.probed(id, isGood: isGood))
     }
 

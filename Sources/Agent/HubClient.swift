@@ -323,8 +323,8 @@ package final class HubClient: Sendable {
 
     /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
     /// nonce that nobody answers in its place.
-    package func probe(nonce: String) async -> (isGood: Bool, traffic: Traffic) {
-        switch await look(nonce: nonce) {
+    package func probe(nonce: String, over uplink: Uplink? = nil) async -> (isGood: Bool, traffic: Traffic) {
+        switch await look(nonce: nonce, over: uplink) {
         case .success(let response):
             return (response.status == 204 && response.headers[HubHeader.probe] == nonce, response.traffic)
         case .failure(let error): return (false, error.traffic)
@@ -332,13 +332,14 @@ package final class HubClient: Sendable {
     }
 
     /// The same with the whole answer, for whoever wants to know what it says besides.
-    package func look(nonce: String) async -> Result<HTTPResponse, TransportError> {
+    package func look(nonce: String, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         let settings = state.withLock(\.settings)
         var deadlines = HTTPRequest.Deadlines()
         (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
-        let request = HTTPRequest(
+        var request = HTTPRequest(
             .get, settings.baseURL + "/v1/probe?n=" + nonce, headers: ["User-Agent": settings.userAgent], tls: settings.tls,
             proxy: settings.proxy, deadlines: deadlines, maxResponseBytes: 1_024)
+        request.interface = uplink?.boundInterface
         return await transport.answer(to: request)
     }
 

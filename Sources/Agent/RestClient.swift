@@ -49,19 +49,20 @@ package final class RestClient: Sendable {
     }
 
     /// The smallest request there is: whether the backend answers. It shows no credentials.
-    func look() async -> Result<HTTPResponse, TransportError> {
+    package func look(over uplink: Uplink?) async -> Result<HTTPResponse, TransportError> {
         let settings = settings.withLock { $0 }
         var deadlines = HTTPRequest.Deadlines()
         (deadlines.connect, deadlines.total) = (.seconds(3), .seconds(5))
-        let request = HTTPRequest(
+        var request = HTTPRequest(
             .get, settings.mapping.baseURL + settings.mapping.probe, headers: ["User-Agent": settings.userAgent],
             tls: settings.tls, proxy: settings.proxy, deadlines: deadlines, maxResponseBytes: 64 << 10)
+        request.interface = uplink?.boundInterface
         return await transport.answer(to: request)
     }
 
     /// Whether it answers at all, and not something in its place.
-    func probe() async -> (isGood: Bool, traffic: Traffic) {
-        let result = await look()
+    package func probe(over uplink: Uplink?) async -> (isGood: Bool, traffic: Traffic) {
+        let result = await look(over: uplink)
         guard case .success(let response) = result else { return (false, result.traffic) }
         return (response.status < 500 && !(300..<400).contains(response.status), result.traffic)
     }

@@ -12,9 +12,11 @@ struct ForeignAnswerTests {
     private final class Says: HTTPTransport {
         let response = Mutex(HTTPResponse(status: 200))
         let shown = Mutex<[String?]>([])
+        let interfaces = Mutex<[String?]>([])
 
         func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
             shown.withLock { $0.append(request.headers["Authorization"]) }
+            interfaces.withLock { $0.append(request.interface) }
             return response.withLock { $0 }
         }
 
@@ -25,6 +27,25 @@ struct ForeignAnswerTests {
         }
     }
 
+    private static func backend(_ transport: Says) -> RestClient {
+        var mapping = RestMapping()
+        mapping.baseURL = "https://api.example.org"
+        return RestClient(
+            settings: .init(mapping: mapping, tls: TLSIdentity(), userAgent: "test"), transport: transport, time: SystemClocks(),
+            secret: { _ in "" })
+    }
+
+    @Test("A probe of the breaker goes over the link that the sync goes over", arguments: [true, false])
+    func probeInterface(_ isPinned: Bool) async {
+        let transport = Says()
+        var uplink = Uplink(name: "wwan0")
+        uplink.isPinned = isPinned
+        let client = Self.client(transport, Keeps(), provisioned: "operators", kept: nil)
+        _ = await client.probe(nonce: "n", over: uplink)
+        _ = await Self.backend(transport).probe(over: uplink)
+        let expected: String? = isPinned ? "wwan0" : nil
+        #expect(transport.interfaces.withLock { $0 } == [expected, expected])
+    }
 
     private final class Keeps: Sendable {
         let count = Mutex(0)

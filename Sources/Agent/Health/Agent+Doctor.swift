@@ -52,7 +52,7 @@ extension Agent {
         let (hub, backend, uplink) = (hub, backend, around.connectivity.uplink)
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
         Task(executorPreference: executor) { [weak self] in
-            let result = if let backend { await backend.look() } else { await hub.look(nonce: nonce) }
+            let result = if let backend { await backend.look(over: uplink) } else { await hub.look(nonce: nonce, over: uplink) }
             await self?.lookedAtHub(result, over: uplink)
             done()
         }
