@@ -60,11 +60,14 @@ package final class RestClient: Sendable {
         return await transport.answer(to: request)
     }
 
-    /// Whether it answers at all, and not something in its place.
+    /// Whether the backend itself answers, by the rule of reachability (``ProbeClient``): otherwise the state could be online
+    /// while the breaker stays open.
     package func probe(over uplink: Uplink?) async -> (isGood: Bool, traffic: Traffic) {
         let result = await look(over: uplink)
-        guard case .success(let response) = result else { return (false, result.traffic) }
-        return (response.status < 500 && !(300..<400).contains(response.status), result.traffic)
+        let mapping = settings.withLock { $0.mapping }
+        let rule = ProbeClient(backend: mapping.baseURL + mapping.probe, tls: TLSIdentity())
+        guard case .good = rule.outcome(of: result, nonce: "") else { return (false, result.traffic) }
+        return (true, result.traffic)
     }
 
     // MARK: Pushing

@@ -47,6 +47,26 @@ struct ForeignAnswerTests {
         #expect(transport.interfaces.withLock { $0 } == [expected, expected])
     }
 
+    @Test("The breaker and reachability judge the answer of a backend to a probe by one rule")
+    func backendProbe() async {
+        let transport = Says()
+        let client = Self.backend(transport)
+        let reachability = ProbeClient(backend: "https://api.example.org/", tls: TLSIdentity())
+        var refused: [Int] = []
+        for status in 200...599 {
+            let response = HTTPResponse(status: status)
+            transport.response.withLock { $0 = response }
+            let isGood = await client.probe(over: nil).isGood
+            if case .good = reachability.outcome(of: .success(response), nonce: "") {
+                #expect(isGood, "\(status)")
+            } else {
+                #expect(!isGood, "\(status)")
+            }
+            if !isGood { refused.append(status) }
+        }
+        #expect(refused == [502, 503, 504, 511])
+    }
+
     private final class Keeps: Sendable {
         let count = Mutex(0)
     }
