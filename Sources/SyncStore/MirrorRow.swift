@@ -105,6 +105,10 @@ struct MirrorRow {
     /// The hub has it, had it, or an open mutation makes it.
     var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
 
+    /// The version that reads show and that conditions are compared with: a version of an older history (-1) is no version, as
+    /// if the hub had never shown the record.
+    var shownVersion: Int64 { max(0, baseVersion) }
+
     mutating func setBase(_ text: String?, version: Int64, at wall: Timestamp) {
         base = text
         baseVersion = version

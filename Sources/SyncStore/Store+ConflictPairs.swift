@@ -35,7 +35,7 @@ extension Store {
         guard let rid = row.rid, let record = try MirrorRow.find(database, rid: rid), let payload = try payload(row.seq),
             let content = payload.content(under: rules[names.entity(row.eid)])
         else { return }
-        let version = max(0, record.baseVersion)
+        let version = record.shownVersion
         let data = record.base.flatMap { StoredJSON.read($0)?.object }
         let remote = data.map { RemoteSide(HubRecord(version: version, data: $0)) } ?? RemoteSide(deletedIn: version)
         let said = (Problem.read(stored: row.problem)?.members["fields"]?.array ?? []).compactMap(\.text)

@@ -134,16 +134,16 @@ extension Store {
             throw Refusal.damaged(name)
         }
         let action = try action(of: mutation, on: record, name, isSuccessor: isSuccessor)
-        if let expected = mutation.expectedVersion, expected != record?.baseVersion ?? 0 {
+        let shown = record?.shownVersion ?? 0
+        if let expected = mutation.expectedVersion, expected != shown {
             throw Refusal.versionMismatch(
-                name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected,
-                found: record?.baseVersion ?? 0)
+                name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected, found: shown)
         }
         let isAnew = action == .update && !isSuccessor ? try isMadeAnew(record) : false
         let seen = try readable(record, name)
         let content = try content(action, of: mutation, on: seen, rules, isSuccessor: isSuccessor, isAnew: isAnew)
         var payload = Payload(content)
-        payload.baseVersion = isAnew ? 0 : max(0, record?.baseVersion ?? 0)
+        payload.baseVersion = isAnew ? 0 : shown
         let document = try fold(content, onto: seen, payload)
         let kept = Fold.kept(by: content, on: seen ?? [:])
         let size = document?.utf8.count ?? 0
@@ -181,7 +181,7 @@ extension Store {
         let etag = record.flatMap { $0.document == nil ? nil : $0.etag }
         guard !tags.accepts(etag) else { return }
         let name = RecordName(mutation.entity, mutation.recordID ?? RecordID(trusted: "new"))
-        throw Refusal.preconditionFailed(name, etag: etag, version: max(0, record?.baseVersion ?? 0))
+        throw Refusal.preconditionFailed(name, etag: etag, version: record?.shownVersion ?? 0)
     }
 
     /// The record as the app sees it; `nil` when it does not exist.
@@ -223,7 +223,7 @@ extension Store {
         let exists = record?.document != nil
         switch mutation.action {
         case .create:
-            if exists, let name { throw Refusal.exists(name, version: record?.baseVersion ?? 0) }
+            if exists, let name { throw Refusal.exists(name, version: record?.shownVersion ?? 0) }
             return .create
         case .upsert:
             // What brings a record back says of all that it carries what was there before. That somebody else has made the record

@@ -115,7 +115,7 @@ extension Store {
 extension RecordSnapshot {
     init(_ row: MirrorRow, _ name: RecordName, pending: [MutationKey]) {
         self.init(
-            name: name, serverID: row.serverID, version: max(0, row.baseVersion), status: row.status, isDeleted: row.isDeleted,
+            name: name, serverID: row.serverID, version: row.shownVersion, status: row.status, isDeleted: row.isDeleted,
             view: row.document, base: row.base, syncedAt: row.syncedMS.map { Timestamp(milliseconds: $0) },
             createdAt: Timestamp(milliseconds: row.createdMS), updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
             etag: row.etag)

@@ -97,6 +97,21 @@ struct EnqueueTests {
         #expect(update(3, "c", .create)?.code == "version-mismatch")
     }
 
+    @Test("After the hub's history has changed a condition takes the version that a read shows, and a refusal names that one")
+    func expectedVersionOfOtherHistory() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 5, ["n": 7])])
+        while try agent.store.forgetHistory(at: agent.now) {}
+        let shown = try #require(try agent.record("a")?.version)
+        #expect(shown == 0)
+        var mutation = TestAgent.mutation(.update, "a", ["v": 1])
+        mutation.expectedVersion = 5
+        #expect(agent.refusal(mutation)?.members["version"] == JSON.int(shown))
+        #expect(agent.refusal(TestAgent.mutation(.create, "a"))?.members["version"] == JSON.int(shown))
+        mutation.expectedVersion = shown
+        #expect(agent.refusal(mutation) == nil)
+    }
+
     @Test("An object is a change of what is shown when it is taken, also where its app saw an older one and does not say so")
     func olderView() throws {
         var rules = EntityRules()
