@@ -22,11 +22,13 @@ extension Store {
 
     /// Takes up a file whose bytes are on disk. Invariant: one row for each digest, whoever brings it.
     ///
+    /// - Parameter isFound: The file lay in the folder without a row. It takes no more room than it has already, and its upload
+    ///   is what makes room, so no limit refuses it.
     /// - Returns: The row, and whether it is a new one.
     /// - Throws: `.refused` with `queue-full` or `disk-full`.
     package func addBlob(
         _ digest: BlobDigest, size: Int64, type: String, filename: String, by requester: Requester, capacity: BlobCapacity,
-        at now: Moment
+        isFound: Bool = false, at now: Moment
     ) throws(StoreError) -> (row: BlobRow, isNew: Bool) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -40,7 +42,7 @@ extension Store {
                     """, .int(age + capacity.keptFor.milliseconds), .int(known.id.number))
                 return (try blobRow(known.id), known.state == .missing)
             }
-            try checkRoom(forBlob: size, capacity)
+            if !isFound { try checkRoom(forBlob: size, capacity) }
             let bid = ledger.take(.nextBlob)
             try database.run(
                 """

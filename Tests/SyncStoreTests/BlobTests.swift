@@ -44,6 +44,22 @@ struct BlobTests {
         #expect(try agent.store.reads.blobCounts().pendingBytes == 2_000)
     }
 
+    @Test("A file that was found in the folder gets its row though there is no room for one that comes")
+    func found() throws {
+        let agent = try TestAgent()
+        var capacity = BlobCapacity()
+        (capacity.bytes, capacity.files) = (1_500, 1)
+        try add(agent, "a", capacity: capacity)
+        agent.store.freeBytes = 0
+        #expect(throws: StoreError.self) { try add(agent, "b", capacity: capacity) }
+        let found = try agent.store.addBlob(
+            Self.digest("b"), size: 1_000, type: "application/octet-stream", filename: "recovered", by: agent.app, capacity: capacity,
+            isFound: true, at: agent.now)
+        #expect(found.isNew && found.row.state == .pending)
+        #expect(try agent.store.reads.blobCounts().pending == 2)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("The quota and the free space hold before a row is written")
     func quota() throws {
         let agent = try TestAgent()

@@ -95,7 +95,7 @@ extension Agent {
             for (digest, size) in found.orphans {
                 _ = try store.addBlob(
                     digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
-                    capacity: BlobCapacity(), at: now)
+                    capacity: capacity, isFound: true, at: now)
             }
             for digest in found.lost {
                 guard let row = try store.reads.blob(digest), row.state != .uploaded else { continue }
