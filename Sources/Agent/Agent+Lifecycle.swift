@@ -92,6 +92,7 @@ extension Agent {
         if let rescue = opening.rescue { note(rescue) }
         if opening.lostTail > 0 { noteLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
+        guard opening.needsCheck else { return log.notice("the last run did not end in good order; the database was checked and is whole") }
         log.notice("the last run did not end in good order; the database is being checked")
         reader.check { [self] result in
             assumeIsolated { agent in
