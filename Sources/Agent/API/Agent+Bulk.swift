@@ -24,7 +24,8 @@ extension Agent {
 /// a line (128 KiB), two groups and their answers, whatever the client does; a fast client is slowed down, and one that takes
 /// nothing is cut off (``HTTPServerLimits/writeStallTime``).
 ///
-/// A line is accepted when its answer says so; what a cut stream left without an answer is not.
+/// A line is accepted when its answer says so. A line that a cut stream left without an answer may be stored or not: the client
+/// sends it again with the same key, and it is not stored twice.
 final class LineIntake: @unchecked Sendable {
     // Sendable because every method runs on the agent's loop; nothing else touches the state.
     private let call: LocalCall
@@ -83,7 +84,7 @@ final class LineIntake: @unchecked Sendable {
         }
     }
 
-    /// The client is gone or the framing broke: what was answered holds, the rest never was.
+    /// The client is gone or the framing broke. Groups that the store has already are stored all the same, without an answer.
     private func end() {
         isBroken = true
         uncut = []

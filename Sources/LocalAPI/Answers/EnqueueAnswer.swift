@@ -92,7 +92,7 @@ package enum BulkAnswer: Hashable, Sendable {
     /// `kept` as in ``EnqueueAnswer``.
     case accepted(line: Int64, ref: JSON?, id: MutationKey, state: String, isRepeat: Bool, kept: JSONObject = [:])
     case refused(line: Int64, ref: JSON?, Problem)
-    /// The last line of a whole answer. Lines without an answer before it are not accepted.
+    /// The last line of a whole answer. Without it the stream was cut, and a line without an answer may be stored or not.
     case summary(accepted: Int64, failed: Int64)
 
     /// With the line feed.

@@ -7,8 +7,7 @@ package struct ImportOutcome: Hashable, Sendable {
     /// Of the accepted: taken before, under the same key.
     package var repeated: Int64 = 0
     package var failed: Int64 = 0
-    /// The agent's own count came and agrees; otherwise the stream was cut, and lines without an answer are not
-    /// accepted.
+    /// The agent's own count came and agrees. Otherwise the stream was cut, and a line without an answer may be stored or not.
     package var isComplete = false
 
     package init() {}
