@@ -131,6 +131,12 @@ struct ServerConfigurationTests {
         #expect(fetched.count == 1)
         let version = HubConfiguration(Self.offer).version
         #expect(stand.hub.requests.last?.headers[HubHeader.config] == String(version))
+        // What the hub's operator sees of the device comes with the greeting and with each push.
+        for path in ["/v1/sync/hello", "/v1/sync/push"] {
+            let request = try #require(stand.hub.requests.last { $0.url.hasSuffix(path) })
+            guard case .bytes(let body) = request.body else { throw Broken() }
+            #expect(try JSONReader.read(body).object?["config"]?.int == version, "\(path)")
+        }
         let hub = stand.hub, folder = stand.folder
         try await stand.stop(keepingFolder: true)
 

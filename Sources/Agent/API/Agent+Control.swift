@@ -253,7 +253,9 @@ extension Agent {
         gate.use(configuration.access)
         hub.use(configuration.hubSettings(device: device))
         if let settings = configuration.restSettings { backend?.use(settings) }
-        handle(.settings(configuration.engineSettings(device: device, spread: environment.spread)))
+        var settings = configuration.engineSettings(device: device, spread: environment.spread)
+        settings.configVersion = server?.version
+        handle(.settings(settings))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
         // The hub may be another one.

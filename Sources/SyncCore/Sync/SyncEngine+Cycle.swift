@@ -30,7 +30,7 @@ extension SyncEngine {
     mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
         let hello = HelloRequest(
             agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
-            highestAckedSeq: ackedSeq, config: nil, entities: settings.entities)
+            highestAckedSeq: ackedSeq, config: settings.configVersion, entities: settings.entities)
         send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
     }
 

@@ -15,7 +15,7 @@ extension SyncEngine {
         _ batch: Batch, as kind: HubCall.Kind, at moment: Moment, _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
     ) {
         if settings.isRest { return send(kind, [], asking: .push(batch), at: moment, &effects, step) }
-        send(kind, PushMessages.request(batch, config: nil), at: moment, &effects, step)
+        send(kind, PushMessages.request(batch, config: settings.configVersion), at: moment, &effects, step)
     }
 
     mutating func answered(

@@ -25,6 +25,8 @@ package struct SyncEngine: Sendable {
         package var agent = ""
         package var platform = ""
         package var entities: [EntityName] = []
+        /// Version of the hub's configuration that is in force here, for the hello and each push; `nil`: none.
+        package var configVersion: Int64?
         /// Nobody has said what to pull: then it is all that the hub has.
         package var pullsAll = false
         /// The server is an existing backend (PROTOCOL A13): no hello, one request for a mutation, lists instead of a feed.
