@@ -31,8 +31,6 @@ package struct UploadMachine: Hashable, Sendable {
         /// Where the hub is asked for a digest: `https://hub/v1/blobs/`; `nil`: any other tus server.
         package var blobs: String?
         package var verify: Verification
-        /// It offered checksums of pieces by SHA-256.
-        package var hasChecksums = false
 
         package init(files: String, blobs: String?, verify: Verification) {
             self.files = files
