@@ -113,7 +113,7 @@ package struct StatusDocument: Hashable, Sendable {
         /// as is.
         package var state: String
         package var since: Timestamp?
-        /// Code of the last transition: `probe_ok`, `refused`, `bad_reply`, …
+        /// The last transition in words or as a code (`link up`, `probe_ok`); while the hub is not reached, the sentence of the fault.
         package var cause: String?
         /// One sentence for people.
         package var detail: String?

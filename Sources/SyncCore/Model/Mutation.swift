@@ -25,7 +25,8 @@ package enum Priority: Int, Sendable, CaseIterable, Comparable {
     }
 }
 
-/// Where a mutation stands. Open states still ask for something; terminal states never change again.
+/// Where a mutation stands. Open states still ask for something. A terminal state is left in two cases: a retry makes
+/// `expired` into `resolved`, and another history of the hub that lacks the mutation makes `done` into `inFlight`.
 package enum MutationState: Int, Sendable, CaseIterable {
     /// Waits for its turn.
     case pending = 0

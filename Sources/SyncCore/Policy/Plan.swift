@@ -44,7 +44,7 @@ package struct Plan: Hashable, Sendable {
     package private(set) var waits: [Wait] = []
     package private(set) var bytes = 0
 
-    /// Bytes of a file that are sent at once (PROTOCOL H, `chunk_metered`).
+    /// Bytes of a file that are planned as one step: the first chunk of an upload has as many.
     package static let piece = 256 << 10
 
     /// - Parameter items: In the order in which they were enqueued.

@@ -31,7 +31,7 @@ extension SyncEngine {
     /// The least wait before a hub with two new histories in one cycle is asked again.
     package static let historyWait: Duration = .seconds(10)
 
-    /// 1 failure: 10 s to 15 s … 7 and more: 12 min to 15 min.
+    /// No failure before: 10 s to 15 s, doubled with each failure; 6 and more: 10 min to 15 min.
     private mutating func waitForOneHistory() -> Duration {
         let whole = min(.seconds(900), Self.historyWait * 3 / 2 * (1 << min(memory.failures, 6)))
         return random.duration(from: whole * 2 / 3, to: whole)
