@@ -1,8 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The layers and the one purpose of each target are in deploy/docs/development.md, "Map of the code". A test reads every import line
-// against the table there, because the build alone does not hold it.
+// The layers and the one purpose of each target are in deploy/docs/development.md, "Map of the code"; which modules a target may
+// import is in Sources/README.md, "Map". ImportTableTests holds every import line and that page to one table, because the build
+// alone does not hold them.
 
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),

@@ -53,6 +53,26 @@ func importsFollowTheTable(_ target: String) throws {
     }
 }
 
+/// Words of the page that stand for several modules.
+private let shortWords: [String: Set<String>] = [
+    "NIO": ["NIOCore", "NIOPosix", "NIOHTTP1"], "NIO with TLS": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOSSL"], "none": [],
+]
+
+@Test("The page about the sources names the modules of each target as the table does")
+func pageFollowsTheTable() throws {
+    let page = try String(contentsOf: sources.appendingPathComponent("README.md"), encoding: .utf8)
+    let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
+    let start = try #require(lines.firstIndex { $0.hasPrefix("| target | modules of the project |") })
+    var found: [String: Set<String>] = [:]
+    for line in lines[start...].dropFirst(2).prefix(while: { $0.hasPrefix("|") }) {
+        let cells = line.split(separator: "|").map { $0.filter { $0 != "`" }.trimmingCharacters(in: .whitespaces) }
+        try #require(cells.count == 3, "\(line)")
+        let words = cells.dropFirst().flatMap { $0.components(separatedBy: ", ") }
+        found[cells[0]] = words.reduce(into: Set<String>()) { $0.formUnion(shortWords[$1] ?? [$1]) }
+    }
+    #expect(found == table)
+}
+
 @Test("No shipped target imports what would bring ICU, threads of its own or wake-ups")
 func nothingForbiddenIsImported() throws {
     for folder in try FileManager.default.contentsOfDirectory(atPath: sources.path).sorted() {
