@@ -202,10 +202,14 @@ extension ConformanceRun {
             try require(try await stored(id) == nil, "it is still listed")
             return "version \(tombstone)"
         }
-        await check("push-delete-absent", "A4", "A delete of a record that is not there is accepted.") {
-            _ = try await accept(mutation(.delete, newRecord()))
+        await check("push-delete-absent", "A6, A7", "A delete of a record that is not there is accepted. In a new history it may have to wait for the device that made the record (retry: dependency-missing).") {
+            let verdict = try await verdict(mutation(.delete, newRecord()))
             if tombstone > 0 { _ = try await accept(mutation(.delete, id, base: tombstone)) }
-            return "accepted"
+            switch verdict {
+            case .accepted: return "accepted"
+            case .retry where waitsForMaker(verdict): return Ending.waits.rawValue
+            default: throw Deviation(word(verdict))
+            }
         }
         await check("push-duplicate-deleted", "A6", "A late repeat of a create brings no deleted record back: it is a duplicate, and deleted.") {
             guard tombstone > 0 else { throw NotTried("the delete failed") }
@@ -220,7 +224,7 @@ extension ConformanceRun {
             try require(try await stored(id)?.record.data["n"]?.int == 5, "it is not listed")
             return "version \(version)"
         }
-        await check("push-deleted-whole", "D4", "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about $delete.") {
+        await check("push-deleted-whole", "D4", "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about $delete. In a new history it may have to wait (retry: dependency-missing).") {
             let id = newRecord()
             let version = try await accept(mutation(.create, id, ["n": 1, "kept": "whole"]))
             try await accept(mutation(.delete, id, base: version))
@@ -244,6 +248,13 @@ extension ConformanceRun {
     private enum Ending: String {
         case gone, there
         case asked = "for a person to decide"
+        case waits = "waits for the record's device"
+    }
+
+    /// Whether a server that began a new history does not know yet whether the record is deleted, or its device was not here yet.
+    private func waitsForMaker(_ verdict: PushResult.Verdict) -> Bool {
+        guard case .retry(let problem, _) = verdict else { return false }
+        return problem?.code == "dependency-missing"
     }
 
     /// Pushes an update on an old base.
@@ -261,6 +272,9 @@ extension ConformanceRun {
             try require(seen == nil, "the change was refused as deleted, and the record is listed")
             return .gone
         case .conflict(let fields, _) where fields == [HubMerge.wholeRecord]: return .asked
+        case .retry where waitsForMaker(verdict):
+            try require(seen == nil, "the change has to wait, and the record is listed")
+            return .waits
         default: throw Deviation(word(verdict))
         }
     }

@@ -125,6 +125,17 @@ struct ConformanceTests {
         #expect(report.json.object?["conformant"]?.bool == true)
     }
 
+    @Test("A hub that has just begun a new history passes, although changes of records without a trace wait there")
+    func newHistory() async throws {
+        let hub = try Hub(try Engine.current.newPlace(), settings: Hub.Settings(), random: SeededRandom(seed: 1))
+        try hub.startEpoch(at: Clock().now().wall)
+        let report = await Self.report(Wire(hub), token: nil, device: .one)
+        #expect(Self.wrong(report) == [])
+        for name in ["push-delete-absent", "push-deleted-whole"] {
+            #expect(report.results.first { $0.name == name }?.seen == "waits for the record's device")
+        }
+    }
+
     /// An object that is merged, with a count in it.
     private static let ofMembers: EntityRules = {
         var rules = EntityRules()
