@@ -122,14 +122,18 @@ final class IncomingObject: IncomingBlob {
 
     func keep(as digest: BlobDigest) throws(BlobError) {
         let target = ObjectBlobs.key(digest)
+        let whole: String
         if known.parts.isEmpty {
             let bytes = try pieces() + buffer
             guard store.digest(bytes) == digest else { throw altered("the pieces") }
-            try store.put(bytes, as: target)
-            return try compare(target, digest)
+            // It does not get its final name yet: another upload may have put the same bytes there, and a store that writes
+            // wrongly must not replace them. With the digest in it the name is of these bytes only, whichever replica puts them.
+            whole = ObjectBlobs.wholeKey(name, digest)
+            try store.put(bytes, as: whole)
+        } else {
+            whole = ObjectBlobs.wholeKey(name)
+            try join(whole)
         }
-        let whole = ObjectBlobs.wholeKey(name)
-        try join(whole)
         do throws(BlobError) {
             try compare(whole, digest)
         } catch {

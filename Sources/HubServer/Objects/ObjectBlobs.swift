@@ -6,6 +6,7 @@ import Synchronization
 ///     blobs/ab/<sha256>             whole, never changed
 ///     partial/<upload>/<offset>     an upload as it stood when that offset was answered (``UploadCheckpoint``)
 ///     partial/<upload>/whole        its parts, joined but not compared yet
+///     partial/<upload>/<sha256>     all of an upload without full parts, not compared yet
 ///
 /// The order makes a crash harmless at every step. A blob gets its final name after everything was read back from the store and
 /// had the digest that its bytes had when they came; what is below `partial/` goes only when the database has it as complete.
@@ -122,6 +123,7 @@ package final class ObjectBlobs: BlobStorage {
 
     static func key(_ digest: BlobDigest) -> String { "blobs/\(digest.hex.prefix(2))/\(digest.hex)" }
     static func wholeKey(_ name: String) -> String { "partial/\(name)/whole" }
+    static func wholeKey(_ name: String, _ digest: BlobDigest) -> String { "partial/\(name)/\(digest.hex)" }
 
     /// With the digits of the largest file, so that a listing is in order.
     static func key(_ name: String, _ offset: Int64) -> String {

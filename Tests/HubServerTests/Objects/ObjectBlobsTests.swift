@@ -121,6 +121,7 @@ struct ObjectBlobsTests {
         }
         #expect { try blob.keep(as: digest) } throws: { ($0 as? BlobError)?.code == .away }
         store.fail { _, _ in nil }
+        #expect(store.bytes("blobs/\(digest.hex.prefix(2))/\(digest.hex)") == nil, "it has its final name before it was compared")
         for key in store.keys { store.change(key) { $0[$0.count / 2] ^= 1 } }
         let again = try blobs.open(incoming: "u", at: 0)
         try again.append(bytes)
