@@ -1,16 +1,16 @@
-/// Limits of a document, measured on what a change makes of it, and alike where an app asks for the change and where the hub
-/// takes it in. A change that passes its own limits may still nest a field deeper, or name it longer, than its document may: an
-/// operation puts its value inside a list, and names a field in a string.
+/// Limits of a document, measured on the result of a change. They are the same where an app asks for the change and where the hub accepts
+/// it. A change within its own limits may still exceed those of its document: an operation puts its value inside a list, which nests the
+/// field deeper, and gives a field's name as a string.
 ///
-/// Only what the change does counts. A document of an earlier version may be past a limit: it stays readable, and what brings it
-/// no further is accepted.
+/// Only the effect of the change counts. A document of an earlier version may exceed a limit: it stays readable, and a change that does not
+/// increase the excess is accepted.
 package enum DocumentLimits {
     /// - Parameters:
     ///   - content: The change.
-    ///   - result: The document that it makes.
-    ///   - before: The document that it changes; `nil`: none.
-    ///   - place: Pointer to the mutation in the body that its author sent.
-    /// - Returns: `validation` with a pointer to what is at fault, or `nil`.
+    ///   - result: The document after the change.
+    ///   - before: The document before the change; `nil`: none.
+    ///   - place: JSON pointer to the mutation in the body that its author sent.
+    /// - Returns: `validation` with a pointer to the fault, or `nil`.
     package static func fault(
         of content: MutationContent, in result: JSONObject, over before: JSONObject?, at place: String = ""
     ) -> Problem? {
@@ -24,7 +24,7 @@ package enum DocumentLimits {
             }
         }
         for (index, field) in content.unset.enumerated() where before?[field] == nil {
-            // Its stamp would be told to devices under its name.
+            // Its stamp would be sent to devices under its name.
             if let detail = fault(inLengthOf: field) { return problem("\(place)/unset/\(index)", detail) }
         }
         var checked: Set<JSONString> = []
@@ -36,16 +36,16 @@ package enum DocumentLimits {
         return nil
     }
 
-    /// Whether a change names more fields than any document may have, which needs no merge to be found out.
+    /// Checks whether a change names more fields than any document may have. That needs no merge.
     ///
-    /// - Parameter before: Fields of the document that it changes.
+    /// - Parameter before: Number of fields of the document before the change.
     package static func fault(ofFieldsIn content: MutationContent, before: Int, at place: String = "") -> Problem? {
         let fieldsMax = max(Limits.documentFields, before)
         guard content.data.count > fieldsMax else { return nil }
         return problem(place + "/data", "expected at most \(fieldsMax) fields, not \(content.data.count)")
     }
 
-    /// The largest document that a change may make, bytes.
+    /// Largest document that a change may produce, bytes.
     package static func bytesMax(over before: Int) -> Int { max(Limits.documentBytes, before) }
 
     private static func fault(in name: JSONString, _ result: JSONObject, _ before: JSONObject?) -> String? {
@@ -66,7 +66,7 @@ package enum DocumentLimits {
         Problem("validation", status: 422, detail: "\(pointer): \(detail)", errors: [.init(pointer, detail)])
     }
 
-    /// A name inside a JSON pointer (RFC 6901, 3), cut to what a log line bears.
+    /// A name inside a JSON pointer (RFC 6901, section 3), cut to a length that fits a log line.
     private static func pointer(_ name: String) -> String {
         var text = ""
         for scalar in name.unicodeScalars.prefix(64) {
@@ -81,7 +81,7 @@ package enum DocumentLimits {
 }
 
 extension JSON {
-    /// Whether a name of a member, at any level, is longer than ``Limits/nameBytes`` as it is written.
+    /// Whether a member name at any level, as it is written, is longer than ``Limits/nameBytes``.
     var hasLongName: Bool {
         switch self {
         case .array(let elements): elements.contains(where: \.hasLongName)

@@ -1,5 +1,5 @@
-/// Two sides changed one field: what becomes of it (PROTOCOL D2). The same rules serve the hub, which merges what comes in,
-/// and the agent, which rebases what waits.
+/// Decides a field that two sides have changed (PROTOCOL D2). The hub uses these rules to merge a change that arrives, and the agent to
+/// rebase a change that waits.
 ///
 /// | strategy | two values in a contest |
 /// |---|---|
@@ -12,15 +12,15 @@
 /// | `max`, `min` | the extremum, when the two can be compared; otherwise as `lww` |
 /// | `manual` | undecided |
 ///
-/// Agents turn plain values into operations where a rule has one (``WireForm``), so most contests of `counter`, `append`,
-/// `set`, `max` and `min` never come here: what is left is somebody who rewrote the whole value.
+/// Agents turn plain values into operations where a rule has one (``WireForm``). So most contests of `counter`, `append`, `set`, `max` and
+/// `min` never come here; a value that was rewritten as a whole does.
 ///
-/// What a side wrote and the result lacks is told with the outcome, down to members of objects and elements of sets, so that
-/// it can be kept for people.
+/// The outcome lists each value that a side wrote and the result lacks, down to members of objects and elements of sets, so that it can be
+/// kept for people.
 package struct FieldContest: Sendable {
     package enum Outcome: Hashable, Sendable {
         case local, remote
-        /// Something of both.
+        /// A value that holds parts of both sides.
         case both(JSON)
         /// A person must decide.
         case undecided
@@ -30,9 +30,9 @@ package struct FieldContest: Sendable {
 
     package struct Decision: Hashable, Sendable {
         package var outcome: Outcome
-        /// What is in the result no more. Nothing, as long as a person is to decide.
+        /// Values that the result does not contain. Empty as long as a person is to decide.
         package var lost: [Loss]
-        /// Of objects that were brought together: the dotted names of the members that the local side has written.
+        /// Dotted names of the members that the local side has written, for objects that were merged.
         package var written: [String]
 
         package init(_ outcome: Outcome, lost: [Loss] = [], written: [String] = []) {
@@ -42,16 +42,16 @@ package struct FieldContest: Sendable {
         }
     }
 
-    /// A value that somebody wrote and that a contest threw away.
+    /// A value that one side wrote and a contest discarded.
     package struct Loss: Hashable, Sendable {
         package enum Side: String, Hashable, Sendable { case local, remote }
 
-        /// `details.size` of a member, `tags[t-1]` of an element of a set (``SetElement/place(of:in:)``).
+        /// `details.size` for a member, `tags[t-1]` for an element of a set (``SetElement/place(of:in:)``).
         package var field: String
         package var side: Side
-        /// `nil` when what lost was a removal.
+        /// `nil` when a removal lost.
         package var value: JSON?
-        /// The rule by which it lost.
+        /// The rule that decided against the value.
         package var strategy: FieldStrategy
 
         package init(field: String, side: Side, value: JSON?, strategy: FieldStrategy) {
@@ -62,10 +62,10 @@ package struct FieldContest: Sendable {
         }
     }
 
-    /// What the local side had seen in the field when it changed it.
+    /// The value that the local side had seen in the field when it changed it.
     package enum Known: Hashable, Sendable {
         case unknown
-        /// `nil`: there was no such field.
+        /// `nil`: the field did not exist.
         case value(JSON?)
 
         var value: JSON? {
@@ -88,8 +88,8 @@ package struct FieldContest: Sendable {
             self.key = key
         }
 
-        /// The first 8 hexadecimal digits of the key's SHA-256: parts of the key itself are only the time, or a number that
-        /// every device counts. A text that holds this is never extended by the same mutation again.
+        /// The first 8 hexadecimal digits of the key's SHA-256. Parts of the key itself would not do: they are only a time, or a number
+        /// that every device counts. A text that holds the marker is never extended by the same mutation again.
         var marker: String {
             let digest = SHA256.hash(Array(key.text.utf8)).prefix(4)
             return "[#\(digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())]"
@@ -102,16 +102,16 @@ package struct FieldContest: Sendable {
             return "--- \(names) · \(time.prefix(10)) \(time.dropFirst(11).prefix(5))Z \(marker) ---"
         }
 
-        /// What goes between the two texts.
+        /// The text between the two texts.
         var divider: String { "\n\n\(line)\n" }
     }
 
     package var rules: EntityRules
-    /// Dotted where it is a member of an object that is merged.
+    /// The name of the field; dotted for a member of a merged object.
     package var field: String
-    /// The local stamp is the higher one.
+    /// The local stamp is the later one.
     package var localIsLater: Bool
-    /// Of the members of an object, where they are known by their own times; otherwise all are as late as the field.
+    /// The order of the members of an object, where their own times are known. Otherwise all members have the time of the field.
     package var members: MemberOrder?
     package var signature: Signature
     package var known: Known
@@ -155,8 +155,8 @@ package struct FieldContest: Sendable {
 
     private var later: Loss.Side { localIsLater ? .local : .remote }
 
-    /// One side's value stays, whole, and the other one's goes, unless they are the same. What the local side had seen of the
-    /// other one it has replaced.
+    /// One side's value wins as a whole, and the other one is lost unless both are equal. A value of the other side that the local side had
+    /// seen is replaced, not lost.
     private func won(_ side: Loss.Side, _ local: JSON?, _ remote: JSON?) -> Decision {
         let outcome: Outcome = side == .local ? .local : .remote
         if local == remote || (side == .local && known == .value(remote)) { return Decision(outcome) }
@@ -164,14 +164,14 @@ package struct FieldContest: Sendable {
         return Decision(outcome, lost: [.init(field: field, side: loser, value: loser == .local ? local : remote, strategy: strategy)])
     }
 
-    /// Whether a text is longer than its field may get by merging (`max_len`, PROTOCOL D3): then a person decides, because
-    /// cutting it would lose what somebody wrote.
+    /// Whether a text is longer than its field may become by merging (`max_len`, PROTOCOL D3). Then a person decides, because cutting it
+    /// would lose text.
     package static func isTooLong(_ value: JSON?, _ field: String, _ rules: EntityRules) -> Bool {
         guard let limit = rules.maxLength[field], let text = value?.text else { return false }
         return text.unicodeScalars.count > limit
     }
 
-    /// The same of what an appended text would make of a field.
+    /// Whether the field would become too long with an appended text.
     static func isTooLong(_ operation: FieldOperation, after field: FieldFold, _ rules: EntityRules) -> Bool {
         guard let limit = rules.maxLength[operation.field], let text = operation.value.text, !field.isList else { return false }
         return (field.value?.text ?? "").unicodeScalars.count + text.unicodeScalars.count > limit
@@ -189,16 +189,16 @@ package struct FieldContest: Sendable {
             let sum = Fold.apply(FieldOperation(field, .increment, .number(delta)), to: remote), case .number = sum
         else { return won(later, local, remote) }
         let outcome = outcome(of: sum, local, remote)
-        // A count that goes on where the other side had ended it undoes that.
+        // A count on a field that the other side has ended undoes that end.
         guard remote?.isNull ?? true, remote != known else { return Decision(outcome) }
         return Decision(outcome, lost: [.init(field: field, side: .remote, value: remote, strategy: strategy)])
     }
 
     private func texts(_ mine: JSONString, _ theirs: JSONString) -> Decision {
         let (local, remote) = (mine.text, theirs.text)
-        // We were here before.
+        // The text already holds this mutation.
         if remote.contains(signature.marker) { return Decision(.remote) }
-        // One contains the other: the longer one has all of both.
+        // If one text begins with the other, the longer one has all of both.
         if remote.utf8.starts(with: local.utf8) { return continued(.remote, mine, theirs) }
         if local.utf8.starts(with: remote.utf8) { return continued(.local, mine, theirs) }
         if case .value(let known?) = known, let suffix = WireForm.suffix(of: .string(mine), after: known)?.text {
@@ -207,8 +207,8 @@ package struct FieldContest: Sendable {
         return Decision(.both(.string(remote + signature.divider + local)))
     }
 
-    /// The shorter text is in the longer one, but whoever wrote it may have taken something away: unless what was there
-    /// before is known and is in it as well, it is told as lost.
+    /// The longer text contains the shorter one, but its author may have removed text before that. The shorter text is therefore reported
+    /// as lost, unless the former value is known and the shorter text begins with it.
     private func continued(_ side: Loss.Side, _ mine: JSONString, _ theirs: JSONString) -> Decision {
         let shorter = JSON.string(side == .local ? theirs : mine)
         if case .value(let known) = known, known.map({ WireForm.suffix(of: shorter, after: $0) != nil }) ?? true {
@@ -228,7 +228,7 @@ package struct FieldContest: Sendable {
         let known = known.value?.array ?? []
         let (before, present) = (SetIndex(.array(known)), SetIndex(.array(theirs)))
         let operations = WireForm.setDifference(from: known, to: mine, field).filter { operation in
-            // Who takes an element out has not seen what somebody has put in its place.
+            // A removal had not seen an element that has replaced the one it names.
             operation.kind != .remove || present.first(operation.value).map { before.hasSame($0) } ?? true
         }
         let fold = FieldFold(.array(theirs))
@@ -244,21 +244,22 @@ package struct FieldContest: Sendable {
         return won(extreme == remote ? .remote : .local, local, remote)
     }
 
-    /// Equal is not enough: whoever rewrote a value keeps it as they wrote it.
+    /// The side whose value is the merged one. Values that are equal but spelled differently are not the same: the spelling of the writer
+    /// stays.
     private func outcome(of united: JSON, _ local: JSON?, _ remote: JSON?) -> Outcome {
         if united == remote { return .remote }
         return united == local ? .local : .both(united)
     }
 }
 
-/// Two lists that became one, element by element.
+/// Two lists that were merged into one, element by element.
 private struct Union {
     let field: String
     let strategy: FieldStrategy
     let known: [JSON]
     let result: [JSON]
 
-    /// What a side put in that the result lacks, and what it took out that the result has.
+    /// Elements that a side added and the result lacks, and elements that it removed and the result has.
     func lost(of elements: [JSON], _ side: FieldContest.Loss.Side) -> [FieldContest.Loss] {
         let kept = Set(result), keys = Set(result.map { SetElement.key($0) })
         var before = known.reduce(into: [JSON: Int]()) { $0[$1, default: 0] += 1 }

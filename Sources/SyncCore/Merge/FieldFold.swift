@@ -1,22 +1,21 @@
-/// A field while operations go over it, one after the other (``Fold/apply(_:to:replaces:)`` says what each does).
+/// A field while operations are applied to it, one after the other (``Fold/apply(_:to:replaces:)`` says what each does).
 ///
-/// One operation is as cheap as looking at the field once. From the second on, elements of a list are found by an index and
-/// text grows in place, so that a mutation of many operations costs what the field and the operations are long, not their
-/// product.
+/// The first operation costs one look at the field. From the second on, elements of a list are found by an index and text grows in place.
+/// So the cost of a mutation with many operations is linear in the size of the field plus the operations, not their product.
 final class FieldFold {
     struct Change {
         var isChanged: Bool
-        /// Elements of the set that the operation names, as they were before it.
+        /// Elements of the set that the operation names, before it was applied.
         var found: [JSON] = []
     }
 
-    // Invariant: at most one of the three is there. They change in place: a class and not an enum, since a payload that is taken
-    // out of a case and put back would be copied.
+    // Invariant: at most one of the three has a value. They change in place, so this is a class and not an enum: an enum payload that is
+    // taken out and put back would be copied.
     private var list: ElementList?
-    /// The source of a JSON string.
+    /// The source text of a JSON string.
     private var text: String?
     private var plain: JSON?
-    /// The member that is meant cannot be there: `plain` is what stands in its way.
+    /// The addressed member cannot exist: `plain` holds the value that stands in its way.
     private let isBlocked: Bool
 
     /// - Parameter value: `nil` when the document has no such field.
@@ -25,7 +24,7 @@ final class FieldFold {
         set(value)
     }
 
-    /// A member below a value that is no object: nothing fits it.
+    /// A member below a value that is no object. No operation fits it.
     init(below blocker: JSON) {
         isBlocked = true
         plain = blocker
@@ -98,18 +97,19 @@ final class FieldFold {
         }
     }
 
-    /// Elements of a list with that key; none of anything else.
+    /// Elements of a list with that key; empty for any other value.
     func elements(of key: JSON) -> [JSON] {
         (list?.places(of: key) ?? []).compactMap { list?[$0] }
     }
 }
 
-/// The elements of a list, found by their key (``SetElement``): by a search once, and from then on by an index.
+/// The elements of a list, found by their key (``SetElement``): the first time by a search, later by an index.
 struct ElementList {
-    /// The elements, and gaps where some were removed.
+    /// The elements, with gaps where some were removed.
     private var slots: [JSON]
     private var gaps: Set<Int> = []
-    /// By key, the place of the first element; the others, of which a set has none, are in `repeated`. `nil`: not made yet.
+    /// Place of the first element by key; `nil`: not built yet. The places of repeated elements, which a set does not have, are in
+    /// `repeated`.
     private var index: [JSON: Int]?
     private var repeated: [JSON: [Int]] = [:]
     private var searches = 0
@@ -130,7 +130,7 @@ struct ElementList {
         set { slots[place] = newValue }
     }
 
-    /// Where the elements of that key are, the first one first.
+    /// The places of the elements with that key, in order.
     mutating func places(of key: JSON) -> [Int] {
         searches += 1
         if searches == 1 {
@@ -148,7 +148,7 @@ struct ElementList {
         if index != nil { note(slots.count - 1) }
     }
 
-    /// - Parameter places: All that ``places(of:)`` gave for the key.
+    /// - Parameter places: All places that ``places(of:)`` returned for the key.
     mutating func remove(_ key: JSON, at places: [Int]) {
         if places.isEmpty { return }
         index?[key] = nil
@@ -167,7 +167,7 @@ struct ElementList {
         JSONWork.count(slots.count)
         index = [:]
         index?.reserveCapacity(slots.count)
-        // No gap is left by what went before: without an index elements are taken out at once.
+        // There are no gaps here: without an index, elements are removed at once.
         for place in slots.indices { note(place) }
     }
 
@@ -181,14 +181,14 @@ struct ElementList {
     }
 }
 
-/// A document while operations go over its fields. One value alone: a copy would share its fields.
+/// A document while operations are applied to its fields. It is not copyable, because a copy would share its fields.
 struct DocumentFold: ~Copyable {
     private var document: JSONObject
-    /// Keyed by `JSONString`: `String` takes two names for one that differ only in their Unicode normalisation.
+    /// Keyed by `JSONString`: `String` treats two names as equal that differ only in their Unicode normalisation.
     private var open: [JSONString: FieldFold] = [:]
-    /// Those of ``open`` that are members of members and are there, in the order in which they came to be.
+    /// Those of ``open`` that are members of objects and have a value, in the order in which they appeared.
     private var members: [(name: JSONString, path: [String])] = []
-    /// By name, whether no `max` and no `min` so far has had any effect; and the names in their order.
+    /// Whether all `max` and `min` operations on a name so far had no effect, by name. `extremes` holds the names in their order.
     private var isKept: [JSONString: Bool] = [:]
     private var extremes: [JSONString] = []
 
@@ -196,7 +196,7 @@ struct DocumentFold: ~Copyable {
         self.document = document
     }
 
-    /// The field as it is now, for one operation after the other.
+    /// The field in its present state.
     mutating func field(of operation: FieldOperation) -> FieldFold {
         let key = JSONString(operation.field)
         if let field = open[key] { return field }
@@ -217,7 +217,7 @@ struct DocumentFold: ~Copyable {
         let field = field(of: operation)
         let wasMissing = field.isMissing
         let change = field.apply(operation, replaces: replaces)
-        // Its place among the members is that of its first value.
+        // A member keeps the place of its first value.
         if wasMissing, !field.isMissing {
             if operation.path.isEmpty {
                 document[operation.field] = JSON.null
@@ -243,7 +243,7 @@ struct DocumentFold: ~Copyable {
         }
     }
 
-    /// The document with all that was applied.
+    /// The document with all operations applied.
     var result: JSONObject {
         var result = document
         let below = Set(members.map(\.name))

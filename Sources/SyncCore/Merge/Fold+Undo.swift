@@ -1,12 +1,12 @@
-// What a document was before a change that it has already. A document of a history of the hub that is over has changes which are
-// offered again to the hub: each of them must be told from what it rests on.
+// Reconstructs a document as it was before a change. After the hub's history has ended, a document contains changes that are offered to the
+// hub again, and each of them needs the base that it was made on.
 
 extension Fold {
-    /// What was there before a change, as far as the change tells. A value that it wrote over is known where the change says so
-    /// (``MutationContent/base``), and absent otherwise, so that nothing there passes for seen. Of the operations those are undone
-    /// that would count twice when they are done again: `increment` and `append`.
+    /// The document before a change, as far as the change tells. An overwritten value is known where the change carries it
+    /// (``MutationContent/base``). Otherwise the field is absent, so that no value passes for one that was seen. Only the operations that
+    /// would count twice when repeated are undone: `increment` and `append`.
     ///
-    /// - Parameter document: With the change. What was changed later stays.
+    /// - Parameter document: The document with the change. Later changes in it stay.
     package static func undo(_ mutation: MutationContent, in document: JSONObject) -> JSONObject {
         if mutation.action == .create { return mutation.base }
         var result = document
@@ -23,11 +23,11 @@ extension Fold {
         return result
     }
 
-    /// Without the last place where `part` stands: others may have put more behind it since.
+    /// The list without the last occurrence of `part`: other devices may have appended more since.
     private static func withoutLast<Element: Equatable>(_ part: [Element], in whole: [Element]) -> [Element] {
         guard !part.isEmpty, part.count <= whole.count else { return whole }
         let wanted = Array(part.reversed())
-        // How much of the beginning of `wanted` ends at each place of it (Knuth, Morris and Pratt), so that the time is linear.
+        // Length of the longest prefix of `wanted` that ends at each of its places (Knuth, Morris and Pratt), so that the time is linear.
         var borders = [Int](repeating: 0, count: wanted.count)
         var matched = 0
         for place in wanted.indices.dropFirst() {

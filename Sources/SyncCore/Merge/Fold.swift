@@ -1,17 +1,17 @@
-/// What apps see: the hub's last known document with the open mutations on top, in order.
+/// The view that apps see: the hub's last known document with the open mutations applied in order.
 ///
-/// It is always computed afresh from its parts, never patched. So undoing a rejected mutation is the same function with
-/// one mutation less, and no later edit can be forgotten by it.
+/// It is always computed from its parts and never patched. To undo a rejected mutation, the same function runs without it, so no later edit
+/// can be forgotten.
 package enum Fold {
     /// - Parameters:
     ///   - base: The hub's document; `nil` when the hub has none.
-    ///   - mutations: The open ones of this record, oldest first.
+    ///   - mutations: The open mutations of this record, oldest first.
     /// - Returns: `nil` when the record does not exist in this view.
     package static func view(base: JSONObject?, mutations: some Sequence<MutationContent>) -> JSONObject? {
         mutations.reduce(base) { apply($1, to: $0) }
     }
 
-    /// One mutation on one document. An update of nothing is nothing: only a create brings a record into being.
+    /// Applies one mutation to one document. An update without a document has no effect: only a create makes a record.
     package static func apply(_ mutation: MutationContent, to document: JSONObject?) -> JSONObject? {
         var result: JSONObject
         switch (mutation.action, document) {
@@ -31,8 +31,8 @@ package enum Fold {
         return fold.result
     }
 
-    /// A value that was changed member by member goes onto what is there now in the same way. The later word is ours: who
-    /// reads the view wants to see what was written here.
+    /// Applies a value that was changed member by member to the present value in the same way. The local value wins a contest, because a
+    /// reader of this view expects what was written here.
     private static func merged(_ value: JSON, onto present: JSON?, base: JSON?) -> JSON? {
         guard let base, base != present, let mine = value.object, let theirs = present?.object, let known = base.object else {
             return nil
@@ -47,13 +47,13 @@ package enum Fold {
         }
     }
 
-    /// A field operation on the field's present value. A missing or null value counts as the empty one of the kind; where
-    /// the types do not fit, the operation leaves the value alone, as the hub does. A list is appended element by element: a list
-    /// that is to become one element is appended inside another.
+    /// Applies a field operation to the field's present value. A missing or null value counts as the empty one of the kind. Where the types
+    /// do not fit, the operation leaves the value alone, as the hub does. A list is appended element by element; a list that is to become
+    /// one element is wrapped in another list.
     ///
-    /// - Parameter replaces: Whether an element of a set takes the place of one with the same `id`.
+    /// - Parameter replaces: Whether an element of a set replaces one with the same `id`.
     package static func apply(_ operation: FieldOperation, to value: JSON?, replaces: Bool = true) -> JSON? {
-        // Not `map`: `nil` could mean the JSON null there.
+        // `map` would not do: `nil` could mean JSON null here.
         let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch operation.kind {
         case .append:
@@ -95,7 +95,7 @@ package enum Fold {
         }
     }
 
-    /// The first of some operations that cannot mean anything on the document, which those before it have changed.
+    /// The first operation that does not fit the document as the operations before it have changed it.
     package static func firstMisfit(of operations: [FieldOperation], on document: JSONObject) -> (index: Int, found: JSON?)? {
         var fold = DocumentFold(document)
         for (index, operation) in operations.enumerated() {
@@ -106,10 +106,10 @@ package enum Fold {
         return nil
     }
 
-    /// What a change asked to raise or lower under `max` or `min` and did not, because what is there is higher or lower: by name as
-    /// in the operation, the value that stays.
+    /// The values that a change did not raise or lower with `max` or `min`, because the present value is higher or lower. They are named as
+    /// in the operation.
     ///
-    /// - Parameter document: What the change is made on.
+    /// - Parameter document: The document that the change is made on.
     package static func kept(by mutation: MutationContent, on document: JSONObject) -> JSONObject {
         guard mutation.operations.contains(where: { $0.kind == .max || $0.kind == .min }) else { return [:] }
         var without = mutation
@@ -119,7 +119,7 @@ package enum Fold {
         return fold.kept
     }
 
-    /// Why an operation cannot change what it finds, for people.
+    /// The reason why an operation cannot change the value that it finds, for people.
     package static func misfitDetail(_ operation: FieldOperation, _ found: JSON?) -> String {
         if operation.kind == .increment, case .number(let old)? = found, case .number(let delta) = operation.value,
             let digits = old.digitsOfSum(with: delta)
@@ -131,7 +131,7 @@ package enum Fold {
             + "cannot change"
     }
 
-    /// Whether an operation can mean anything on a value. One that cannot would be lost without a word.
+    /// Whether an operation can change a value. An operation that does not fit would be lost silently.
     package static func fits(_ operation: FieldOperation, _ value: JSON?) -> Bool {
         let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch operation.kind {
@@ -152,7 +152,7 @@ package enum Fold {
         }
     }
 
-    /// The greater or smaller of two, the first of equal ones; `nil` when they cannot be compared.
+    /// The greater or smaller of two values, the first one if they are equal; `nil` when they cannot be compared.
     static func extreme(_ kind: FieldOperation.Kind, _ first: JSON?, _ second: JSON?) -> JSON? {
         guard let first, let second else { return nil }
         guard let isLess = less(first, second) else { return nil }
@@ -160,7 +160,7 @@ package enum Fold {
         return isLess == (kind == .max) ? second : first
     }
 
-    /// Numbers by value, text by its UTF-8; `nil` when the two cannot be compared.
+    /// Compares numbers by value and text by its UTF-8; `nil` when the two cannot be compared.
     private static func less(_ left: JSON, _ right: JSON) -> Bool? {
         switch (left, right) {
         case (.number(let a), .number(let b)): a < b

@@ -1,12 +1,13 @@
-/// One mutation on the hub's record (PROTOCOL A4 step 4, D1, D2, D4): the hub's only decision about content.
+/// Applies one mutation to the hub's record (PROTOCOL A4 step 4, D1, D2, D4). No other part of the hub decides about content.
 ///
-/// A field is *contested* when it changed in a commit that the device had not seen, the two values differ, and what is
-/// there is not just what the device itself wrote before. The last condition is exact, not lenient: mutations of one record
-/// arrive in the order in which their device made them, so what it wrote is never news to it, whatever its `base_version`
-/// says; but what merging made of it is (``VersionedRecord/Stamp/foreign``), or a second change would undo the merge.
-/// Contests go to the field's strategy; everything else applies as sent. Operations commute and always apply; of a set, an
-/// addition beats a removal that had not seen it, so that the order of arrival does not matter. An element that is new in a list
-/// which was written whole was added by that.
+/// A field is *contested* when three conditions hold: it changed in a commit that the device had not seen, the two values differ, and the
+/// present value is not just what the device itself wrote before. The third condition is exact, not lenient. The mutations of one record
+/// arrive in the order in which their device made them, so a device's own value is never news to it, whatever its `base_version` says. The
+/// result of a merge is news (``VersionedRecord/Stamp/foreign``); otherwise a second change would undo the merge.
+///
+/// The strategy of the field decides a contest; everything else applies as sent. Operations commute and always apply. In a set, an addition
+/// beats a removal that had not seen it, so the order of arrival does not matter. A list that is written whole adds each element that is
+/// new in it.
 package enum HubMerge {
     package struct Change: Sendable {
         package var device: DeviceID
@@ -23,38 +24,38 @@ package enum HubMerge {
 
     package enum Outcome: Hashable, Sendable {
         case accepted(Accepted)
-        /// Nothing changes: a person must decide these fields, or about ``wholeRecord``.
+        /// Nothing changes: a person must decide these fields, or the fate of the record (``wholeRecord``).
         case conflict(fields: [String])
-        /// Nothing changes, and never will.
+        /// Nothing changes now, and the same mutation will never be accepted.
         case rejected(Problem)
     }
 
     package struct Accepted: Hashable, Sendable {
         /// The record as it is to be written; `nil` when there is nothing to write.
         package var record: VersionedRecord?
-        /// Fields whose value is not what was sent.
+        /// Fields whose stored value differs from the value that was sent.
         package var merged: [String] = []
-        /// By name as the change has it: what `max` or `min` has kept, because the change does not beat it.
+        /// Values that stay because the change's `max` or `min` does not beat them, by the name that the change uses.
         package var kept: JSONObject = [:]
-        /// The stamp lay too far ahead and was taken as the hub's time.
+        /// The stamp lay too far ahead and was replaced by the hub's time.
         package var isClockClamped = false
-        /// The device would compute the same from the version it had seen, provided nothing newer was there.
+        /// The device would compute the same result from the version it had seen, provided nothing newer was there.
         package var isPlain = true
-        /// Values that a contest or a deletion threw away, for the audit trail.
+        /// Values that a contest or a deletion discarded, for the audit trail.
         package var lost: [LostValue] = []
     }
 
-    /// Stands for the deletion itself among the fields of a conflict, of what was merged, and of what was lost.
+    /// Stands for the deletion itself among the fields of a conflict, the merged fields and the lost values.
     package static let wholeRecord = "$delete"
 
-    /// Stands for the fields of a deleted record that a change could not bring back, because nobody has kept them.
+    /// Stands for the fields of a deleted record that a change could not bring back, because they were not kept.
     package static let restOfRecord = "$rest"
 
     /// - Precondition: The operations are placed (``MutationContent/placed(under:)``).
     /// - Parameters:
-    ///   - record: `nil` when the hub never had it, or forgot its tombstone.
+    ///   - record: The hub's record; `nil` when the hub never had it, or has forgotten its tombstone.
     ///   - commit: The commit number that the change gets, if it changes anything.
-    ///   - now: The hub's wall time: a stamp more than ``HybridClock/aheadMax`` above it is taken as `now`.
+    ///   - now: The hub's wall time. A stamp more than ``HybridClock/aheadMax`` above it counts as `now`.
     package static func apply(
         _ change: Change, to record: VersionedRecord?, rules: EntityRules, commit: Int64, now: Timestamp,
         ablations: Ablations = .none
@@ -80,16 +81,16 @@ private struct Merge {
     var rules: EntityRules
     let now: Timestamp
     let ablations: Ablations
-    /// Of the change as a whole.
+    /// The stamp of the change as a whole.
     let own: VersionedRecord.Stamp
-    /// What the field gets that is looked at: a part of the change may have been made earlier than the whole.
+    /// The stamp of the field that is being decided. A part of the change may have been made earlier than the whole.
     private(set) var stamp: VersionedRecord.Stamp
-    /// When members of merged objects were written, where that is not when their field was: by field and dotted name.
+    /// Write times of members of merged objects that differ from the time of their field, by field and dotted name.
     private var memberStamps: [JSONString: [JSONString: HybridTime]] = [:]
     var accepted = HubMerge.Accepted()
-    /// Of ``HubMerge/Accepted/merged``.
+    /// The names in ``HubMerge/Accepted/merged``, for a fast lookup.
     private var mergedNames: Set<JSONString> = []
-    /// Of ``HubMerge/Accepted/lost``.
+    /// The values in ``HubMerge/Accepted/lost``, for a fast lookup.
     private var told: Set<LostValue> = []
 
     init(change: HubMerge.Change, rules: EntityRules, commit: Int64, now: Timestamp, ablations: Ablations) {
@@ -119,8 +120,8 @@ private struct Merge {
         for field in folded { noteMerged(field) }
     }
 
-    /// The stamps of parts go by the same rules as that of the whole: without a trusted clock they have none, and what lies too far
-    /// ahead is taken as the hub's time.
+    /// Applies the rules of the whole stamp to the stamps of parts. They are dropped if the clock was not trusted, and replaced by the
+    /// hub's time if they lie too far ahead.
     private mutating func clampParts(_ limit: UInt64) {
         func clamped(_ hlc: HybridTime?) -> HybridTime? {
             guard let hlc, change.mutation.clock != .unsynced else { return nil }
@@ -142,7 +143,7 @@ private struct Merge {
         for (name, hlc) in content.stamps {
             guard case .member(let path) = rules.place(of: name.text) else { continue }
             change.mutation.content.stamps[name] = nil
-            // A name that the change does not write means nothing.
+            // A name that the change does not write has no meaning.
             if content.data.member(at: path).value == nil, content.base.member(at: path).value == nil { continue }
             memberStamps[JSONString(path[0]), default: [:]][name] = hlc
         }
@@ -154,7 +155,7 @@ private struct Merge {
         return stamp
     }
 
-    /// Values in the place of operations, for rules that are switched off.
+    /// Turns operations into plain values, for rules that an ablation switches off.
     private mutating func makeValues(of kinds: [FieldOperation.Kind]) {
         for operation in content.operations where kinds.contains(operation.kind) && operation.path.isEmpty {
             change.mutation.content.data[operation.field] = operation.value
@@ -168,7 +169,7 @@ private struct Merge {
 
     // MARK: Records that are there
 
-    /// - Parameter isBlind: The device had seen nothing of the record: every field is as if it had known it to be absent.
+    /// - Parameter isBlind: The device had seen nothing of the record, so every field counts as known to be absent.
     mutating func fields(of record: VersionedRecord, isBlind: Bool = false) -> HubMerge.Outcome {
         let base = isBlind ? 0 : self.base
         var document = record.data ?? [:]
@@ -182,7 +183,7 @@ private struct Merge {
             let hasBase = content.base[field] != nil
             let areMembers = rules.strategy(of: field) == .merge && (hasBase || isBlind) && value?.object != nil && present?.object != nil
             let same = areMembers && present == value ? sameMembers(value, in: field) : nil
-            // Of two counts that are the same, each was counted, also inside an object.
+            // When two counts are equal, both were counted, also inside an object.
             let isCount = isBlind && rules.strategy(of: field) == .counter && value != content.base[field]
             if present == value, !isCount, same?.outcome.isBoth != true {
                 if let value, isKeptAsWritten(field, over: old, since: base) { document[field] = value }
@@ -190,14 +191,14 @@ private struct Merge {
                 if let same { noteMembers(same.written, of: name, over: old, &stamps) }
                 continue
             }
-            // Who creates what is there meant to begin anew. What adds up does so all the same, whoever wrote it.
+            // A create over an existing record starts fresh and replaces the device's own values. A field that adds up is merged with them.
             let isNews = isNews(old, since: base) || (isBlind && old != nil && rules.strategy(of: field).addsUp)
-            // A list that was written whole without saying what it came from takes out of a set what its device had seen of it.
+            // A whole list without a base removes from a set the elements that its device had seen there.
             let seen = isBlind || content.base[field] != nil ? nil : seenElements(field, value, present, record, since: base)
             let known: FieldContest.Known =
                 content.base[field].map { .value($0) } ?? (isBlind ? .value(nil) : seen.map { .value(.array($0)) } ?? .unknown)
-            // An object that is merged was not written as a whole, so it is no matter who wrote what is there. Nor is it of what goes
-            // only one way, and of a set whose author says what it came from.
+            // A merged object was not written as a whole, so its last writer does not matter. The writer does not matter either for a field
+            // that moves in one direction only, nor for a set whose author sent the base.
             let isMerged =
                 switch rules.strategy(of: field) {
                 case .merge: hasBase || isBlind
@@ -206,14 +207,14 @@ private struct Merge {
                 case .set: hasBase && (isBlind || content.base[field] != present)
                 case .lww, .server, .client, .append, .counter, .manual: hasBase && isBlind
                 }
-            // Of what a create brings back, only what differs from what was there before was ever asked for: also where somebody
-            // has taken it away meanwhile.
+            // A create that brings a record back asks only for the differences from its base, also where another device has removed the
+            // field meanwhile.
             if isBlind, old != nil, value != nil, content.base[field] == value {
-                // The device takes for granted that it is there.
+                // The device assumes that the field is there.
                 accepted.isPlain = false
                 continue
             }
-            // And what is as it had seen it is no news, whoever wrote it.
+            // A value that equals what the author had seen is no news, whichever device wrote it.
             if isBlind, let seen = content.base[field], seen == present, rules.strategy(of: field) != .merge {
                 document[field] = value
                 stamps[name] = written(over: old)
@@ -224,7 +225,7 @@ private struct Merge {
                 stamps[name] = written(over: old)
                 continue
             }
-            // What a create finds of its own device came before it.
+            // A value of the same device that a create finds was written before the create.
             let isByArrival = ablations.contains(.membersByArrival) && rules.strategy(of: field) == .merge
             let isFirst = (isBlind && !isNews) || isByArrival
             let localIsLater = old.map { isLater(than: $0.hlc) || isFirst } ?? true
@@ -233,7 +234,7 @@ private struct Merge {
                 contest.members = isTimed ? MemberOrder(mine: memberTimes(of: name), theirs: old.memberTimes) : nil
             }
             let decision = contest.decide(local: value, remote: present)
-            // Of what is no news, only a member can lose: it is compared with what the app had seen.
+            // For a value that is no news, only a member can lose: it is compared with what the app had seen.
             let isTold = isNews || (hasBase && rules.strategy(of: field) == .merge)
             lose(decision.lost, writtenBy: isTold ? old : nil, record.additions[name] ?? [:])
             switch decision.outcome {
@@ -260,10 +261,10 @@ private struct Merge {
         Fold.extreme(kind, value, present) != nil
     }
 
-    /// What a list that is written whole to a set finds there of which its device had seen that it was added. An element that came
-    /// before additions were remembered is none of it, so it stays.
+    /// The elements of a set that a whole list replaces and whose addition its device had seen. An element from before additions were
+    /// recorded is not among them, so it stays.
     ///
-    /// - Returns: `nil` where it is no list on a set, or nothing is news.
+    /// - Returns: `nil` where the value is no list on a set, or the field holds no news.
     private func seenElements(
         _ field: String, _ value: JSON?, _ present: JSON?, _ record: VersionedRecord, since base: Int64
     ) -> [JSON]? {
@@ -276,17 +277,17 @@ private struct Merge {
         }
     }
 
-    /// Operations, on what the assignments made of the fields.
+    /// Applies the operations to what the assignments made of the fields.
     private mutating func operate(
         on document: JSONObject, _ stamps: [JSONString: VersionedRecord.Stamp], _ undecided: [String],
         of record: VersionedRecord, since base: Int64
     ) -> HubMerge.Outcome {
         var (stamps, undecided, additions) = (stamps, undecided, record.additions)
         var fold = DocumentFold(document)
-        // Of the fields as they were before the change.
+        // The fields as they were before the change.
         var before: [JSONString: PresentField] = [:]
         var tooLong: Set<JSONString> = []
-        // Of objects whose members are operated on.
+        // Member times of the objects whose members have operations.
         var members: [JSONString: MemberTimes] = [:]
         for operation in content.operations {
             let name = JSONString(operation.top)
@@ -304,7 +305,7 @@ private struct Merge {
             }
             let wasNothing = field.isNothing
             let isChanged = apply(operation, to: &fold, &additions[named, default: [:]], base)
-            // Who wrote the field last need not have seen what others had put into the set before.
+            // The last writer of the field need not have seen all earlier additions to the set.
             let key = operation.kind.isOfSet ? SetElement.key(operation.value) : Optional.none
             let isNewElement = self.isNews(key.flatMap { record.additions[named]?[$0] }, since: base)
             if isChanged, let its = record.stamp(of: operation.top), isNewElement || self.isNews(its, since: base) {
@@ -312,7 +313,7 @@ private struct Merge {
                 before[named] = present
                 displace(operation, wasNothing: wasNothing, in: present, since: base)
             }
-            // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
+            // A removal from a set that is not there does not count as a removal of the field, which would beat older values of it.
             if field.isMissing { continue }
             stamps[name] = written(over: old, isMerged: isNews)
             if !operation.path.isEmpty {
@@ -334,9 +335,9 @@ private struct Merge {
         return write(document, stamps, additions, over: record.data)
     }
 
-    /// An operation on a field, with the memory of a set.
+    /// Applies one operation to a field and updates the recorded additions of a set.
     ///
-    /// - Returns: Whether the field is another one now.
+    /// - Returns: Whether the value of the field has changed.
     private mutating func apply(
         _ operation: FieldOperation, to fold: inout DocumentFold, _ additions: inout [JSON: VersionedRecord.Stamp], _ base: Int64
     ) -> Bool {
@@ -364,8 +365,9 @@ private struct Merge {
         }
     }
 
-    /// Whether an addition takes the place of an element with the same `id`. What a trusted clock stamps is later than all that its
-    /// device had seen by then; one that pulled before it sent had not seen what is later, whatever its base says.
+    /// Whether an addition takes the place of an element with the same `id`. A stamp of a trusted clock is later than everything that its
+    /// device had seen by then. A device that pulled before it sent had therefore not seen an element with a later stamp, whatever its base
+    /// says.
     private func isReplaced(_ old: VersionedRecord.Stamp, isNews: Bool) -> Bool {
         if isLater(than: old.hlc) || old.writer == change.device { return true }
         return !isNews && change.mutation.clock != .synced
@@ -375,11 +377,12 @@ private struct Merge {
         if mergedNames.insert(JSONString(field)).inserted { accepted.merged.append(field) }
     }
 
-    /// Tells of what goes or changes unseen: an element of a set, or nothing, when something comes on top of it.
+    /// Reports a value that an operation removes or changes although its author had not seen it: an element of a set, or an absent value
+    /// that the operation fills.
     ///
-    /// Who put an element there is known of an addition. Of one that came before those were remembered, or of a list under another
-    /// rule that was written whole, it is only as new as the field, unless an addition is what is new about that. A member may be
-    /// older than its field: of that only what is known is told.
+    /// The writer of an element is known from its addition. An element that has none (it predates the recorded additions, or came with a
+    /// whole list under another rule) is as new as its field, unless the news in the field is an addition. A member may be older than its
+    /// field, so only a recorded addition is reported for it.
     private mutating func displace(
         _ operation: FieldOperation, wasNothing: Bool, in present: PresentField, since base: Int64
     ) {
@@ -398,13 +401,13 @@ private struct Merge {
         } else {
             return
         }
-        // Two operations on one element do away with it once.
+        // Two operations on one element remove it once.
         if told.insert(lost).inserted { accepted.lost.append(lost) }
     }
 
     /// - Parameters:
-    ///   - old: Who wrote what was there; `nil`: what loses of that is not told.
-    ///   - additions: Of a set, who put its elements there.
+    ///   - old: The stamp of the former value; `nil`: its loss is not reported.
+    ///   - additions: The stamps of the elements of a set, by key.
     private mutating func lose(
         _ losses: [FieldContest.Loss], writtenBy old: VersionedRecord.Stamp?, _ additions: [JSON: VersionedRecord.Stamp]
     ) {
@@ -413,7 +416,7 @@ private struct Merge {
             case .local: lose(loss.value, of: loss.field, writtenBy: stamp)
             case .remote:
                 guard var its = loss.value.flatMap({ additions[SetElement.key($0)] }) ?? old else { continue }
-                // Of a member, when that was written; by whom is known of the field alone.
+                // The time of a member is known; its writer is known only for the whole field.
                 if its.members != nil { its.hlc = its.memberTimes.time(of: loss.field) }
                 lose(loss.value, of: loss.field, writtenBy: its)
             }
@@ -428,7 +431,7 @@ private struct Merge {
         accepted.lost.append(lost)
     }
 
-    /// What an operation of a create cannot do with the create's own values.
+    /// The problem with the first operation of a create that does not fit the create's own values; `nil` if all fit.
     private var misfitOfCreate: Problem? {
         if content.operations.isEmpty { return nil }
         let written = Fold.apply(MutationContent(.create, data: content.data, unset: content.unset), to: nil) ?? [:]
@@ -443,21 +446,20 @@ private struct Merge {
             errors: [.init("/ops/\(operation.field)", "expected \(expected)")])
     }
 
-    /// A create of something that exists: by the same device and with the same content it is an old acquaintance under a
-    /// new key (the key was lost with a restored database); otherwise both are brought together field by field, as if
-    /// neither had known the other.
+    /// Handles a create of a record that exists. From the same device with the same content it is the earlier create under a new key, after
+    /// a restored database lost the old one. Otherwise both are merged field by field, as if neither side had known the other.
     mutating func createExisting(_ record: VersionedRecord) -> HubMerge.Outcome {
         let isOwn = record.stamps.values.allSatisfy { $0.writer == change.device }
         if isOwn, let data = record.data, Fold.apply(content, to: nil)?.isSpelled(as: data) == true { return .accepted(accepted) }
         return fields(of: record, isBlind: true)
     }
 
-    /// What others changed unseen decides about the deletion as it would if it came after it (``updateDeleted(_:)``).
+    /// Unseen changes of other devices decide about the deletion as they would if they came after it (``updateDeleted(_:)``).
     mutating func delete(_ record: VersionedRecord) -> HubMerge.Outcome {
         let changed = record.stamps.filter { name, its in
             its.isUnseen(by: change.device, since: base) && !isArrival(of: record.data?[name.text], its)
         }
-        // A change that left all fields as they were is one as well.
+        // A change that left all fields as they were counts as well.
         let isTouched = record.stamp.writer != .hub && record.stamp.isNews(to: change.device, since: base)
         if !changed.isEmpty || isTouched {
             switch rules.afterDeletion(changing: changed.keys.map(\.text)) {
@@ -483,16 +485,16 @@ private struct Merge {
 
     // MARK: Records that are gone
 
-    /// The device made the record and deleted it before it was ever sent. Others who make one of that id have not seen the deletion,
-    /// as if both had been sent.
+    /// Handles the deletion of a record that the device made and deleted before the record was ever sent. Devices that create a record with
+    /// the same id have not seen the deletion, as if both had been sent.
     mutating func deleteUnknown() -> HubMerge.Outcome {
         accepted.record = VersionedRecord(deleted: stamp, keeping: nil)
         return .accepted(accepted)
     }
 
-    /// A create over a tombstone makes the record anew when the device knew of the deletion or deleted the record itself. One that
-    /// carries what its author had seen of the record is an update that brings it back, and so is one that knew nothing of a deletion
-    /// that gives way: they meet what the tombstone has kept.
+    /// A create over a tombstone makes the record anew when the device knew of the deletion or deleted the record itself. A create that
+    /// carries what its author had seen of the record is an update that brings it back. A create that knew nothing of a deletion that gives
+    /// way counts as the same. Both of these are merged with what the tombstone has kept.
     mutating func create(over tombstone: VersionedRecord?) -> HubMerge.Outcome {
         let isUnseen = tombstone?.stamp.isNews(to: change.device, since: base) ?? false
         if isUnseen {
@@ -521,11 +523,11 @@ private struct Merge {
             accepted.isPlain = false
             if let record = tombstone?.beforeDeletion, !ablations.contains(.deletedForgotten) {
                 let outcome = fields(of: record)
-                // Its fields can be shown to nobody: a person is asked about the record.
+                // No fields of a deleted record can be shown, so the person decides about the whole record.
                 if case .conflict = outcome { return .conflict(fields: [HubMerge.wholeRecord]) }
                 return outcome
             }
-            // The document is forgotten: the record comes back with what this change carries.
+            // The document is not kept: the record comes back with the content of this change.
             if let misfit = misfitOfCreate { return .rejected(misfit) }
             noteMerged(HubMerge.restOfRecord)
             lose(nil, of: HubMerge.restOfRecord, writtenBy: tombstone?.stamp ?? stamp)
@@ -534,7 +536,7 @@ private struct Merge {
         }
     }
 
-    /// That the bytes of a file are here is nobody's change.
+    /// Whether the hub itself wrote the value because the bytes of a file have arrived. That is no change by a device.
     private func isArrival(of value: JSON?, _ stamp: VersionedRecord.Stamp) -> Bool {
         stamp.writer == .hub && value.map { Placeholder.isArrived(in: $0) } ?? false
     }
@@ -543,12 +545,13 @@ private struct Merge {
         lose(nil, of: HubMerge.wholeRecord, writtenBy: tombstone.stamp)
     }
 
-    /// A create on what a tombstone has kept.
+    /// Merges a create with what a tombstone has kept.
     private mutating func bringBack(_ record: VersionedRecord) -> HubMerge.Outcome {
         accepted.isPlain = false
         var merge = self
         let outcome = merge.fields(of: record, isBlind: true)
-        // Who brings a record back has decided about the deletion, and cannot be shown what it took: that is told.
+        // The author has decided against the deletion, and the deleted values cannot be shown for a decision. The create wins; the loss is
+        // reported.
         if case .conflict(let fields) = outcome {
             merge = self
             merge.rules.overrule(fields)
@@ -577,14 +580,14 @@ private struct Merge {
 
     // MARK: Parts
 
-    /// What is set and what is removed (`nil`). A name that is both ends up removed, as when folding.
+    /// The fields that are set, and those that are removed (`nil`). A name in both is removed, as in ``Fold``.
     private var assignments: [(name: JSONString, value: JSON?)] {
         let removed = Set(content.unset.map { JSONString($0) })
         let set = content.data.members.filter { removed.isEmpty || !removed.contains($0.name) }
         return set.map { ($0.name, $0.value) } + content.unset.map { (JSONString($0), nil) }
     }
 
-    /// Fields that a create which brings a record back has taken away: it carries all that is left of what had been seen.
+    /// Fields that a create removes when it brings a record back: it carries all that is left of what its author had seen.
     private func removalsOfCreate(from document: JSONObject) -> [(name: JSONString, value: JSON?)] {
         let operated = Set(content.operations.map { JSONString($0.field) })
         let removed = content.base.members.filter { member in
@@ -594,8 +597,7 @@ private struct Merge {
         return removed.map { ($0.name, nil) }
     }
 
-    /// Elements that this change adds to sets of a record that was not there: who takes one out without having seen it does not
-    /// take this one.
+    /// Elements that this change adds to sets of a record that was not there. A removal that had not seen them does not remove them.
     private var ownAdditions: [JSONString: [JSON: VersionedRecord.Stamp]] {
         var additions: [JSONString: [JSON: VersionedRecord.Stamp]] = [:]
         for operation in content.operations where operation.kind == .add {
@@ -604,18 +606,18 @@ private struct Merge {
         return additions
     }
 
-    /// Of the fields of a record that was not there, the stamps of those that were written earlier than the whole, and of those that a
-    /// creation names as removed, because a removal went into it: whoever makes the same record has not seen that.
+    /// Stamps of a new record's fields that differ from the stamp of the whole. They cover fields that were written earlier, and fields
+    /// that the create names as removed because a removal was merged into it: another create of the same record has not seen that removal.
     private func ownStamps(of document: JSONObject) -> [JSONString: VersionedRecord.Stamp] {
         var stamps = Dictionary(content.unset.map { (JSONString($0), stamp) }, uniquingKeysWith: { first, _ in first })
         guard content.hasParts || !memberStamps.isEmpty else { return stamps }
-        // A name that the change does not write means nothing: a stamp of a field that is not there says that it was removed.
+        // A name that the change does not write has no meaning: the stamp of an absent field would say that it was removed.
         for (name, hlc) in content.stamps where document[name.text] != nil || stamps[name] != nil { stamps[name] = stamp(at: hlc) }
         var members: [JSONString: MemberTimes] = [:]
         for (name, named) in memberStamps where document[name.text] != nil {
             members[name] = MemberTimes(rest: (stamps[name] ?? own).hlc, named: named)
         }
-        // Taken out of a set that is not there: that is no removal of the field, which would beat older values of it.
+        // A removal from a set that is not there does not count as a removal of the field, which would beat older values of it.
         for operation in content.operations where document[operation.top] != nil {
             let name = JSONString(operation.top), its = stamp(at: operation.hlc)
             let isFirst = stamps[name] == nil && content.data[operation.top] == nil
@@ -635,7 +637,7 @@ private struct Merge {
     ) -> HubMerge.Outcome {
         var additions = additions
         noteWritten(document, over: before, &additions)
-        // What is remembered of an element goes with the element.
+        // The recorded addition of an element is dropped together with the element.
         for (name, stamps) in additions where !stamps.isEmpty {
             let path = if case .member(let path) = rules.place(of: name.text) { path } else { [name.text] }
             let present = Set((document.member(at: path).value?.array ?? []).map { SetElement.key($0) })
@@ -646,7 +648,7 @@ private struct Merge {
         return .accepted(accepted)
     }
 
-    /// An element that is new in a list of a set, or has other content now, was added, also where the list was written whole.
+    /// Records an addition for each element of a set that is new or has new content, also where the list was written whole.
     private mutating func noteWritten(
         _ document: JSONObject, over before: JSONObject?, _ additions: inout [JSONString: [JSON: VersionedRecord.Stamp]]
     ) {
@@ -669,8 +671,8 @@ private struct Merge {
         }
     }
 
-    /// Of fields that the document lacks, only the stamps of so many are kept as it may have fields, those of the newest
-    /// removals: else a record whose fields come and go under ever new names would grow for ever.
+    /// Keeps the stamps of at most ``Limits/documentFields`` absent fields, those of the newest removals. Otherwise a record whose fields
+    /// come and go under ever new names would grow without limit.
     private static func withoutOldRemovals(
         _ stamps: [JSONString: VersionedRecord.Stamp], _ document: JSONObject
     ) -> [JSONString: VersionedRecord.Stamp] {
@@ -684,7 +686,7 @@ private struct Merge {
         return kept
     }
 
-    /// A stamp never goes back: the value that it stands for was written with the earlier one in sight, or has beaten it.
+    /// The new stamp of a field. A stamp never goes back: its value was written with the earlier one in sight, or has beaten it.
     private func written(over old: VersionedRecord.Stamp?, isMerged: Bool = false) -> VersionedRecord.Stamp {
         var new = stamp
         if isMerged, let old { new.foreign = old.others(than: change.device) }
@@ -696,10 +698,10 @@ private struct Merge {
         return new
     }
 
-    /// Of a value that was written again without a look at the one that is there: who wrote it later has written it, and the other
-    /// one's writing is news to whoever has not seen it.
+    /// The stamp of a value that was written again by an author who had not seen the present one. The later of the two writes counts as the
+    /// writer, and the write of the other is news to each device that has not seen it.
     private func writtenAgain(over old: VersionedRecord.Stamp?, since base: Int64) -> VersionedRecord.Stamp? {
-        // Who removes what is not there has the last word as well.
+        // The removal of an absent field counts as a write as well.
         guard var old else { return stamp }
         guard isNews(old, since: base), !isLater(than: old.hlc) else { return written(over: old, isMerged: isNews(old, since: base)) }
         old.version = stamp.version
@@ -707,7 +709,7 @@ private struct Merge {
         return old
     }
 
-    /// Whether a value is stored as it is spelled in the change, where it means the same as what is there. Nobody is asked about that.
+    /// Whether a value that equals the present one is stored with the spelling of the change. People are never asked about that.
     private mutating func isKeptAsWritten(_ field: String, over old: VersionedRecord.Stamp?, since base: Int64) -> Bool {
         guard let old, isNews(old, since: base) else { return true }
         let isKept =
@@ -732,18 +734,19 @@ private struct Merge {
 
     // MARK: Members
 
-    /// What an object does that is there already: the members that it writes again, and whether the two come to more than each.
+    /// The result of writing an object that is there already: the members that it writes again, and whether counts in it add up.
     private func sameMembers(_ value: JSON?, in field: String) -> FieldContest.Decision {
         let contest = FieldContest(rules, field, localIsLater: false, signature: signature, known: .value(content.base[field]))
         return contest.decide(local: value, remote: value)
     }
 
-    /// As this change says them, of a field that it writes.
+    /// The member times of a field that this change writes.
     private func memberTimes(of field: JSONString) -> MemberTimes { MemberTimes(rest: stamp.hlc, named: memberStamps[field] ?? [:]) }
 
-    /// Members that this change has written are as late as that, or as what they were before; the others stay as they were.
+    /// Updates the member times of a field. Members that this change has written get the later of their old and their new time; the others
+    /// keep theirs.
     ///
-    /// - Parameter stamps: Has the field's new stamp.
+    /// - Parameter stamps: The stamps of all fields, with the field's new one.
     private func noteMembers(
         _ written: [String], of field: JSONString, over old: VersionedRecord.Stamp?, _ stamps: inout [JSONString: VersionedRecord.Stamp]
     ) {
@@ -762,12 +765,12 @@ private struct Merge {
     }
 }
 
-/// A field as the hub has it, for the operations of one change.
+/// A field as the hub had it before the operations of one change.
 private struct PresentField {
     let value: JSON?
     let stamp: VersionedRecord.Stamp
     let additions: [JSON: VersionedRecord.Stamp]
-    /// What is new about the field is that an operation put something in.
+    /// The news in the field is an addition by an operation.
     let isNewByAddition: Bool
     private let set: SetIndex
 
@@ -789,7 +792,7 @@ private struct PresentField {
 }
 
 extension EntityRules {
-    /// The device's word is the last one on these fields.
+    /// Lets the device's value win on these fields.
     fileprivate mutating func overrule(_ names: [String]) {
         strategy = .fields
         criticalFields.removeAll { names.contains($0) }
@@ -801,19 +804,20 @@ extension EntityRules {
 }
 
 extension HubMerge {
-    /// The record is gone, and its entity lets deletions win. What was to change stays in the agent's list of rejections.
+    /// The record is gone and its entity lets deletions win. The values of the change stay in the agent's list of rejections.
     package static func deleted(_ record: RecordName) -> Problem {
         Problem("deleted", status: 410, detail: "\(record) does not exist any more")
     }
 }
 
-/// A value that lost a contest, with who wrote it: nothing is dropped without a trace.
+/// A value that lost a contest, with its writer: no value is dropped without a trace.
 package struct LostValue: Hashable, Sendable {
-    /// As in ``FieldContest/Loss``.
+    /// The name in the form of ``FieldContest/Loss``.
     package var field: String
-    /// `nil` when what lost was a removal.
+    /// `nil` when a removal lost.
     package var value: JSON?
-    /// Of a member, who wrote its field last, and when the member was written. Of an element that several have put there, that of the last.
+    /// For a member: the last writer of its field, with the time of the member. For an element that several devices have added: the last
+    /// addition.
     package var stamp: VersionedRecord.Stamp
 
     package init(field: String, value: JSON?, stamp: VersionedRecord.Stamp) {

@@ -1,11 +1,11 @@
-/// When the members of an object under `merge` were written (PROTOCOL D2). Each is compared by its own time: who changed `form.size`
-/// at nine and `form.colour` at five wrote the size at nine, and not at five.
+/// Times at which the members of an object under `merge` were written (PROTOCOL D2). Each member is compared by its own time: after a
+/// change of `form.size` at nine and of `form.colour` at five, the size has the time nine, not five.
 ///
 /// Most members were written together with their object, so only the others are named.
 package struct MemberTimes: Hashable, Sendable {
-    /// Of all members that are not named.
+    /// Time of all members that are not named.
     package private(set) var rest: HybridTime
-    /// By dotted name, the field's in front: `form.size`.
+    /// Times by dotted name, which begins with the field: `form.size`.
     package private(set) var named: [JSONString: HybridTime]
 
     package init(rest: HybridTime, named: [JSONString: HybridTime] = [:]) {
@@ -13,16 +13,16 @@ package struct MemberTimes: Hashable, Sendable {
         self.named = named
     }
 
-    /// The most members that are named of one field. Of more, the oldest count as written with those that are not named.
+    /// Largest number of named members of one field. If there are more, the oldest count as written with the unnamed ones.
     package static let namedMax = 256
 
-    /// - Parameter place: The dotted name of a member. What was written of an object around it was written of the member.
+    /// - Parameter place: The dotted name of a member. A write of an object around it counts as a write of the member.
     package func time(of place: String) -> HybridTime {
         if named.isEmpty { return rest }
         return [named[JSONString(place)], timeAround(place)].compactMap { $0 }.max() ?? rest
     }
 
-    /// Of the objects around a member that are named, the latest.
+    /// The latest time of the named objects around a member.
     private func timeAround(_ place: String) -> HybridTime? {
         var latest: HybridTime?
         var name = place.utf8[...]
@@ -34,14 +34,14 @@ package struct MemberTimes: Hashable, Sendable {
         return latest
     }
 
-    /// A time never goes back: what is there was compared with the later one.
+    /// Dates a member. A time never goes back, because the present value was compared with the later one.
     package mutating func write(_ place: String, at time: HybridTime) {
         named[JSONString(place)] = max(time, self.time(of: place))
     }
 
-    /// The same in as few names as say it; `nil` where all members were written with the field.
+    /// The same times with the fewest names; `nil` where all members were written with the field.
     ///
-    /// - Parameter time: Of the field.
+    /// - Parameter time: The time of the field.
     package func shortened(of time: HybridTime) -> MemberTimes? {
         JSONWork.count(named.count)
         var result = MemberTimes(rest: rest, named: named.filter { $0.value != rest || timeAround($0.key.text) != nil })
@@ -56,7 +56,7 @@ package struct MemberTimes: Hashable, Sendable {
     }
 }
 
-/// Which of two sides wrote a member later.
+/// Decides which of two sides wrote a member later.
 package struct MemberOrder: Hashable, Sendable {
     var mine: MemberTimes
     var theirs: MemberTimes

@@ -1,13 +1,13 @@
-/// Where the dotted name of a rule or of an operation leads (PROTOCOL D2).
+/// Resolves the dotted name in a rule or an operation (PROTOCOL D2).
 ///
-/// `details.size` is the member `size` of `details` where `details` is under `merge`: the shortest name in front of a dot that is
-/// decides. Otherwise it is a field of the document that has a dot in its name. A member whose own name has a dot cannot be named.
+/// `details.size` is the member `size` of `details` where `details` is under `merge`; the shortest name in front of a dot decides.
+/// Otherwise it is a field of the document that has a dot in its name. A member whose own name has a dot cannot be addressed.
 extension EntityRules {
     enum Place: Hashable {
         case field
-        /// The names from the field down.
+        /// The names from the field down to the member.
         case member([String])
-        /// In an object that is merged, but below one that is taken whole, or deeper than ``ThreeWay/depthMax``.
+        /// The place is in a merged object, but below an object that is not merged, or deeper than ``ThreeWay/depthMax``.
         case beyond
     }
 
@@ -21,7 +21,7 @@ extension EntityRules {
         for (index, name) in names.enumerated() {
             path.append(String(Substring(name)))
             place += "." + path[index + 1]
-            // Without a rule of its own an object is merged like the one around it.
+            // An object without a rule of its own is merged like the object around it.
             if index < names.count - 1, criticalFields.contains(place) || fields[place] ?? .merge != .merge { return .beyond }
         }
         return .member(path)
@@ -37,7 +37,7 @@ extension EntityRules {
         return top
     }
 
-    /// Where sets are: fields under `set`, and members under `set` of objects that are merged.
+    /// Places of sets: fields under `set`, and members under `set` of merged objects.
     var setPlaces: [(name: String, path: [String])] {
         guard strategy == .fields else { return [] }
         return fields.keys.compactMap { name in
@@ -52,7 +52,7 @@ extension EntityRules {
 }
 
 extension FieldStrategy {
-    /// The operations that say a change under this rule.
+    /// The operations that express a change under this rule.
     var operations: [FieldOperation.Kind] {
         switch self {
         case .counter: [.increment]
@@ -66,10 +66,10 @@ extension FieldStrategy {
 }
 
 extension MutationContent {
-    /// The same, with each operation on a member of an object that is merged led to that member. Agent and hub do this first with
-    /// what comes in: without it a name with dots is a field of the document.
+    /// The same content with each operation on a member of a merged object resolved to that member. The agent and the hub call this before
+    /// anything else on content that arrives. Without it, a name with dots is a field of the document.
     ///
-    /// - Throws: `validation` with the pointer `/ops/N/field`: no rule of the member has that operation.
+    /// - Throws: `validation` with the pointer `/ops/N/field` when no rule of the member has that operation.
     package func placed(under rules: EntityRules) throws(Problem) -> MutationContent {
         guard !operations.isEmpty, rules.mergesObjects else { return self }
         var result = self
@@ -98,9 +98,9 @@ extension MutationContent {
         return Problem("validation", status: 422, detail: "\(pointer): \(detail)", errors: [.init(pointer, detail)])
     }
 
-    /// The same with every element of a set once: of those with the same key the first one stays, where that stands.
+    /// The same content with every element of a set once. Of elements with the same key, the first one stays in its place.
     ///
-    /// - Parameter folded: Gets the names of the fields that were not so.
+    /// - Parameter folded: Receives the names of the fields that had repeated elements.
     package func withSetsFolded(under rules: EntityRules, _ folded: inout [String]) -> MutationContent {
         if data.isEmpty { return self }
         var result = self
@@ -119,7 +119,7 @@ extension MutationContent {
 }
 
 extension FieldOperation {
-    /// What the operation finds: the value of its field, or of the member that it is led to.
+    /// The value that the operation applies to: that of its field, or of the resolved member.
     package func target(in document: JSONObject?) -> JSON? {
         guard let document else { return Optional.none }
         return path.isEmpty ? document[field] : document.member(at: path).value
@@ -127,9 +127,10 @@ extension FieldOperation {
 }
 
 extension JSONObject {
-    /// A member of members.
+    /// The value at a path of member names.
     ///
-    /// - Returns: What is there. `blocker` is a value on the way to it that is no object; missing and null count as an empty one.
+    /// - Returns: The value, and in `blocker` a value on the way to it that is no object. A missing or null value on the way counts as an
+    ///   empty object.
     func member(at path: [String]) -> (value: JSON?, blocker: JSON?) {
         var object = self
         for name in path.dropLast() {
@@ -142,7 +143,8 @@ extension JSONObject {
         return (path.last.flatMap { object[$0] }, Optional.none)
     }
 
-    /// The same with members of members set, each object on the way copied once. What is no object on the way becomes one.
+    /// The same object with members of members set; each object on the way is copied once. A value on the way that is no object becomes
+    /// one.
     func setting(_ values: [(path: ArraySlice<String>, value: JSON)]) -> JSONObject {
         var result = self
         var order: [JSONString] = []

@@ -1,16 +1,16 @@
-/// What a pull makes of a mutation that waits for the same record (PROTOCOL C7). It is decided as the hub would decide it,
-/// by the same rules (``FieldContest``); so the hub finds nothing to contest later, people are asked at once where they must
-/// be, and what apps see is right.
+/// Rebases a mutation that waits when a pull brings a new version of its record (PROTOCOL C7). It decides as the hub would decide, by the
+/// same rules (``FieldContest``). So the hub finds nothing to contest later, people are asked at once where they must be, and apps see the
+/// final values.
 ///
-/// Only mutations that were never sent are rebased. What was sent is frozen, and the hub merges it.
+/// Only mutations that were never sent are rebased. A sent mutation is frozen, and the hub merges it.
 package enum Rebase {
     /// One side: a mutation of this device.
     package struct Local: Sendable {
         package var record: RecordName
         package var content: MutationContent
-        /// `nil` for a stamp that loses every contest: the clock was not trusted.
+        /// `nil` for a stamp that loses every contest, because the clock was not trusted.
         package var hlc: HybridTime?
-        /// The stamp is later than all that had been seen by then; one that was found out afterwards need not be.
+        /// The stamp is later than everything that the device had seen by then. A stamp that was corrected afterwards need not be.
         package var hasSeenTime = true
         package var signature: FieldContest.Signature
 
@@ -26,29 +26,29 @@ package enum Rebase {
         }
     }
 
-    /// The other side, and what this device had seen of it.
+    /// The other side, and how much of it this device had seen.
     package struct Ground: Sendable {
-        /// The hub's document before; `nil`: none.
+        /// The hub's document that this device had seen; `nil`: none.
         package var known: JSONObject?
         /// The hub's document now; `nil`: deleted.
         package var remote: JSONObject?
         package var remoteHLC: HybridTime?
-        /// Of the fields whose stamp differs from `remoteHLC`.
+        /// Stamps of the fields whose stamp differs from `remoteHLC`.
         package var fieldHLC: [String: HybridTime]
-        /// Values that mutations before this one put there and that may be at the hub already: no news.
+        /// Values that earlier mutations put there and that may be at the hub already; they are no news.
         package var expected: [String: Set<JSON?>] = [:]
-        /// Values of the hub that people are asked about already: a later change of the same field does not ask again.
+        /// Values of the hub that people are asked about already. A later change of the same field does not ask again.
         package var asked: [String: Set<JSON?>] = [:]
-        /// Elements of sets that mutations before this one put there, and that may be at the hub already.
+        /// Elements of sets that earlier mutations put there and that may be at the hub already.
         package var expectedElements: Set<FieldOperation.ElementName> = []
-        /// The mutation was made on ``known``. Of one that was frozen while the record went on, nobody can tell any more what
-        /// it had seen: then whatever differs is brought together, and where that cannot be, the stamps decide.
+        /// The mutation was made on ``known``. For a mutation that was frozen while the record went on, its base is unknown. Then every
+        /// difference is merged, and the stamps decide where a merge is impossible.
         package var isKnown = true
-        /// No hub decides after this: the server knows values only. So members of objects are decided here as well.
+        /// No hub decides after this, because the server knows values only. Members of objects are therefore decided here as well.
         package var isLast = false
-        /// Another device has changed the record since ``known``, whether its values show that or not.
+        /// Another device has changed the record since ``known``, also if its values do not show that.
         package var isTouched = false
-        /// Fields that people decide about whatever their rule says: the hub, or an open conflict, has said so.
+        /// Fields that people decide whatever their rule says, because the hub or an open conflict has said so.
         package var disputed: Set<String> = []
 
         package init(known: JSONObject?, remote: JSONObject?, remoteHLC: HybridTime?, fieldHLC: [String: HybridTime] = [:]) {
@@ -69,11 +69,11 @@ package enum Rebase {
     }
 
     package enum Verdict: Hashable, Sendable {
-        /// It goes as ``Outcome/content`` says.
+        /// It is sent with the content in ``Outcome/content``.
         case stays
         /// Nothing is left to send.
         case isSuperseded
-        /// A person must decide these fields, or about the deletion (``HubMerge/wholeRecord``). The rest is decided.
+        /// A person must decide these fields, or the deletion (``HubMerge/wholeRecord``). The rest is decided.
         case isDisputed(ConflictKind, fields: [String])
         case isRejected(Problem)
 
@@ -85,7 +85,7 @@ package enum Rebase {
     package struct Outcome: Hashable, Sendable {
         package var verdict: Verdict
         package var content: MutationContent
-        /// Values that a contest or a deletion threw away.
+        /// Values that a contest or a deletion discarded.
         package var lost: [Loss]
 
         package init(verdict: Verdict, content: MutationContent, lost: [Loss] = []) {
@@ -97,16 +97,16 @@ package enum Rebase {
 
     package typealias Loss = FieldContest.Loss
 
-    /// What of a mutation has lost at the hub, which said which fields of it have another value than was sent.
+    /// The values of a mutation that lost at the hub. The hub names only the fields whose stored value differs from the sent one.
     ///
-    /// What was added up is in the record, and what was thrown away is not. So the rules that merged it find the difference:
-    /// they are asked once more, as if the record were what somebody had written later.
+    /// A value that was added up is part of the record, and a discarded one is not. To find the difference, the rules decide the contest
+    /// once more, with the record as the later side.
     ///
-    /// - Parameter record: As it was right after the mutation.
+    /// - Parameter record: The record right after the mutation.
     package static func lost(of local: Local, merged: [String], in record: JSONObject, rules: EntityRules) -> [Loss] {
         let content = local.content
         let removed = Set(content.unset.map { JSONString($0) })
-        // By field, in their order; those on members by what they name.
+        // Operations by field in their order, those on members by their full name.
         let operations = Dictionary(grouping: content.operations) { JSONString($0.top) }
             .mapValues { Dictionary(grouping: $0) { JSONString($0.field) } }
         var lost: [Loss] = []
@@ -132,7 +132,7 @@ package enum Rebase {
         return lost
     }
 
-    /// - Parameter operations: All on one field, or on one member.
+    /// - Parameter operations: Operations that are all on one field, or all on one member.
     private static func lost(of operations: [FieldOperation], in record: JSONObject, _ rules: EntityRules) -> [Loss] {
         guard let field = operations.first?.field else { return [] }
         var lost: [Loss] = []
@@ -141,11 +141,11 @@ package enum Rebase {
         for (index, operation) in operations.enumerated() { last[SetElement.key(operation.value)] = index }
         for (index, operation) in operations.enumerated() {
             let key = SetElement.key(operation.value)
-            // What the mutation itself did to the element later counts.
+            // A later operation of the same mutation on the element replaces this one.
             guard last[key] == index, let there = present.first(key),
                 operation.kind == .remove || operation.kind == .add && there != operation.value
             else { continue }
-            // Not `nil`, which could mean the JSON null there.
+            // A plain `nil` could mean JSON null here.
             let value = operation.kind == .add ? operation.value : Optional.none
             let place = SetElement.place(of: key, in: field)
             lost.append(.init(field: place, side: .local, value: value, strategy: rules.strategy(of: field)))
@@ -160,11 +160,11 @@ package enum Rebase {
 }
 
 package enum ConflictKind: Int, Hashable, Sendable, CaseIterable {
-    /// Both sides gave a field another value.
+    /// Both sides gave a field different values.
     case field = 0
-    /// Deleted here, changed there.
+    /// Deleted on this device, changed at the hub.
     case deleteUpdate = 1
-    /// Changed here, deleted there.
+    /// Changed on this device, deleted at the hub.
     case updateDelete = 2
 
     package var name: String {
@@ -188,17 +188,17 @@ private struct Pass {
     var result: MutationContent
     var lost: [Rebase.Loss] = []
     var undecided: [String] = []
-    /// Of ``undecided``, while operations are checked.
+    /// The names in ``undecided``, while operations are checked.
     private var asked: Set<JSONString> = []
-    /// Names of fields that are no part of the result any more.
+    /// Names of fields that the result no longer contains.
     private var dropped: Set<JSONString> = []
-    /// Operations that are no part of the result any more.
+    /// Operations that the result no longer contains.
     private var givenUp: Set<FieldOperation> = []
-    /// Operations that go before those of the result, the last ones first.
+    /// Operations that go before those of the result, in reverse order.
     private var leading: [[FieldOperation]] = []
-    /// Of ``lost``.
+    /// The losses in ``lost``, for a fast lookup.
     private var told: Set<Rebase.Loss> = []
-    /// Sets as the hub has them now, and as they were seen, for the operations on them.
+    /// Sets as the hub has them now, and as this device had seen them, for the operations on them.
     private var sets: [JSONString: (theirs: SetIndex, seen: SetIndex)] = [:]
 
     init(local: Rebase.Local, ground: Rebase.Ground, rules: EntityRules) {
@@ -223,11 +223,11 @@ private struct Pass {
 
     // MARK: Deletions
 
-    /// What others changed meanwhile decides about the deletion as it would if it came after it (``afterDeletion()``). Where the
-    /// deletion wins, what they wrote is gone with the record.
+    /// Decides a local deletion. Changes of other devices decide about it as they would if they came after it (``afterDeletion()``). Where
+    /// the deletion wins, their values are gone with the record.
     private mutating func delete(_ remote: JSONObject) -> Rebase.Outcome {
         let names = remote.names + (ground.known?.names.filter { remote[$0] == nil } ?? [])
-        // Of what it had seen nobody can tell, so the hub decides but for what was asked about.
+        // If the base is unknown, the hub decides, except for the fields that people were asked about.
         let changed = names.filter { field in
             (ground.isKnown || ground.disputed.contains(field)) && isNews(field, remote[field]) && !isArrival(field, remote[field])
         }
@@ -238,7 +238,7 @@ private struct Pass {
             if changed.isEmpty { return outcome(.isDisputed(.deleteUpdate, fields: remote.names)) }
             let forPeople = changed.filter { isManual($0) || ground.disputed.contains($0) }
             return outcome(.isDisputed(.deleteUpdate, fields: forPeople.isEmpty || rules.onDeleted == .manual ? changed : forPeople))
-        // Unless the hub itself asks.
+        // The record comes back, unless the hub itself has asked about the deletion.
         case .comesBack where !ground.disputed.contains(HubMerge.wholeRecord):
             lose(Optional.none, of: HubMerge.wholeRecord, on: .local)
             return outcome(.isSuperseded)
@@ -254,10 +254,10 @@ private struct Pass {
         let isForPeople = ground.disputed.contains(HubMerge.wholeRecord) || local.content.fields.contains { ground.disputed.contains($0) }
         let verdict = isForPeople ? .undecided : rules.afterDeletion(changing: local.content.fields)
         if verdict == .rejected { return outcome(.isRejected(HubMerge.deleted(local.record))) }
-        // The hub may have nothing of a deleted record any more, so what brings it back carries all that is known of it, and says
-        // what that was: where the hub has kept more, only the difference counts.
+        // The hub may have kept nothing of a deleted record, so the create that brings it back carries all that is known of it, with the
+        // base. Where the hub has kept more, only the difference counts.
         if local.content.action != .create {
-            // Where nothing is known of the record any more, its author had still seen the objects that it changes.
+            // Where nothing is known of the record any more, the base of the mutation still has the objects that it changes.
             let known = ground.known ?? local.content.base
             var values = local.content
             values.operations = []
@@ -271,15 +271,15 @@ private struct Pass {
         return outcome(.stays)
     }
 
-    /// What of a change becomes the difference between what a record was and what it shall be, and what stays an operation.
+    /// Splits operations into those that become a difference between two documents and those that stay operations.
     ///
-    /// What adds up stays: it fits whatever somebody else makes of the record meanwhile. So does what makes no difference, which nobody
-    /// would see otherwise. The rest says by the difference that its author had seen what it changes.
+    /// An operation that adds up stays: it fits every later state of the record. An operation without effect stays too, because a
+    /// difference would not show it. The rest becomes a difference, which also says what its author had seen.
     private func split(_ operations: [FieldOperation], on document: JSONObject) -> (folded: [FieldOperation], kept: [FieldOperation]) {
         func addsUp(_ operation: FieldOperation) -> Bool { operation.kind == .increment || operation.kind == .append }
         var last: [FieldOperation.ElementName: Int] = [:]
         for (index, operation) in operations.enumerated() where operation.kind.isOfSet { last[operation.elementName] = index }
-        // Their order counts.
+        // Fields with both kinds, where the order counts.
         let mixed = Dictionary(grouping: operations) { JSONString($0.field) }.filter { Set($0.value.map(addsUp)).count > 1 }
         var sets: [JSONString: SetIndex] = [:]
         var (folded, kept): ([FieldOperation], [FieldOperation]) = ([], [])
@@ -304,10 +304,10 @@ private struct Pass {
         return (folded, kept)
     }
 
-    /// When each field was changed last, where that is not when the mutation was made.
+    /// Times of the last change of each field, where they differ from the time of the mutation.
     private func stamps(with operations: [FieldOperation]) -> [JSONString: HybridTime] {
         operations.reduce(into: local.content.stamps) { stamps, operation in
-            // An operation on a member dates that member, and none beside it.
+            // An operation on a member dates that member only.
             if operation.path.isEmpty {
                 stamps[JSONString(operation.top)] = operation.hlc
             } else {
@@ -316,7 +316,7 @@ private struct Pass {
         }
     }
 
-    /// That the bytes of a file are at the hub is nobody's change.
+    /// Whether the values differ only because the bytes of a file have arrived at the hub. That is no change by a device.
     private func isArrival(_ field: String, _ theirs: JSON?) -> Bool {
         guard let theirs, let known = ground.known?[field], known != theirs else { return false }
         return Placeholder.arrived(known) == Placeholder.arrived(theirs)
@@ -329,7 +329,7 @@ private struct Pass {
     // MARK: Fields
 
     private mutating func merge(_ remote: JSONObject) -> Rebase.Outcome {
-        // A create of what exists by now changes what is there, as if it had known every field to be absent.
+        // A create of a record that exists by now changes that record, as if it had known every field to be absent.
         if result.action == .create {
             result.action = .update
             result.base = [:]
@@ -344,17 +344,17 @@ private struct Pass {
         for operation in local.content.operations { check(operation, remote) }
         if !givenUp.isEmpty { result.operations.removeAll { givenUp.contains($0) } }
         if !undecided.isEmpty { return outcome(.isDisputed(.field, fields: undecided)) }
-        // An update that was empty from the start is somebody's wish to touch the record, and where a change wins over a deletion one
-        // that comes to nothing is a change all the same: it goes without content, as the hub would have taken it.
+        // An update that was empty from the start was meant to touch the record, so it stays. Where a change wins over a deletion, an
+        // update that has become empty still counts as a change: it is sent without content, as the hub would have accepted it.
         let isOver = result.isEmpty && !local.content.isEmpty && (ground.isLast || !rules.keepsDeleted)
         return outcome(isOver ? .isSuperseded : .stays)
     }
 
     private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
         let theirs = remote[field]
-        // Of two counts that are the same, each was counted.
+        // When two counts are equal, both were counted.
         let isCount = isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
-        // Of what a create brings back, only what differs from what was there before was ever asked for.
+        // A create that brings a record back asks only for the differences from its base.
         if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
             return drop(field)
         }
@@ -362,15 +362,15 @@ private struct Pass {
             if !countsAgain(field, value, theirs) { drop(field) }
             return
         }
-        // Members are compared by their own times, which only the hub knows: what a creation says of them it says of an empty object.
+        // Members are compared by their own times, which only the hub knows. What a create says of them applies to an empty object.
         if local.content.action == .create, rules.strategy(of: field) == .merge, !ground.isLast, !ground.disputed.contains(field),
             value?.object != nil, theirs?.object != nil, !isOwn(field, theirs)
         {
-            // What brings the record back says what it had seen of them.
+            // A create that brings the record back sends the base of its members.
             result.base[field] = local.content.base[field] ?? seen?[field] ?? .object([:])
             return
         }
-        // Nothing new, or a change member by member, which goes onto whatever is there: the fold and the hub do that.
+        // Without news nothing is left to decide. A change member by member applies to any present value: the fold and the hub do that.
         let isMerged = local.content.action == .update && local.content.base[field] != nil
         guard isNews(field, theirs), !isMerged || ground.isLast || ground.disputed.contains(field) else { return }
         let strategy = ground.disputed.contains(field) ? .manual : rules.strategy(of: field)
@@ -390,9 +390,9 @@ private struct Pass {
         case .remote: drop(field)
         case .both(let united):
             drop(field)
-            // As a difference to what is there now, so that it still commutes with what comes later.
+            // Sent as a difference from the present value, so that it still commutes with later changes.
             if let operations = WireForm.operations(strategy, field, from: theirs, to: united) {
-                // An operation of its own on the same field comes after its value (``Coalescing``).
+                // An operation that the app sent on the same field comes after its value (``Coalescing``).
                 leading.append(operations.stamped(local.content.stamps[JSONString(field)]))
             } else {
                 result.data[field] = united
@@ -403,8 +403,8 @@ private struct Pass {
         }
     }
 
-    /// Whether two equal objects come to more than each, because of two counts that are the same each was counted. A hub finds that
-    /// out by itself.
+    /// Whether two equal objects merge to more than each of them, because two equal counts in them were both counted. A hub finds that out
+    /// itself, so only a server without merging needs it.
     private func isMore(_ field: String, _ value: JSON?) -> Bool {
         guard ground.isLast, isKnown, rules.strategy(of: field) == .merge, value?.object != nil, value != seen?[field] else { return false }
         let contest = FieldContest(
@@ -412,40 +412,40 @@ private struct Pass {
         return contest.decide(local: value, remote: value).outcome.isBoth
     }
 
-    /// Whether a value that the hub has already still goes there: as the later word on the field, or for its spelling.
+    /// Whether a value that equals the hub's is still sent: as the later write of the field, or for its spelling.
     private func countsAgain(_ field: String, _ value: JSON?, _ theirs: JSON?) -> Bool {
-        // A hub that stamps nothing would learn nothing by it, and what people were asked about is settled.
+        // A hub without stamps would learn nothing from it, and a question to people is settled.
         guard ground.fieldHLC[field] ?? ground.remoteHLC != nil, !ground.disputed.contains(field) else { return false }
-        // Somebody else has spelled it anew as well.
+        // The other side has respelled the value as well.
         let isNews = if let theirs, let seen = seen?[field], isKnown { !theirs.isSpelled(as: seen) } else { true }
         let isRespelled = if let value, let theirs { !value.isSpelled(as: theirs) } else { false }
         switch rules.strategy(of: field) {
         case .lww: return isLater(field) || (isRespelled && !isNews)
-        // Of what people decide, no stamp does.
+        // In a field that people decide, stamps do not count.
         case .manual: return isRespelled && !isNews
         case .merge:
-            // An object without what it was made of would go over the members that others change.
+            // An object without its base would overwrite the members that other devices change.
             guard local.content.action == .update else { return false }
             // Its members count by their own times, which the hub knows.
             if let base = local.content.base[field], base != value { return true }
             return isLater(field) || (isRespelled && !isNews)
         case .client: return isLater(field) || isRespelled
         case .server: return !isNews && (isLater(field) || isRespelled)
-        // What adds up is no matter of when.
+        // In a field that adds up, the time does not matter.
         case .counter, .append, .set, .max, .min: return false
         }
     }
 
-    /// Puts what the decisions about single fields have left into the result, once for all of them.
+    /// Brings the decisions about single fields into the result, once for all of them.
     private mutating func assemble() {
         if !dropped.isEmpty { result.unset.removeAll { dropped.contains(JSONString($0)) } }
         if !leading.isEmpty { result.operations = leading.reversed().flatMap { $0 } + result.operations }
     }
 
-    /// What is left of a create goes as a change from now on. It has not seen what this device itself changed before it
-    /// deleted the record, so where a rule has an operation, its value must not go over that as one that had. What was added
-    /// to the create since (``Coalescing``) comes after the difference, as it came after the value. An object goes as a change of
-    /// what is there, or of none.
+    /// Turns the rest of a create into an update. Its author has not seen the values that this device wrote before it deleted the record.
+    /// So where a rule has an operation, a plain value must not overwrite those values as if they had been seen. Operations that were added
+    /// to the create since (``Coalescing``) come after the difference, as they came after the value. An object is sent as a change of the
+    /// present one, or of an empty one.
     private mutating func sayDifferences(_ remote: JSONObject) {
         let undecided = Set(undecided.map { JSONString($0) })
         result = WireForm.of(result, seen: remote, rules: rules, alsoBesideOperations: true) { field in
@@ -457,8 +457,8 @@ private struct Pass {
         }
     }
 
-    /// Operations commute, so they stay. Only a text that would become too long asks a person; and of a set, the hub takes
-    /// this device to have seen the element as it is there now, so a removal of one that it had not seen must not go.
+    /// Operations commute, so they stay, with two exceptions. A text that would become too long asks a person. A removal of an element that
+    /// this device had not seen in its present form is dropped, because the hub would assume that it had.
     private mutating func check(_ operation: FieldOperation, _ remote: JSONObject) {
         let field = operation.top
         guard !asked.contains(JSONString(field)) else { return }
@@ -482,7 +482,7 @@ private struct Pass {
                 if told.insert(loss).inserted { lost.append(loss) }
                 return
             }
-            // Where the field has a later stamp the element may have, too: then the hub decides, and tells.
+            // Where the field has a later stamp, the element may have one too. Then the hub decides, and reports the loss.
             if let element = set.theirs.displaced(by: operation), !set.seen.hasSame(element),
                 operation.kind == .remove || ground.isLast || isLater(field, at: operation.hlc)
             {
@@ -493,13 +493,13 @@ private struct Pass {
             }
         case .append, .increment, .max, .min: break
         }
-        // What comes on top of nothing undoes that.
+        // An operation on a removed field undoes the removal.
         if theirs?.isNull ?? true, isKnown, operation.kind != .remove { lose(theirs, of: operation.field, by: strategy) }
     }
 
     private mutating func lose(_ value: JSON?, of field: String, by strategy: FieldStrategy) {
         let loss = Rebase.Loss(field: field, side: .remote, value: value, strategy: strategy)
-        // Two operations on one element do away with it once.
+        // Two operations on one element remove it once.
         if told.insert(loss).inserted { lost.append(loss) }
     }
 
@@ -523,8 +523,8 @@ private struct Pass {
         dropped.insert(JSONString(field))
     }
 
-    /// Of what a create brings back, what there was before it was deleted.
-    /// Of a create that is always known: it says what was there before, or there was nothing.
+    /// Whether ``seen`` is the state that the author saw. It always is for a create: its base holds the state before the deletion, or there
+    /// was no record.
     private var isKnown: Bool { ground.isKnown || local.content.action == .create }
 
     private var seen: JSONObject? { local.content.action == .create ? local.content.base : ground.known }
@@ -534,28 +534,29 @@ private struct Pass {
     private func isNews(_ field: String, _ value: JSON?) -> Bool {
         guard ground.isKnown else {
             switch rules.strategy(of: field) {
-            // What the hub has not called a conflict is none.
+            // A field that the hub has not called a conflict is none.
             case .manual: return ground.disputed.contains(field)
             case .server: return !isLater(field)
             default: return true
             }
         }
-        // Whoever wrote it again later than this was made has the last word, and may have seen no other value.
+        // A later write of the same value wins, and its author may have seen no other value.
         if value == seen?[field] { return rules.strategy(of: field) == .lww && isWrittenLater(field, value) }
-        // Who makes the record anew after deleting it adds to what adds up, and to an object, whoever wrote that (``HubMerge``).
+        // A create after a deletion adds to fields that add up and to objects, whichever device wrote them (``HubMerge``).
         let strategy = rules.strategy(of: field)
         if local.content.action == .create, value != nil, strategy.addsUp || strategy == .merge { return true }
         return [ground.expected, ground.asked].allSatisfy { $0[field]?.contains(value) != true }
     }
 
-    /// Whether a mutation before this one put it there.
+    /// Whether an earlier mutation of this device wrote the value.
     private func isOwn(_ field: String, _ theirs: JSON?) -> Bool {
         local.content.action == .create && ground.isKnown && ground.expected[field]?.contains(theirs) == true
     }
 
-    /// What a device whose clock is trusted has seen is never later than what it makes then.
+    /// Whether the hub's stamp of the field is later than ours. A device with a trusted clock stamps later than everything that it has
+    /// seen.
     private func isWrittenLater(_ field: String, _ value: JSON?) -> Bool {
-        // A field that is not there and has no stamp of its own was written by nobody.
+        // An absent field without a stamp has no writer.
         let other = ground.fieldHLC[field] ?? (value == nil ? nil : ground.remoteHLC)
         guard let mine = stamp(of: field), local.hasSeenTime, let theirs = other else { return false }
         return theirs > mine
@@ -565,11 +566,11 @@ private struct Pass {
         local.hlc.map { local.content.stamps[JSONString(field)] ?? $0 }
     }
 
-    /// - Parameter part: Of an operation that has a stamp of its own.
+    /// - Parameter part: The stamp of an operation that has its own.
     private func isLater(_ field: String, at part: HybridTime? = nil) -> Bool {
         guard let whole = stamp(of: field) else { return false }
         let mine = part ?? whole
-        // A hub that stamps nothing leaves ours as the only word on when.
+        // A hub without stamps leaves this device's time as the only one.
         guard let theirs = ground.fieldHLC[field] ?? ground.remoteHLC else { return true }
         return mine > theirs
     }

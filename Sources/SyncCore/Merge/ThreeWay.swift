@@ -1,16 +1,16 @@
-/// Brings two versions of an object together, member by member (PROTOCOL D2, `merge`).
+/// Merges two versions of an object member by member (PROTOCOL D2, `merge`).
 ///
-/// A member that only one side changed since the object that the local side had seen is taken from that side, also when it
-/// was removed. Where both changed it: two objects are merged in turn, anything else is a contest under the rule that the
-/// entity declares for the member (`details.size: max`), or `lww`. Without a known object an absent member counts as
-/// unchanged, so nothing is ever removed by not being mentioned.
+/// A member that only one side changed since the object that the local side had seen is taken from that side, also when it was removed.
+/// Where both changed it, two objects are merged in turn; any other pair is a contest under the rule that the entity declares for the
+/// member (`details.size: max`), or `lww`. Without a known object, an absent member counts as unchanged, so a member is never removed just
+/// because it is not mentioned.
 ///
 ///     known {a:1,b:1}  local {a:2,b:1}  remote {a:1,c:3}   gives {a:2,c:3}
 struct ThreeWay {
-    /// Of the whole field.
+    /// The contest of the whole field.
     let contest: FieldContest
 
-    /// Deeper objects are taken whole: nobody nests a form that far, and a hostile document ends here.
+    /// Nesting limit of a merge; deeper objects are values. Real forms are not nested that far, and a hostile document ends here.
     static let depthMax = 8
 
     func merge(base: JSONObject, local: JSONObject, remote: JSONObject) -> FieldContest.Decision {
@@ -22,7 +22,7 @@ struct ThreeWay {
 
     private func isLater(_ place: String) -> Bool { contest.members?.isMineLater(place) ?? contest.localIsLater }
 
-    /// Whether the local side has spelled a value anew, and is the last who did.
+    /// Whether the local side is the last one to spell a value anew.
     private func isRespelled(_ mine: JSON?, since known: JSON?, _ theirs: JSON?, at place: String) -> Bool {
         guard let mine, let theirs, !mine.isSpelled(as: theirs) else { return false }
         guard let known else { return isLater(place) }
@@ -39,10 +39,10 @@ struct ThreeWay {
         for name in local.names + gone {
             let (known, mine, theirs) = (base[name], local[name], remote[name])
             let place = "\(path).\(name)"
-            // Of two counts that are the same, each was counted.
+            // When two counts are equal, both were counted.
             if mine == theirs, mine == known || theirs == known || contest.rules.strategy(of: place) != .counter {
                 if isRespelled(mine, since: known, theirs, at: place) { result[name] = mine }
-                // The same once more counts as a write.
+                // Writing the same value again counts as a write.
                 if mine != known { outcome.written.append(place) }
                 continue
             }
@@ -64,7 +64,7 @@ struct ThreeWay {
             leaf.localIsLater = isLater(place)
             leaf.members = nil
             leaf.known = .value(known)
-            // An object that is not merged any deeper is a value like any other.
+            // An object that is not merged any deeper is treated as a plain value.
             if leaf.rules.strategy(of: place) == .merge { leaf.rules.fields[place] = .lww }
             let decision = leaf.decide(local: mine, remote: theirs)
             outcome.lost += decision.lost

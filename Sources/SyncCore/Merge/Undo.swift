@@ -1,18 +1,18 @@
-/// What the fields had that a mutation changed, for the day on which somebody wants to take it back.
+/// The former values of the fields that a mutation changed, kept in case a person wants to undo it.
 package struct EarlierValues: Hashable, Sendable {
-    /// Fields that it changed, and what they had.
+    /// Former values of the changed fields.
     package private(set) var fields = JSONObject()
-    /// Fields that it changed, and that were not there.
+    /// Changed fields that did not exist before.
     package private(set) var absent: [String] = []
-    /// The whole document, of a mutation that deleted the record.
+    /// The whole document, for a mutation that deleted the record.
     package private(set) var document: JSONObject?
 
-    /// - Parameter document: As apps saw it before the mutation; `nil`: there was no record.
+    /// - Parameter document: The document as apps saw it before the mutation; `nil`: there was no record.
     package init(of content: MutationContent, before document: JSONObject?) {
         join(content, before: document)
     }
 
-    /// A later change goes into the same mutation.
+    /// Adds the former values of a later change that becomes part of the same mutation.
     package mutating func join(_ content: MutationContent, before document: JSONObject?) {
         guard let document else { return }
         if content.action == .delete {
@@ -45,24 +45,24 @@ package struct EarlierValues: Hashable, Sendable {
     func knows(_ field: String) -> Bool { fields[field] != nil || absent.contains(field) }
 }
 
-/// The change that takes back what a mutation did, as far as it is still there.
+/// The change that undoes a mutation, as far as its effect is still there.
 ///
-/// It is an ordinary change of the record as it is now, so the rules of its fields hold for it. Whatever somebody has changed since then
-/// is theirs, and stays: taking back is no reason to overwrite anybody.
+/// It is an ordinary change of the present record, so the rules of its fields apply. A value that was changed since then stays: undoing a
+/// mutation never overwrites a later change.
 package struct Undo: Hashable, Sendable {
     package enum Reason: String, Sendable, CaseIterable {
-        /// The field no longer has what the mutation wrote.
+        /// The field no longer has the value that the mutation wrote.
         case changedSince = "changed-since"
-        /// What the field had before is not known.
+        /// The former value of the field is not known.
         case notKept = "not-kept"
-        /// The rule of the field only goes one way: what was appended, or raised a maximum, stays.
+        /// The rule of the field works in one direction only: appended values and raised maxima stay.
         case oneWay = "one-way"
-        /// The record is there again, or is no longer there.
+        /// The record exists again, or no longer exists.
         case record
     }
 
     package struct Left: Hashable, Sendable {
-        /// Empty: the whole record.
+        /// Name of the field; empty for the whole record.
         package var field: String
         package var reason: Reason
 
@@ -72,15 +72,15 @@ package struct Undo: Hashable, Sendable {
         }
     }
 
-    /// `nil`: there is nothing to take back.
+    /// `nil`: there is nothing to undo.
     package private(set) var content: MutationContent?
-    /// What it takes back; empty where that is the whole record.
+    /// The fields that it undoes; empty when it undoes a change of the whole record.
     package private(set) var fields: [String] = []
     package private(set) var left: [Left] = []
 
     /// - Parameters:
-    ///   - done: What the mutation asked for.
-    ///   - earlier: `nil`: nothing was kept.
+    ///   - done: The content of the mutation.
+    ///   - earlier: The former values; `nil`: none were kept.
     ///   - now: The document as apps see it; `nil`: there is no record.
     package init(_ done: MutationContent, earlier: EarlierValues?, now: JSONObject?, rules: EntityRules) {
         switch (done.action, now) {
@@ -128,7 +128,7 @@ package struct Undo: Hashable, Sendable {
         fields.append(field)
     }
 
-    /// Of an object that is merged member by member, those members that still have what was written.
+    /// The members of a merged object that still have the written value, set back to what they were.
     private mutating func members(of field: String, wrote: JSONObject, before: JSONObject, now: JSONObject) -> JSONObject? {
         var result = now, isChanged = false
         for name in Set(wrote.names).union(before.names).sorted() where wrote[name] != before[name] {
@@ -162,7 +162,7 @@ package struct Undo: Hashable, Sendable {
                 value(in: document)?.array?.contains { SetElement.isSame($0, operation.value) } == true
             }
             let isAdded = operation.kind == .add
-            // It made no difference.
+            // The operation had no effect.
             if has(earlier.fields) == isAdded { return }
             guard has(now) == isAdded else { return leave(operation.field, .changedSince) }
             opposite.kind = isAdded ? .remove : .add

@@ -1,23 +1,23 @@
-/// A record of the hub with what merging needs: who changed which field last, when, and in which commit.
+/// A record of the hub with the facts that merging needs: the last writer, time and commit of each field.
 ///
-/// Most fields of most records were last written together with the record, so only the exceptions are kept. A field that
-/// the document lacks has a stamp only when it was removed; one that never existed has none.
+/// Most fields of most records were last written together with the record, so only the exceptions are kept. An absent field has a stamp
+/// only if it was removed; a field that never existed has none.
 package struct VersionedRecord: Hashable, Sendable {
     package struct Stamp: Hashable, Sendable {
         /// The commit number of the change.
         package var version: Int64
-        /// Orders `lww` contests. Zero milliseconds for a writer whose clock was not trusted: it loses every contest.
+        /// Orders `lww` contests. The milliseconds are zero for a writer whose clock was not trusted, so it loses every contest.
         package var hlc: HybridTime
         package var writer: DeviceID
-        /// Who that was, if the app said.
+        /// The person or app that wrote it, if the app said so.
         package var author: String?
-        /// The value holds what others wrote as well, up to this commit, and the writer had not seen that: whoever has seen
-        /// less finds news in it, the writer too. 0 when it is the writer's alone.
+        /// Last commit of another device whose values are part of this value and that the writer had not seen; 0 when the value is the
+        /// writer's alone. It is news to every device with an older base, the writer included.
         package var foreign: Int64
-        /// The value took the place of what others wrote, up to this commit, and the writer had not seen that. It is the writer's
-        /// alone all the same, but a deletion by the writer has not seen everything either. 0 when there was no such thing.
+        /// Last commit of another device whose value this one replaced and that the writer had not seen; 0 when there is none. The value is
+        /// the writer's alone, but a deletion by the writer has not seen everything either.
         package var replaced: Int64
-        /// Of an object under `merge`; `nil`: all its members were written with the field.
+        /// Member times of an object under `merge`; `nil`: all its members were written with the field.
         package var members: MemberTimes?
 
         package init(
@@ -33,14 +33,14 @@ package struct VersionedRecord: Hashable, Sendable {
             self.foreign = foreign
         }
 
-        /// Whether a device that had seen `base` does not know what was written with this stamp. What it wrote itself is no
-        /// news, whatever its `base` says: mutations of one record arrive in the order in which their device made them.
+        /// Whether a device that had seen `base` does not know what was written with this stamp. A device's own write is no news to it,
+        /// whatever its `base` says: mutations of one record arrive in the order in which their device made them.
         func isNews(to device: DeviceID, since base: Int64) -> Bool {
-            // A base of another history is below zero, and a value that is the writer's alone holds no news for it then either.
+            // The base of another history is below zero. A value that is the writer's alone is no news to the writer in that case either.
             version > base && (writer != device || foreign > max(0, base))
         }
 
-        /// The same for what does away with the field: what the device itself has put in the place of others' values counts as well.
+        /// The same test for a change that removes the field: values of others that the device itself has replaced count as well.
         func isUnseen(by device: DeviceID, since base: Int64) -> Bool {
             isNews(to: device, since: base) || (version > base && replaced > max(0, base))
         }
@@ -50,14 +50,14 @@ package struct VersionedRecord: Hashable, Sendable {
             set { members = newValue.shortened(of: hlc) }
         }
 
-        /// The commit up to which a value that `device` merges with this one holds what others wrote.
+        /// Last commit of others that goes into a value which `device` merges with this one.
         func others(than device: DeviceID) -> Int64 { writer == device ? foreign : version }
     }
 
-    /// What a tombstone keeps of its record.
+    /// The content that a tombstone keeps of its record.
     package struct Kept: Hashable, Sendable {
         package var data: JSONObject
-        /// Of all fields that have one, those that were removed included: the tombstone's own stamp is the deletion's.
+        /// Stamps of all fields that have one, removed fields included. The tombstone's own stamp is that of the deletion.
         package var stamps: [JSONString: Stamp]
         package var additions: [JSONString: [JSON: Stamp]]
 
@@ -68,16 +68,16 @@ package struct VersionedRecord: Hashable, Sendable {
         }
     }
 
-    /// `nil` for a deleted record (its tombstone).
+    /// The document; `nil` for a deleted record (its tombstone).
     package private(set) var data: JSONObject?
-    /// The record's last change.
+    /// The stamp of the record's last change.
     package private(set) var stamp: Stamp
-    /// Fields whose stamp differs from `stamp`, and fields that were removed. The keys are `JSONString`, because `String`
-    /// would take two names for one that differ only in their Unicode normalisation.
+    /// Stamps of fields that differ from `stamp`, and of fields that were removed. The keys are `JSONString`, because `String` treats two
+    /// names as equal that differ only in their Unicode normalisation.
     package private(set) var exceptions: [JSONString: Stamp]
-    /// By field: elements of its set that an operation put in, and when. They tell an addition that a removal had not seen.
+    /// Elements that operations added to sets, with their stamps, by field. They reveal an addition that a removal had not seen.
     package private(set) var additions: [JSONString: [JSON: Stamp]]
-    /// The document of a deleted record, where a change that had not seen the deletion may bring it back.
+    /// The content of a deleted record, where a change that had not seen the deletion may bring it back.
     package private(set) var kept: Kept?
 
     // Invariant: a tombstone has no exceptions; an exception of a field that the document has differs from `stamp`.
@@ -90,19 +90,19 @@ package struct VersionedRecord: Hashable, Sendable {
         self.additions = data == nil ? [:] : additions.filter { !$1.isEmpty }
     }
 
-    /// A tombstone.
+    /// Makes a tombstone.
     package init(deleted stamp: Stamp, keeping kept: Kept?) {
         self.init(data: nil, stamp: stamp)
         self.kept = kept
     }
 
-    /// The tombstone of a record, as the rules of its entity want it.
+    /// The tombstone of the record under the rules of its entity.
     package func deleted(_ stamp: Stamp, rules: EntityRules) -> VersionedRecord {
         let kept = data.map { Kept(data: $0, stamps: stamps, additions: additions) }
         return VersionedRecord(deleted: stamp, keeping: rules.keepsDeleted ? kept : nil)
     }
 
-    /// The record as it was when it was deleted; `nil` where nothing was kept of it.
+    /// The record as it was when it was deleted; `nil` where nothing was kept.
     package var beforeDeletion: VersionedRecord? {
         kept.map { VersionedRecord(data: $0.data, stamp: stamp, exceptions: $0.stamps, additions: $0.additions) }
     }
@@ -122,9 +122,9 @@ package struct VersionedRecord: Hashable, Sendable {
         return all
     }
 
-    /// As devices see it. Only fields whose stamp differs from the record's are listed.
+    /// The record as devices see it. Only fields whose stamp differs from the record's are listed.
     ///
-    /// - Parameter named: Fields of which it is told who wrote them last, where that is not who wrote the record last.
+    /// - Parameter named: Selects the fields whose last writer is named, where that differs from the record's last writer.
     /// - Returns: `nil` for a tombstone.
     package func hubRecord(naming named: (String) -> Bool = { _ in false }) -> HubRecord? {
         guard let data else { return nil }
@@ -145,7 +145,7 @@ package struct VersionedRecord: Hashable, Sendable {
         hubRecord().map { .record($0) } ?? .deleted(version: stamp.version)
     }
 
-    /// The same for a conflict over these fields: with the writers of all of them.
+    /// The same state for a conflict over these fields, with the writers of all of them.
     package func hubState(disputing fields: [String]) -> HubState {
         guard var record = hubRecord() else { return .deleted(version: stamp.version) }
         var origins: JSONObject = [:]
@@ -166,6 +166,6 @@ extension VersionedRecord.Stamp {
 }
 
 extension DeviceID {
-    /// Stands for the hub among those who write: its back office, and the files that have arrived.
+    /// Stands for the hub as a writer: for its back office, and for files that have arrived.
     package static var hub: DeviceID { DeviceID(trusted: "hub") }
 }

@@ -1,8 +1,8 @@
-/// What an app wrote, in the form that says most about what it meant (PROTOCOL D2, "on the wire").
+/// Turns an app's values into the form that best expresses its intent (PROTOCOL D2, "on the wire").
 ///
-/// An app sets `visits` to 8 because it saw 7. Sent as a value that would undo what others counted meanwhile; sent as
-/// "one more" it commutes with theirs. So where the rule of a field has an operation, a plain value is turned into the
-/// difference to what the app saw, once, at enqueue. What cannot be said as a difference stays a value.
+/// An app sets `visits` to 8 because it saw 7. Sent as a value, that would undo what other devices counted meanwhile. Sent as "one more",
+/// it commutes with their changes. So where the rule of a field has an operation, a plain value is turned into the difference from the
+/// value that the app saw, once, at enqueue. A value that cannot be expressed as a difference stays a value.
 ///
 /// | rule | app saw | app wrote | sent |
 /// |---|---|---|---|
@@ -13,10 +13,10 @@
 /// | `max` | 7 | 8 | `max 8` |
 package enum WireForm {
     /// - Parameters:
-    ///   - seen: The record as the app saw it: base with everything that waits on top.
-    ///   - alsoBesideOperations: Also of a field with operations of its own the value becomes a difference, and they come
-    ///     after it. What an app says in one breath it means as a value.
-    ///   - isKept: Fields whose value stays one.
+    ///   - seen: The record as the app saw it: the base with all waiting mutations applied.
+    ///   - alsoBesideOperations: Also turn the value of a field that has operations of its own into a difference, which goes before them.
+    ///     Otherwise such a value stays a value.
+    ///   - isKept: Selects fields whose value stays a value.
     package static func of(
         _ content: MutationContent, seen: JSONObject, rules: EntityRules, alsoBesideOperations: Bool = false,
         isKept: (String) -> Bool = { _ in false }
@@ -25,11 +25,11 @@ package enum WireForm {
         var result = content
         let operated = Set(content.operations.map { JSONString($0.field) })
         let removed = Set(content.unset.map { JSONString($0) })
-        // Of the fields that have operations of their own: the last one first, each before all that was said before it.
+        // Differences of the fields that have operations of their own, last field first. Each goes before those operations.
         var first: [[FieldOperation]] = []
         for member in content.data.members {
             let field = member.name.text
-            // An operation of its own on the same field is meant to come after the value.
+            // An app's own operation on the same field is meant to come after the value.
             let hasOwn = operated.contains(member.name)
             guard !isKept(field), !removed.contains(member.name), alsoBesideOperations || !hasOwn,
                 let operations = operations(rules.strategy(of: field), field, from: seen[field], to: member.value)
@@ -43,24 +43,24 @@ package enum WireForm {
         return result
     }
 
-    /// The fields of an update whose seen value goes along, because their rule merges them with it.
+    /// The fields of an update whose base is sent along, because their rule merges them with it.
     package static func bases(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> JSONObject {
         guard content.action == .update, rules.mergesObjects else { return [:] }
         var bases: JSONObject = [:]
         for member in content.data.members where rules.strategy(of: member.name.text) == .merge {
-            // Of a first object, every member was added to none: somebody else's first one has others.
+            // In a first object every member is an addition, because the first object of another device has other members.
             let value = seen[member.name.text] ?? .object([:])
             if value.object != nil, member.value.object != nil { bases[member.name.text] = value }
         }
         return bases
     }
 
-    /// What makes `new` of `old` and commutes with what others do; `nil` where the rule of the field knows no such thing.
+    /// Operations that turn `old` into `new` and commute with changes of others; `nil` where the rule of the field has none.
     package static func operations(_ rules: EntityRules, _ field: String, from old: JSON?, to new: JSON) -> [FieldOperation]? {
         rules.strategy == .fields ? operations(rules.strategy(of: field), field, from: old, to: new) : nil
     }
 
-    /// - Returns: Operations that make `new` of `old` under this rule, or `nil` when it has none that do.
+    /// - Returns: Operations that turn `old` into `new` under this rule, or `nil` when there are none.
     static func operations(
         _ strategy: FieldStrategy, _ field: String, from old: JSON?, to new: JSON
     ) -> [FieldOperation]? {
@@ -68,13 +68,13 @@ package enum WireForm {
         case .lww, .server, .client, .merge, .manual: return nil
         case .counter: return difference(from: old, to: new).map { [FieldOperation(field, .increment, .number($0))] }
         case .append:
-            // Of a first text there is nothing to be behind: if somebody else writes one as well, both need a name.
+            // A first text stays a value: if another device writes one as well, the merged text must name both authors.
             guard let old, old.text != "", let suffix = suffix(of: new, after: old) else { return nil }
             return [FieldOperation(field, .append, suffix)]
         case .set:
             guard let new = new.array else { return nil }
             switch old {
-            // A first set without elements is no difference to none, and there all the same.
+            // An empty first set has no difference from none, but must be written all the same.
             case nil, .null?: return new.isEmpty ? nil : setDifference(from: [], to: new, field)
             case .array(let old)?: return setDifference(from: old, to: new, field)
             default: return nil
@@ -86,7 +86,7 @@ package enum WireForm {
         }
     }
 
-    /// First values of fields that add up as additions to whatever is there.
+    /// Turns first values of fields that add up into additions to any present value.
     package static func withFirstsAdded(_ content: MutationContent, seen: JSONObject, rules: EntityRules) -> MutationContent {
         var result = content
         let operated = Set(content.operations.map { JSONString($0.field) })
@@ -102,7 +102,7 @@ package enum WireForm {
         return result
     }
 
-    /// A value as an addition to whatever is there; nothing where the rule of the field knows no such thing.
+    /// A value as an addition to any present value; empty where the rule of the field has no such operation.
     package static func additions(_ rules: EntityRules, _ field: String, _ value: JSON) -> [FieldOperation] {
         guard rules.strategy == .fields else { return [] }
         let strategy = rules.strategy(of: field)
@@ -120,13 +120,13 @@ package enum WireForm {
         }
     }
 
-    /// What `new` has behind `old`, of a text or a list; `nil` when it does not begin with it.
+    /// The part of `new` after `old`, for a text or a list; `nil` when `new` does not begin with `old`.
     static func suffix(of new: JSON, after old: JSON) -> JSON? {
         switch (old, new) {
         case (.string(let old), .string(let new)):
             let (before, after) = (old.text, new.text)
             guard after.utf8.starts(with: before.utf8) else { return nil }
-            // A combining character must stay with what it combines with: the border is one of scalars in any case.
+            // The border always lies between scalars. A combining character must stay with the character that it combines with.
             return String(after.utf8.dropFirst(before.utf8.count)).map { .string($0) }
         case (.array(let old), .array(let new)):
             guard new.starts(with: old) else { return nil }
@@ -135,7 +135,7 @@ package enum WireForm {
         }
     }
 
-    /// What must be taken out of a set and put into it. An element whose `id` is there with other content is put in anew.
+    /// The removals and additions that turn one set into another. An element whose `id` is there with other content is added again.
     static func setDifference(from old: [JSON], to new: [JSON], _ field: String) -> [FieldOperation] {
         let before = Dictionary(old.map { (SetElement.key($0), $0) }, uniquingKeysWith: { first, _ in first })
         let after = Set(new.map { SetElement.key($0) })
@@ -161,7 +161,7 @@ package enum WireForm {
 }
 
 extension [FieldOperation] {
-    /// The same with when they were made.
+    /// The same operations with the time at which they were made.
     func stamped(_ stamp: HybridTime?) -> [FieldOperation] {
         stamp == nil ? self : map { operation in
             var operation = operation
@@ -171,7 +171,7 @@ extension [FieldOperation] {
     }
 }
 
-/// Elements of a set are the same by value; objects with an `id` by their id.
+/// Compares elements of a set: objects with an `id` by their id, all others by value.
 package enum SetElement {
     package static func isSame(_ left: JSON, _ right: JSON) -> Bool { key(left) == key(right) }
 
@@ -179,7 +179,7 @@ package enum SetElement {
         element.object?["id"].map { .object(["id": $0]) } ?? element
     }
 
-    /// Each element once, the first of each key; `nil` when they are so.
+    /// Each element once, the first of each key; `nil` when no key is repeated.
     static func once(_ elements: [JSON]) -> [JSON]? {
         JSONWork.count(elements.count)
         var keys: Set<JSON> = []
@@ -187,7 +187,7 @@ package enum SetElement {
         return once.count == elements.count ? nil : once
     }
 
-    /// A name for people: `tags[t-1]` by its `id`, or by itself where it has none, cut to ``placeMax`` characters.
+    /// A name for people: `tags[t-1]` by its `id`, or by its value where it has none, cut to ``placeMax`` characters.
     package static func place(of element: JSON, in field: String) -> String {
         let name = element.object?["id"] ?? element
         return "\(field)[\(String.UnicodeScalarView((name.text ?? name.json).unicodeScalars.prefix(placeMax)))]"
@@ -196,11 +196,11 @@ package enum SetElement {
     static let placeMax = 64
 }
 
-/// The elements of a set by their key, for many questions about one list.
+/// The elements of a set by their key, for many lookups in one list.
 struct SetIndex {
     private let elements: [JSON: [JSON]]
 
-    /// - Parameter value: Anything but a list is as good as an empty one.
+    /// - Parameter value: A value that is no list counts as an empty one.
     init(_ value: JSON?) {
         let list = value?.array ?? []
         JSONWork.count(list.count)
@@ -210,12 +210,12 @@ struct SetIndex {
     /// Whether an element with the same key is there.
     func has(_ element: JSON) -> Bool { elements[SetElement.key(element)] != nil }
 
-    /// Whether the same element is there.
+    /// Whether an equal element is there.
     func hasSame(_ element: JSON) -> Bool { elements[SetElement.key(element)]?.contains(element) ?? false }
 
     func first(_ key: JSON) -> JSON? { elements[key]?.first }
 
-    /// What an addition or a removal does away with that it does not name whole: content that its author need not have seen.
+    /// An element that an addition or a removal displaces without naming it whole, so that its author need not have seen its content.
     func displaced(by operation: FieldOperation) -> JSON? {
         guard operation.kind.isOfSet else { return Optional.none }
         let key = SetElement.key(operation.value)
