@@ -12,11 +12,11 @@ struct TouchedRecords {
     /// A conflict in which there is nothing left to decide.
     struct Moot {
         var cid: Int64
-        /// Nor is there anything left to send.
+        /// Nothing is left to send either.
         var isEmpty: Bool
     }
 
-    /// To be closed when the records are written.
+    /// Conflicts to close when the records are written.
     var moot: [Moot] = []
     private(set) var byID: [Int64: Touched] = [:]
     private var order: [Int64] = []
@@ -36,24 +36,24 @@ struct TouchedRecords {
 struct ResultsPass {
     var summary = ResultsSummary()
     var records = TouchedRecords()
-    /// Events that the hub has; written together at the end.
+    /// Events that the hub has accepted; written together at the end.
     var doneEvents: [OutboxRow] = []
     /// Atomic lists with members among the results.
     var groups: Set<ClosedRange<Int64>> = []
-    /// Records with a mutation that did not get through: what was sent behind it goes back.
+    /// Records with a mutation that did not get through. Mutations sent behind it return to the queue.
     var returned: [Int64: Int64] = [:]
-    /// Mutations whose record the very next verdict about that record shows again.
+    /// Mutations whose record is shown again by the next verdict about that record.
     var shownAgain: Set<Int64> = []
-    /// Records whose waiting mutations have not met the hub's document yet.
+    /// Records whose waiting mutations have not been rebased onto the hub's document yet.
     var unmet: [Int64: UnmetRemote] = [:]
 }
 
-/// The hub's document of a record, as several verdicts of one answer have shown it one after the other. What waits behind them
-/// meets the last one only: there may be much of it, and what was between was never seen by anybody.
+/// The hub's document of a record that several verdicts of one answer have shown in turn. Waiting mutations are rebased only onto the last
+/// one: there may be many of them, and the versions in between were never shown.
 struct UnmetRemote {
-    /// The record before the first of them.
+    /// The record before the first of these verdicts.
     var before: MirrorRow
     var latest: RemoteSide
-    /// What the mutations asked for that these verdicts are about: to find that at the hub is no news.
+    /// The content of the mutations that these verdicts are about. Their values at the hub are no news.
     var own: [MutationContent]
 }

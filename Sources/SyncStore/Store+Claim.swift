@@ -1,11 +1,11 @@
 package import SyncCore
 
 extension Store {
-    /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
+    /// Claims the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
     ///
-    /// What goes is chosen by priority and then by `seq`, at least one if any is eligible and not too large; the order in
-    /// the batch is that of ``BatchPlace``. Nothing overtakes an older mutation of its record or what it is tied to, and an
-    /// atomic list goes whole or not at all. Work is in proportion to what is taken, not to what waits.
+    /// Mutations are chosen by priority and then by `seq`, at least one if any is eligible and not too large. The order in the batch is
+    /// that of ``BatchPlace``. A mutation never overtakes an older one of its record or one that it is tied to, and an atomic list goes
+    /// whole or not at all. The work is proportional to the size of the batch, not of the queue.
     ///
     /// - Returns: `nil` when nothing is eligible.
     package func claim(_ limits: BatchLimits, at now: Moment) throws(StoreError) -> Batch? {
@@ -13,7 +13,7 @@ extension Store {
         return try claim(limits, &withheld, at: now)
     }
 
-    /// - Parameter withheld: Gets what was left where it is only for its size.
+    /// - Parameter withheld: Receives the work that stays only because of its size.
     func claim(_ limits: BatchLimits, _ withheld: inout WithheldWork, at now: Moment) throws(StoreError) -> Batch? {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -46,7 +46,7 @@ extension Store {
         return batch
     }
 
-    /// Chooses what goes next, and sets aside or gives up what stands in front of it and may not go.
+    /// Chooses the mutations of the batch. Mutations in front of them that cannot go are set aside or given up.
     private func choose(_ limits: BatchLimits, _ withheld: inout WithheldWork) throws(StoreError) -> [ClaimRow] {
         while true {
             var selection = ClaimSelection(limits: limits, ranks: ranks, age: age, isTiedAnywhere: ledger[.ties] > 0)
@@ -62,12 +62,12 @@ extension Store {
             }
             try expire(over)
             try settleTies()
-            // What waited behind them may go now. Each round gives up what it has found, so there is a last one.
+            // Mutations that waited behind them can go now. Each round gives up what it has found, so the rounds end.
             if !selection.taken.isEmpty { return selection.inOrder }
         }
     }
 
-    /// What is over as well, of the same record: otherwise each would be met alone, when those before it are gone.
+    /// Further overdue mutations of the same record. Otherwise each of them would be found in a round of its own.
     private func overdue(of rid: Int64, after seq: Int64) throws(StoreError) -> [OutboxRow] {
         try database.all(
             """
@@ -82,8 +82,8 @@ extension Store {
     /// - Returns: `nil` when there are none.
     package func loadInFlight(_ limits: BatchLimits, at now: Moment) throws(StoreError) -> Batch? {
         while true {
-            // An atomic list that begins inside the limit may end behind it. What is past the limit in bytes is not read:
-            // after the database went back in time, all that waited is in flight.
+            // An atomic list that begins inside the limit may end behind it. Rows past the byte limit are not read: after the database went
+            // back in time, everything that waited is in flight.
             var rows: [ClaimRow] = []
             var bytes = 0
             try database.each(
@@ -133,8 +133,8 @@ extension Store {
         return Batch(mutations: mutations, ackedSeq: try ackedSeq(), maxSentSeq: ledger[.maxSentSeq])
     }
 
-    /// What this one answers for: the mutation in its place before, what that answered for, and what was taken along. A
-    /// database that goes back may hold any of them once more, and the hub must know that they are done.
+    /// The keys that a mutation replaces: the mutation in its place before, the ones that that one replaced, and carried ones. A restored
+    /// database may hold any of them again, and the hub must know that they are done.
     private func superseded(by payload: Payload) throws(StoreError) -> [MutationKey] {
         var keys: [MutationKey] = []
         var next: Payload? = payload
@@ -153,7 +153,7 @@ extension Store {
         return Array(keys.prefix(Limits.batchMutationsMax))
     }
 
-    /// The end of the answered part of the outbox. Starts where the last search ended, so each row is passed once.
+    /// The highest `seq` below which every mutation is answered. The search starts where the last one ended, so each row is passed once.
     private func ackedSeq() throws(StoreError) -> Int64 {
         let open = try database.number(
             "SELECT seq FROM mutation WHERE seq > ? AND state IN (0, 1, 4, 5) ORDER BY seq LIMIT 1", .int(ledger[.ackedSeq]))
@@ -161,7 +161,7 @@ extension Store {
         return ledger[.ackedSeq]
     }
 
-    /// The same in the order of a batch: neighbours in it whose numbers rise by one, and the place of the first.
+    /// Groups neighbours in a batch whose numbers rise by one, with the place of the first.
     private static func placed(_ seqs: [Int64]) -> [(seqs: ClosedRange<Int64>, place: Int64)] {
         var runs: [(seqs: ClosedRange<Int64>, place: Int64)] = []
         for (place, seq) in seqs.enumerated() {
@@ -174,7 +174,7 @@ extension Store {
         return runs
     }
 
-    /// Numbers that rise by one, together.
+    /// Groups numbers that rise by one.
     static func runs(of seqs: [Int64]) -> [ClosedRange<Int64>] {
         var runs: [ClosedRange<Int64>] = []
         for seq in seqs.sorted() {
@@ -188,13 +188,13 @@ extension Store {
     }
 }
 
-/// A mutation that may go, with both of its rows.
+/// A mutation that can go, with both of its rows.
 struct ClaimRow {
     var payload: Payload
     var outbox: OutboxRow
     var isSound: Bool
 
-    /// The same for all members of an atomic list.
+    /// Equal for all members of an atomic list.
     var unit: Int64 { outbox.unit }
 
     /// - Parameter row: `payload.*`, then `mutation.*`.

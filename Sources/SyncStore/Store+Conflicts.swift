@@ -1,8 +1,8 @@
 package import SyncCore
 
-// What people decide about conflicts, and what becomes of conflicts by themselves.
+// Decisions of people about conflicts, and conflicts that end without one.
 
-/// How somebody wants a conflict to end.
+/// The decision of a person about a conflict.
 package struct ConflictDecision: Hashable, Sendable {
     package enum Choice: Hashable, Sendable {
         case local, remote
@@ -11,16 +11,16 @@ package struct ConflictDecision: Hashable, Sendable {
 
     package enum Scope: Hashable, Sendable {
         case all(Choice)
-        /// Every disputed field by itself.
+        /// A choice for each disputed field.
         case fields([String: Choice])
     }
 
     package var scope: Scope
     package var comment: String?
-    /// The hub's version that was looked at; another present one refuses the decision.
+    /// The version of the hub's side that the person saw. The decision is refused if another version is present now.
     package var expectedRemoteVersion: Int64?
     package var author: String?
-    /// With the disputed change all of its atomic list is let go.
+    /// Discards the whole atomic list of the disputed change.
     package var letsGoOfList: Bool
 
     package init(
@@ -35,22 +35,22 @@ package struct ConflictDecision: Hashable, Sendable {
     }
 }
 
-/// What became of a decision.
+/// The result of a decision.
 package struct ResolvedConflict: Hashable, Sendable {
-    /// `resolving` while the hub has not heard of it, otherwise `resolved`.
+    /// `resolving` until the hub has accepted the decision, then `resolved`.
     package var state: String
-    /// Carries the decision to the hub; `nil` when the hub has it already.
+    /// The mutation that carries the decision to the hub; `nil` when the hub has it already.
     package var mutation: MutationKey?
-    /// Of the atomic list that the disputed mutation is in.
+    /// The fate of the atomic list that the disputed mutation belongs to.
     package var list: AtomicListFate?
 }
 
 extension Store {
-    /// Decides a conflict. Invariant: the disputed mutation ends, a new one with a new key carries what is left of it and
-    /// the decision, and the audit trail says who decided what: all or nothing.
+    /// Decides a conflict. Invariant, all or nothing: the disputed mutation ends, a new one with a new key carries its rest and the
+    /// decision, and the audit trail records the decision and its author.
     ///
-    /// - Throws: `.refused` with `not-found`, `already-resolved`, `version-mismatch` (the hub's side is newer than the one
-    ///   that was looked at; the problem carries both sides), or `validation`.
+    /// - Throws: `.refused` with `not-found`, `already-resolved`, `version-mismatch` (the hub's side is newer than the one that the person
+    ///   saw; the problem carries both sides), or `validation`.
     package func resolve(
         _ cid: Int64, _ decision: ConflictDecision, by requester: Requester, at now: Moment
     ) throws(StoreError) -> ResolvedConflict {
@@ -78,7 +78,7 @@ extension Store {
     }
 
     private struct Choices {
-        /// About the deletion, where the conflict is about one.
+        /// The choice about a deletion, for a conflict about one.
         var record: ConflictDecision.Choice?
         var fields: [String: ConflictDecision.Choice] = [:]
 
@@ -119,7 +119,7 @@ extension Store {
 
     // MARK: - Ending a conflict
 
-    /// - Parameter event: How it ends, for the history: `resolved`, `moot`.
+    /// - Parameter event: The end of the conflict, for the history: `resolved` or `moot`.
     private func end(
         _ conflict: ConflictRow, _ row: OutboxRow, _ choices: Choices, _ event: String, by requester: Requester,
         _ decision: ConflictDecision? = nil
@@ -138,14 +138,14 @@ extension Store {
         let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, base, rules) : []
         let left = try openMutations(of: conflict.rid, after: row.seq)
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
-        // A later mutation of this device has deleted the record, and the hub has taken that: there is nothing to change.
+        // A later mutation of this device has deleted the record, and the hub has accepted that: nothing is left to change.
         if record.base == nil, content?.action == .update { content = nil }
         if conflict.kind == .updateDelete, !carried.isEmpty, let whole = content {
-            // What was sent already goes by itself, so it is no part of what is carried.
+            // Content that was already sent goes by itself and is not carried.
             let document = Fold.view(base: nil, mutations: [whole] + carried.map(\.content)) ?? [:]
             content = MutationContent(.create, data: document, base: whole.base)
         }
-        // A deletion that comes later may still be refused: then what it had made pointless is not gone without a word.
+        // A later deletion may still be refused. A change that it made pointless is therefore recorded as discarded.
         let isGivenUp = event == "resolved" || left.contains { $0.payload?.action == .delete }
         let ending: MutationState = content != nil ? .resolved : isGivenUp ? .discarded : .superseded
         try settle(row, as: ending, keptFor: try keptFor(row))
@@ -162,13 +162,13 @@ extension Store {
                 action, names.entity(row.eid), name, data: content.data, unset: content.unset, operations: content.operations,
                 priority: row.priority, dependsOn: try liveDependencies(of: payload), author: decision?.author ?? payload?.author)
             mutation.base = content.base
-            // Members of an object count each by its own time, and the decision is about the deletion alone.
+            // Members of an object count by their own times, and the decision is about the deletion alone.
             if conflict.kind == .updateDelete, carried.isEmpty, let hlc = payload.flatMap({ HybridTime($0.hlc) }) {
                 for field in content.data.names where rules.strategy == .fields && rules.strategy(of: field) == .merge {
                     mutation.stamps[JSONString(field)] = content.stamps[JSONString(field)] ?? hlc
                 }
             }
-            // What goes on by itself goes on with its deadline; what a person has decided has none.
+            // A mutation that continues without a decision keeps its deadline; one that a person has decided has none.
             let answer = try accept(
                 mutation, by: requester, in: list, supersedes: payload?.key ?? "",
                 deadline: event == "resolved" ? nil : payload?.ttlAge)
@@ -176,7 +176,7 @@ extension Store {
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             for (seq, _) in carried {
                 try handOver(from: seq, to: answer.seq)
-                // A receipt, which stays as long as what answers for it.
+                // A receipt, kept as long as the mutation that replaces it.
                 try database.run(
                     "UPDATE mutation SET into_seq = ?, prune_age = ? WHERE seq = ?", .int(answer.seq), .int(Int64.max), .int(seq))
             }
@@ -196,9 +196,9 @@ extension Store {
         return ResolvedConflict(state: "\(ended.state)", mutation: key)
     }
 
-    /// What is still to be sent of the disputed mutation, with the decision.
+    /// The content that is still to be sent of the disputed mutation, including the decision.
     ///
-    /// - Parameter content: `nil` when its row is damaged: then the stored sides are all there is.
+    /// - Parameter content: `nil` when its row is damaged: then only the stored sides are known.
     private func decided(
         _ conflict: ConflictRow, _ choices: Choices, _ content: MutationContent?, _ view: JSONObject?, _ base: JSONObject?,
         _ rules: EntityRules
@@ -224,8 +224,8 @@ extension Store {
                 case .local:
                     let mine = view == nil ? locals[JSONString(field)] ?? Optional.none : view?[field]
                     guard let mine else { result.unset.append(field); continue }
-                    // Where the rule has a form that commutes with what others add meanwhile, in that. What other mutations of this
-                    // device add is theirs to bring.
+                    // Sent in a form that commutes with additions of others, where the rule has one. Additions of this device's other
+                    // mutations are sent by those mutations.
                     if let forms = Self.additions(rules, field, base, to: own?[field] ?? mine) {
                         result.operations += forms
                     } else {
@@ -237,7 +237,7 @@ extension Store {
         }
     }
 
-    /// What makes `mine` of what the hub has and commutes with what others do; `nil` where there is no such thing.
+    /// Operations that turn the hub's value into `mine` and commute with changes of others; `nil` where there are none.
     private static func additions(
         _ rules: EntityRules, _ field: String, _ base: JSONObject?, to mine: JSON
     ) -> [FieldOperation]? {
@@ -246,9 +246,9 @@ extension Store {
 
     private typealias Carried = (seq: Int64, content: MutationContent)
 
-    /// A decision is the last word on a field: what was to be done with it later, and was never sent, gives way to it; where
-    /// this device's side was chosen and adds up, it goes on and adds its part. What was to be done with a record that was
-    /// deleted there goes along when it is brought back, and is over when it is not.
+    /// Ends later mutations that a decision makes obsolete. A decision is the last word on a field, so later changes of the field that were
+    /// never sent give way to it. They stay if this device's side was chosen and its rule adds up. Later changes of a record that was
+    /// deleted at the hub are carried along when the record is brought back, and end when it is not.
     ///
     /// - Returns: Mutations that the new one carries as a whole.
     private func giveWay(
@@ -265,7 +265,7 @@ extension Store {
             guard let payload = open.payload, let content = payload.content(under: rules) else { continue }
             if content.action == .delete || content.action == .create { break }
             if conflict.kind == .updateDelete {
-                // What is deleted later is not brought back.
+                // A record that is deleted later is not brought back.
                 let isCarried = choices.record == .local && !later.contains { $0.payload?.action == .delete }
                 try settle(open.row, as: isCarried ? .coalesced : .discarded, keptFor: try keptFor(open.row))
                 if let group = open.row.group { try refreshReadiness(ofGroup: group) }
@@ -288,29 +288,29 @@ extension Store {
         return carried
     }
 
-    /// The new mutation comes after those that were made later than the disputed one. What they say about other fields
-    /// must still be the last word.
+    /// Removes from the content the fields that later mutations change. The new mutation is sent after them, and their values must still be
+    /// the last word.
     private func withoutWhatFollows(
         _ content: MutationContent, _ later: [OpenMutation], _ view: JSONObject?, _ rules: EntityRules
     ) -> MutationContent? {
         var result = content
         for open in later {
             guard let after = open.payload?.content(under: rules) else { continue }
-            // Deleted later: whatever was to be done before has no meaning any more. Made anew later: it is not to be deleted.
+            // After a later deletion, earlier changes have no effect. A record that was created again later must not be deleted.
             if after.action == .delete || (after.action == .create && content.action == .delete) { return nil }
             let isMadeAnew = content.action == .create && after.action == .create
             let added = isMadeAnew ? after.data.names.filter { rules.strategy == .fields && rules.strategy(of: $0).addsUp } : []
             if content.action == .update || after.action == .create {
                 let base = result.base
                 result.removeFields(Set((after.data.names + after.unset).filter { !added.contains($0) }.map { JSONString($0) }))
-                // What a creation has seen and does not name it takes away: that would be what was made anew.
+                // A create removes the fields that its base has and that it does not name; that would hit the record that was made anew.
                 if content.action == .update { result.base = base }
             }
-            // Made anew later, with a value that adds up: what comes back adds to that, it does not go over it.
+            // The record was created again later with a value that adds up: the restored value is added to it and does not overwrite it.
             if isMadeAnew {
                 for field in Set(after.operations.map(\.field) + added) {
                     guard let value = result.data[field] else { continue }
-                    // Of what was there before the deletion, others may have brought it back already.
+                    // Others may have restored the value from before the deletion already.
                     let added = result.base[field].flatMap { WireForm.operations(rules, field, from: $0, to: value) }
                     result.data[field] = nil
                     result.base[field] = nil
@@ -322,7 +322,7 @@ extension Store {
                 result.operations.removeAll { $0.kind.isOfSet && touched.contains($0.elementName) }
             }
             for operation in after.operations where content.action == .update {
-                // Where the rule adds changes up, ours goes as one; as a value it has to contain what was added since.
+                // A field whose rule adds up is sent as an addition. A plain value must contain what was added since.
                 let addsUp = rules.strategy == .fields && rules.strategy(of: operation.field).addsUp
                 let containsIt = !addsUp || !operation.path.isEmpty
                 if containsIt, result.data[operation.top] != nil { result.data[operation.top] = view?[operation.top] }
@@ -333,25 +333,25 @@ extension Store {
 
     // MARK: - By themselves
 
-    /// Closes a conflict in which nothing is left to decide. What else its mutation asked for goes on under a new key.
+    /// Closes a conflict in which nothing is left to decide. The rest of its mutation continues under a new key.
     func close(_ moot: TouchedRecords.Moot) throws(StoreError) {
         guard let conflict = try conflict(moot.cid), conflict.state.isOpen, let row = try outboxRow(conflict.seq) else { return }
         let own = Requester(app: AppName(trusted: "agent"), uid: 0)
         var choices = Choices()
         if conflict.kind != .field { choices.record = moot.isEmpty ? .remote : .local }
-        // What is to be told of others that have ended so far stays outside: it is told whether this goes on or not.
+        // Ties that ended so far are reported outside of this attempt, whether it succeeds or not.
         let ends = transaction?.tieEnds ?? []
         transaction?.tieEnds = []
         do throws(StoreError) {
             try transact(at: now) { () throws(StoreError) in _ = try end(conflict, row, choices, "moot", by: own) }
         } catch {
-            // What cannot go on by itself stays with the person.
+            // A mutation that cannot continue without a decision stays with the person.
             guard error.problem != nil else { throw error }
         }
         transaction?.tieEnds = ends
     }
 
-    /// Somebody gave the mutation up.
+    /// Closes the conflict of a mutation that was given up.
     func closeConflict(ofSeq seq: Int64, _ event: String, uid: UInt32) throws(StoreError) {
         guard var conflict = try openConflict(ofSeq: seq) else { return }
         conflict.state = .resolved
@@ -361,7 +361,7 @@ extension Store {
         tell(conflict)
     }
 
-    /// Conflicts whose decision has arrived at the hub, or has met its own fate there.
+    /// Closes conflicts whose decision the hub has accepted, or whose decision has ended in another way.
     func closeAnswered() throws(StoreError) {
         let answered = try database.all(
             """
@@ -379,12 +379,12 @@ extension Store {
         }
     }
 
-    /// The local side is what apps see, also after later changes of the same field.
+    /// Updates the local side of open conflicts: it shows the value that apps see, also after later changes of the same field.
     func refreshLocalSides(of rid: Int64, _ document: String?) throws(StoreError) {
         let open = try database.all(
             "SELECT * FROM conflict WHERE rid = ? AND state < 2", .int(rid)
         ) { row throws(StoreError) in ConflictRow(row) }
-        // Nothing is shown of a damaged view; the record is fetched again, and this is done once more then.
+        // Nothing of a damaged view is shown. The record is fetched again, and this runs once more then.
         guard let view = StoredJSON.Document(document).known else { return }
         let disputes = open.filter { $0.kind != .deleteUpdate && !$0.isDamaged }
         let moved = disputes.flatMap(\.sides).filter { $0.local.value != view[$0.field] }
@@ -404,8 +404,8 @@ extension Store {
         }
     }
 
-    /// By field, the newest mutation of the fold that changes it. Looked for from the newest on, and no further than needed: it is
-    /// mostly that one.
+    /// The newest mutation of the fold that changes each field. The search runs from the newest on and no further than needed: most often
+    /// it is the first one.
     private func newestChanges(of rid: Int64, fields: Set<JSONString>) throws(StoreError) -> [JSONString: Payload] {
         var newest: [JSONString: Payload] = [:]
         if fields.isEmpty { return newest }

@@ -1,14 +1,14 @@
 package import SyncCore
 
-// T1. Everything is decided before anything is written, so a refusal needs no undoing and disturbs nobody in the same
-// transaction. Only lists are different: their later members are decided upon what the earlier ones wrote.
+// T1. Everything is decided before anything is written, so a refusal needs no undo and does not affect other requests in the transaction.
+// Lists are the exception: later members are decided on what the earlier ones wrote.
 
 extension Store {
     /// Accepts mutations. Invariant: outbox rows, view, status, counters, clock and journal change together.
     ///
     /// - Parameters:
-    ///   - isAtomic: One group at the hub; at most ``Limits/atomicMutations``. All or none are accepted in any case.
-    ///   - appKey: With the same fingerprint as before, the first answer comes again and nothing else happens.
+    ///   - isAtomic: One group at the hub, with at most ``Limits/atomicMutations`` members. All or none are accepted in any case.
+    ///   - appKey: With the same key and fingerprint as before, the first answer is returned and nothing else happens.
     /// - Throws: `.refused` with the problem for the app.
     package func enqueue(
         _ mutations: [NewMutation], isAtomic: Bool = false, by requester: Requester, appKey: AppKey? = nil, at now: Moment
@@ -26,7 +26,7 @@ extension Store {
                     try checkTags(of: mutations[0])
                     answer = [try accept(mutations[0], by: requester, appKey: appKey)]
                 } catch {
-                    // A list of one is a list all the same: its pointers lead into it.
+                    // A list of one is still a list: the pointers lead into it.
                     throw isAtomic ? error.inList(at: 0) : error
                 }
             } else {
@@ -37,7 +37,7 @@ extension Store {
         }
     }
 
-    /// The lines of a bulk enqueue: one transaction, but each line stands or is refused alone.
+    /// Accepts the lines of a bulk enqueue in one transaction; each line is accepted or refused alone.
     package func enqueueEach(
         _ mutations: [NewMutation], by requester: Requester, at now: Moment
     ) throws(StoreError) -> [Result<Enqueued, StoreError>] {
@@ -62,7 +62,7 @@ extension Store {
         _ mutations: [NewMutation], isAtomic: Bool, by requester: Requester, _ appKey: AppKey?
     ) throws(StoreError) -> [Enqueued] {
         try prepareForChange()
-        // Before the first member is written: members of one list are no other writers to each other.
+        // Before the first member is written, because members of one list do not conflict with each other.
         for (index, mutation) in mutations.enumerated() {
             do throws(StoreError) {
                 try checkTags(of: mutation)
@@ -94,8 +94,8 @@ extension Store {
 
     /// - Precondition: A group's members are accepted one after the other, with nothing between them.
     /// - Parameters:
-    ///   - version: What its author had seen of the record, if that is older than what is here.
-    ///   - deadline: Of what takes the place of another mutation; anything else has the one that its app or its entity gives it.
+    ///   - version: The version that the author had seen, if it is older than the present one.
+    ///   - deadline: The deadline of a mutation that takes the place of another. Any other mutation has the one of its app or entity.
     func accept(
         _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup? = nil, appKey: AppKey? = nil,
         supersedes: String? = nil, restingOn version: Int64? = nil, deadline: Int64? = nil
@@ -104,7 +104,7 @@ extension Store {
         intent.deadline = deadline
         if let version, version < intent.payload.baseVersion {
             intent.payload.baseVersion = max(0, version)
-            // What comes after it has seen more than it has.
+            // Later mutations have seen more than this one, so they are not merged into it.
             intent.payload.coalesces = false
         }
         intent.payload.appKey = appKey?.key
@@ -114,17 +114,17 @@ extension Store {
     }
 }
 
-/// An atomic list on its way in.
+/// An atomic list while it is being written.
 struct EnqueueGroup {
-    /// One after the other.
+    /// The numbers of its members.
     var seqs: ClosedRange<Int64>
     var priority: Priority
-    /// The key of the first member, once that is made.
+    /// The key of the first member, as soon as that is written.
     var id: String?
 }
 
 extension StoreError {
-    /// Lets the pointers of a problem lead into the list that was sent.
+    /// The same error with pointers that lead into the list that the app sent.
     fileprivate func inList(at index: Int) -> StoreError {
         guard var problem else { return self }
         let place = "/mutations/\(index)"

@@ -15,7 +15,7 @@ extension Store {
             position.seed = seed(of: entity, (isSeeding: row.bool(6), after: row.optionalText(4)))
             found[entity] = position
         }
-        // A name that there is no room for could not be kept, and its pages would be read for nothing.
+        // A name beyond the limit could not be kept, and its pages would be read for nothing.
         let room = announced.filter { names.entities[$0] == nil }.prefix(Names.limit - names.entities.count)
         let known = Set(rules.entities.keys).union(names.entities.keys).union(room).filter { entity in
             (rules[entity]?.kind ?? .event) != .event && isListed(entity)
@@ -52,8 +52,8 @@ extension Store {
         return summary
     }
 
-    /// Starts the feed of these entities again. What is here stays until the new listing is complete; then what it did not
-    /// contain is treated as deleted.
+    /// Restarts the feed of these entities. Present records stay until the new listing is complete; then those that it did not contain are
+    /// treated as deleted.
     package func restartStreams(_ entities: [EntityName], at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -73,7 +73,7 @@ extension Store {
             """, .int(eid), .bool(rest == nil))
     }
 
-    /// An existing backend may have no list of an entity.
+    /// Whether the entity has a listing. An existing backend may have none for an entity.
     private func isListed(_ entity: EntityName) -> Bool {
         rest.map { $0.entities[entity]?.list != nil } ?? true
     }
@@ -98,7 +98,7 @@ extension Store {
         var records = TouchedRecords()
         var deleted: [(row: MirrorRow, item: StreamPage.Deletion)] = []
         for item in page.deletions {
-            // Deletions of records that were never here say nothing.
+            // Deletions of unknown records have no effect.
             guard let row = try MirrorRow.find(database, eid: eid, id: item.id.text) else { continue }
             if row.isNewer(thanDeletion: item) { summary.unchanged += 1 } else { deleted.append((row, item)) }
         }
@@ -118,14 +118,14 @@ extension Store {
         if let listing, !page.hasMore { try endListing(of: page.entity, eid, listing, &summary) }
     }
 
-    /// Those that this device never had count as well: the hub counts all.
+    /// Counts the deletions of a page. Deletions of records that this device never had count too, because the hub counts all.
     private func countDeletions(_ count: Int, eid: Int64) throws(StoreError) {
         guard count > 0 else { return }
         try database.run("UPDATE stream SET deleted = deleted + ? WHERE eid = ?", .int(Int64(count)), .int(eid))
     }
 
-    /// Whether the feed deletes suspiciously much: more on one day than a guard lets pass, since it was last read to its end. Over the
-    /// weeks that a device was away, everything may have been replaced in good order.
+    /// Whether the feed deletes suspiciously much: more on one day than the guard allows, counted since the feed was last read to its end.
+    /// In the weeks that a device was away, everything may have been replaced legitimately.
     private func isMassDelete(_ deletions: [StreamPage.Deletion], eid: Int64, endsRun: Bool) throws(StoreError) -> Bool {
         guard !deletions.isEmpty || endsRun else { return false }
         let known = try database.first("SELECT run_deleted, coalesce(run_day, 0) FROM stream WHERE eid = ?", .int(eid)) {
@@ -135,7 +135,7 @@ extension Store {
         var run = before
         var most = before.count
         for deletion in deletions {
-            // Without a time it belongs to those before it.
+            // A deletion without a time counts for the day of those before it.
             let day = deletion.hlc.flatMap { HybridTime($0) }.map { Int64($0.milliseconds / 86_400_000) } ?? run.day
             if day > run.day { run = (0, day) }
             run.count += 1
@@ -156,7 +156,7 @@ extension Store {
     ) throws(StoreError) {
         var records = TouchedRecords()
         var fresh: [RecordID: MirrorRow] = [:]
-        // Of a record that comes several times the newest counts: what waits here meets it once.
+        // If a record comes several times, the newest version counts: waiting mutations are rebased once.
         var newest: [RecordID: Int64] = [:]
         for item in items { newest[item.id] = max(newest[item.id] ?? item.record.version, item.record.version) }
         for item in items {
@@ -205,7 +205,7 @@ extension Store {
 
     struct Listing {
         var gen: Int64
-        /// The hub's newest commit when the listing began. What is newer may be missing in it without being deleted.
+        /// The hub's newest commit when the listing began. A newer record may be missing in it without being deleted.
         var head: Int64
     }
 
@@ -221,7 +221,7 @@ extension Store {
         return listing
     }
 
-    /// The hub has these and cannot read them: the end of the listing must not take them for deleted.
+    /// Marks records that the hub has and cannot read, so that the end of the listing does not treat them as deleted.
     func spare(_ ids: [RecordID], eid: Int64, _ listing: Listing) throws(StoreError) {
         for id in ids {
             try database.run("UPDATE record SET gen = ? WHERE eid = ? AND id = ?", .int(listing.gen), .int(eid), .text(id.text))
@@ -243,7 +243,7 @@ extension Store {
         }.compactMap { (rid: Int64?) in rid }
         if options.ablations.contains(.sweepSkipped) { missing = [] }
         let all = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
-        // What the hub says it deleted since is turnover. It is the rest that it may have lost.
+        // Deletions that the hub reports are normal turnover. The hub may have lost the remaining records.
         let unexplained = Int64(missing.count) - (only == nil ? try deletedUnheard(eid) : 0)
         if options.massDelete.isReached(by: unexplained, of: all) {
             summary.massDeletes.append(entity)
@@ -264,12 +264,12 @@ extension Store {
         try noteSeeded()
     }
 
-    /// How many deletions the hub has counted that this device never heard of; 0 where either does not know.
+    /// Deletions that the hub has counted and this device has not heard of; 0 where either side has no count.
     private func deletedUnheard(_ eid: Int64) throws(StoreError) -> Int64 {
         max(0, try database.number("SELECT listing_deleted - deleted FROM stream WHERE eid = ?", .int(eid)) ?? 0)
     }
 
-    /// Once everything was read to its end, the device is no beginner any more, whatever is configured later.
+    /// Marks the device as seeded once every entity was read to its end, whatever is configured later.
     private func noteSeeded() throws(StoreError) {
         let meta = MetaTable(database)
         guard try meta.text("seeded") == nil else { return }
@@ -283,7 +283,7 @@ extension Store {
 
     // MARK: - Damage
 
-    /// Records whose damage was met where nothing may be written.
+    /// Repairs records whose damage was found where nothing may be written.
     private func repair(at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()

@@ -1,18 +1,18 @@
 import SyncCore
 
-// What the hub has now meets what waits here (PROTOCOL C7). All new documents of the hub come in through here.
+// Every new document of the hub arrives here and is merged with the mutations that wait for its record (PROTOCOL C7).
 
-/// The hub's side of a record as it came in.
+/// The hub's side of a record as it arrived.
 struct RemoteSide {
     var version: Int64
-    /// `nil`: deleted.
+    /// The hub's record; `nil`: deleted.
     var record: HubRecord?
-    /// Of a deletion; a record has its own.
+    /// Time of a deletion; a record carries its own.
     var hlc: String?
-    /// Who wrote the record last, or deleted it.
+    /// The device that wrote the record last, or deleted it.
     var device: String?
     var author: String?
-    /// The device may no longer see it. What waits is kept, and the hub will refuse it with the true reason.
+    /// The device may no longer see the record. Waiting mutations are kept, and the hub will refuse them with the true reason.
     var isRevoked = false
 
     init(_ record: HubRecord, device: String? = nil, author: String? = nil) {
@@ -32,14 +32,14 @@ struct RemoteSide {
         (hlc, device, author) = (deletion.hlc, deletion.originDevice, deletion.originAuthor)
     }
 
-    /// A field as the hub has it, with who and when.
+    /// A field at the hub, with its author and time.
     func value(of field: String) -> ConflictSide.Value {
         let origin = record?.fieldOrigins?[field]?.object ?? record?.fieldOrigins?[HubMerge.wholeRecord]?.object
         let hlc = (record?.fieldHLC?[field]?.text ?? record?.hlc ?? hlc).flatMap { HybridTime($0) }
         var side = ConflictSide.Value(
             record?.data[field], isDeleted: record == nil, author: origin == nil ? author : origin?["author"]?.text,
             device: origin?["device"]?.text ?? device)
-        // Zero stands for a clock that was not trusted.
+        // Zero marks a clock that was not trusted.
         if let hlc, hlc.milliseconds > 0 { side.at = Timestamp(milliseconds: Int64(clamping: hlc.milliseconds)) }
         side.version = version
         return side
@@ -47,13 +47,13 @@ struct RemoteSide {
 }
 
 extension Store {
-    /// Replaces the hub's document of a record. Invariant: every open mutation that was never sent is changed to rest on it,
-    /// or is set aside for a person; nothing is dropped without a row in the audit trail.
+    /// Replaces the hub's document of a record. Invariant: every open mutation that was never sent is rebased onto it or set aside for a
+    /// person. Nothing is dropped without a row in the audit trail.
     ///
     /// - Precondition: The record is in `records`.
     /// - Parameters:
-    ///   - asked: Fields that a conflict is about to ask for: no other mutation asks for them as well.
-    ///   - unmet: Documents that are in the base already and that what waits has not met.
+    ///   - asked: Fields of a conflict that is about to open: no other mutation asks about them as well.
+    ///   - unmet: Documents that are already in the base, but that waiting mutations have not been rebased onto.
     func takeRemote(
         _ remote: RemoteSide, of rid: Int64, _ records: inout TouchedRecords, asked: [String] = [], after unmet: UnmetRemote? = nil
     ) throws(StoreError) {
@@ -80,7 +80,7 @@ extension Store {
         var ground = Rebase.Ground(known: known, record: remote.record)
         ground.isLast = options.rest != nil
         ground.isTouched = remote.device.map { $0 != options.device.text } ?? false && remote.version > before.baseVersion
-        // Of a base that is damaged nobody can tell what the mutations had seen.
+        // With a damaged base, the state that the mutations were made on is unknown.
         ground.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {
             for field in fields { ground.asked[field, default: []].insert(remote.record?.data[field]) }
@@ -95,47 +95,47 @@ extension Store {
         var hasDeleted = false
         try eachOpenMutation(of: rid) { open throws(StoreError) in
             guard let content = open.payload?.content(under: rules), var payload = open.payload else { return true }
-            // The rest of its atomic list may have taken it along.
+            // The rejection of its atomic list may have ended it meanwhile.
             guard try outboxRow(open.row.seq)?.state == open.row.state else { return true }
             let isBlind = try isBlind(payload, content, before)
             let isFree = open.row.state == .pending && !open.row.isSent && !isBlind
-            // A contest is about when it was made, which may be known by now.
+            // Contests compare the time at which the mutation was made, which may be known by now.
             if isFree { try dateAnew(&payload) }
             var hasFallen = false
             if hasDeleted {
-                // Of the record that was to be deleted there is nothing left, so what comes next rests on that.
+                // The local deletion leaves nothing of the record, so later mutations are based on that.
                 if isFree, remote.record == nil { try rewrite(payload, content, restingOn: remote.version) }
                 return false
             }
             if open.row.state == .conflicted {
-                // What was asked about once is not asked about again because of a later change of the same field.
+                // A field that was asked about is not asked about again for a later change.
                 noteAsked(try refresh(open.row, payload, content, before: before, remote, rules, &records))
                 if remote.record == nil { return false }
             } else if !isFree {
-                // Frozen: the hub decides about it, and may have it already, or is to find what its author had not seen.
+                // Frozen: the hub decides about it. It may have it already, or is to find what its author had not seen.
                 noteFrozen(content)
             } else {
                 let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
                 try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
                 if case .isDisputed(_, let fields) = outcome.verdict { noteAsked(fields) }
                 hasFallen = outcome.verdict.isRejected || outcome.verdict == .isSuperseded
-                // It brings the record back, or is to be asked about: what comes after it rests on it.
+                // It brings the record back, or people will be asked about it; later mutations are based on it.
                 if remote.record == nil, outcome.content.action == .create, outcome.verdict != .isSuperseded,
                     !outcome.verdict.isRejected
                 {
                     return false
                 }
             }
-            // What comes after a deletion does not rest on the hub's document, unless the deletion gave way to that; and what comes
-            // after a creation has seen that and no more.
+            // Mutations after a local deletion are not based on the hub's document, unless the deletion gave way to it. Mutations after a
+            // local create have seen only that create.
             hasDeleted = content.action == .delete && !(hasFallen && remote.record != nil)
             if content.action == .create, remote.record != nil, !hasFallen { ground.known = Fold.apply(content, to: nil) }
             return true
         }
     }
 
-    /// Whether it answers for one that was refused and was made on an older version than was here before (`Store+Retry.swift`).
-    /// Who decides a conflict has seen both sides.
+    /// Whether it replaces a refused mutation and was made on an older version than the present one (`Store+Retry.swift`). A decision about
+    /// a conflict is excepted, because its author has seen both sides.
     private func isBlind(_ payload: Payload, _ content: MutationContent, _ before: MirrorRow) throws(StoreError) -> Bool {
         guard payload.supersedes != nil, content.action != .create, payload.baseVersion < before.baseVersion else { return false }
         return try database.number("SELECT 1 FROM conflict WHERE rid = ? AND into_seq = ?", .int(before.rid), .int(payload.seq)) == nil
@@ -143,11 +143,11 @@ extension Store {
 
     struct OpenMutation {
         var row: OutboxRow
-        /// `nil` when it is damaged.
+        /// The stored mutation; `nil` when it is damaged.
         var payload: Payload?
     }
 
-    /// All that take part in the fold, oldest first.
+    /// All mutations of the record's fold, oldest first.
     func openMutations(of rid: Int64, after seq: Int64 = 0) throws(StoreError) -> [OpenMutation] {
         var found: [OpenMutation] = []
         try eachOpenMutation(of: rid, after: seq) { open throws(StoreError) in
@@ -157,9 +157,9 @@ extension Store {
         return found
     }
 
-    /// The same one by one, with few of them in memory at a time. What `body` changes is seen by what follows.
+    /// Visits the same mutations one by one, with few of them in memory at a time. A change that `body` makes is seen by later calls.
     ///
-    /// - Parameter body: Says whether to go on.
+    /// - Parameter body: Returns whether to continue.
     func eachOpenMutation(
         of rid: Int64, after seq: Int64 = 0, _ body: (OpenMutation) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -181,7 +181,7 @@ extension Store {
         }
     }
 
-    /// Eight megabytes of mutations at their largest.
+    /// Mutations in memory at a time; 8 MB at their largest.
     private static let openSlice = 64
 
     func local(_ payload: Payload, _ content: MutationContent) -> Rebase.Local {
@@ -217,12 +217,12 @@ extension Store {
         }
     }
 
-    /// An atomic list falls as a whole.
+    /// Rejects the other members of an atomic list: it fails as a whole.
     private func rejectRest(of group: ClosedRange<Int64>, _ records: inout TouchedRecords) throws(StoreError) {
         var pass = ResultsPass()
         pass.records = records
         for member in try groupMembers(group) where member.state == .pending {
-            // What it is now: one that creates its record may have taken it along already.
+            // Read again, because a member that creates its record may have ended this one already.
             guard var member = try outboxRow(member.seq), member.state == .pending else { continue }
             member.problem = Self.groupRejected.stored
             try move(member, to: .rejected)
@@ -234,17 +234,17 @@ extension Store {
         records = pass.records
     }
 
-    /// Both sides of what is in dispute.
+    /// Both sides of the disputed fields.
     ///
-    /// - Parameter isKnown: The mutation was made on `known`; otherwise nobody can tell what it had seen, but for one that brings a
-    ///   record back, which says so.
+    /// - Parameter isKnown: The mutation was made on `known`. Otherwise its base is unknown, except for a mutation that brings a record
+    ///   back, which carries it.
     func sides(
         _ kind: ConflictKind, _ fields: [String], _ payload: Payload, _ content: MutationContent, known: JSONObject?,
         _ remote: RemoteSide, isKnown: Bool = true
     ) -> [ConflictSide] {
         let mine = Fold.apply(content, to: known)
         let bringsBack = content.action == .create && !content.base.isEmpty
-        // Of a deletion there, all that was to be changed here is in dispute.
+        // After a deletion at the hub, all fields that were changed here are in dispute.
         var once: Set<JSONString> = []
         let shown = kind == .updateDelete ? content.fields.filter { once.insert(JSONString($0)).inserted } : fields
         return shown.map { field in
@@ -257,7 +257,7 @@ extension Store {
         }
     }
 
-    /// Puts a mutation aside for a person.
+    /// Sets a mutation aside for a person to decide.
     func openConflict(
         _ row: OutboxRow, _ kind: ConflictKind, _ sides: [ConflictSide], remoteVersion: Int64
     ) throws(StoreError) {
@@ -278,8 +278,8 @@ extension Store {
 
     // MARK: - Open conflicts
 
-    /// The hub's record changed while somebody is to decide about it: are the sides still the same, and is there still
-    /// anything to decide?
+    /// Compares an open conflict with the hub's new record: whether the sides are still the same, and whether there is still anything to
+    /// decide.
     ///
     /// - Returns: The fields that people are asked about from now on.
     private func refresh(
@@ -310,7 +310,7 @@ extension Store {
         try rewrite(payload, outcome.content, restingOn: remote.version)
         let old = Dictionary(conflict.sides.map { (JSONString($0.field), $0.local) }, uniquingKeysWith: { first, _ in first })
         for index in sides.indices {
-            // Who wrote it here has not changed, only the hub's side has.
+            // Only the hub's side has changed; the author of the local side stays.
             if let local = old[JSONString(sides[index].field)] { sides[index].local = local }
         }
         let isNew = kind != conflict.kind || sides.map { [$0.remote.value] } != conflict.sides.map { [$0.remote.value] }
@@ -328,11 +328,11 @@ extension Store {
 
     // MARK: - Traces
 
-    /// What lost goes into the audit trail, in the transaction that drops it.
+    /// Records lost values in the audit trail, in the transaction that drops them.
     func keepLost(_ lost: [Rebase.Loss], of payload: Payload, _ remote: RemoteSide) throws(StoreError) {
         let rules = rules[names.entity(payload.eid)] ?? EntityRules()
         for loss in lost {
-            // What gave way or went with a deletion did so by the entity's rule.
+            // A deletion follows the rule of the entity, not that of a field.
             let isWhole = [HubMerge.wholeRecord, HubMerge.restOfRecord].contains(loss.field)
             let rule = isWhole ? rules.onDeleted.rawValue : loss.strategy.rawValue
             var entry: JSONObject = [
@@ -346,7 +346,7 @@ extension Store {
         }
     }
 
-    /// Changes what a mutation that was never sent asks for, and what it rests on. Its key stays.
+    /// Changes the content and the base of a mutation that was never sent. Its key stays.
     func rewrite(_ payload: Payload, _ content: MutationContent, restingOn version: Int64) throws(StoreError) {
         var changed = payload
         changed.setContent(content)

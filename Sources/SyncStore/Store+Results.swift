@@ -21,7 +21,7 @@ extension Store {
         }
     }
 
-    /// Writes what the verdicts have changed.
+    /// Writes the effects of the verdicts.
     func finish(
         _ pass: inout ResultsPass, next: BatchLimits?, at now: Moment
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
@@ -33,7 +33,7 @@ extension Store {
         for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
         try finish(pass.records)
         for group in pass.groups { try refreshReadiness(ofGroup: group) }
-        // What waited for these may go in the very next batch.
+        // Mutations that waited for these can go in the very next batch.
         try settleTies()
         try closeAnswered()
         var batch: Batch?
@@ -42,11 +42,11 @@ extension Store {
         return (pass.summary, batch)
     }
 
-    /// In the order in which the mutations were made, whatever order the answer has: members of an atomic list share one
-    /// version, and what one of them makes is the ground for the next.
+    /// Sorts results in the order in which the mutations were made, whatever the order of the answer. Members of an atomic list share one
+    /// version, and each is based on the result of the one before it.
     private func inOrder(_ results: [PushResult]) throws(StoreError) -> [PushResult] {
         let sorted = results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
-        // What was decided about a member of a list went in that member's place, perhaps before older ones of its record.
+        // A decision about a member of a list was sent in that member's place, perhaps before older mutations of its record.
         let hasJoined = try database.number(
             "SELECT 1 FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND first_seq > 0 LIMIT 1") != nil
         guard hasJoined, results.count > 1 else { return sorted }
@@ -56,13 +56,13 @@ extension Store {
             let row = try UUIDv7.carried(in: result.key.text).flatMap { seq throws(StoreError) in try outboxRow(seq) }
             if let row { known.append((row, result)) } else { unknown.append(result) }
         }
-        // As ``loadInFlight(_:at:)`` has it.
+        // The order of ``loadInFlight(_:at:)``.
         func turn(_ row: OutboxRow) -> (Int64, Int64, Int64) { (row.claim ?? -1, row.place ?? -1, row.seq) }
         known.sort { turn($0.row) < turn($1.row) }
         return try unitsInListOrder(known, \.row).map(\.result) + unknown
     }
 
-    /// Mutations that were accepted with the record, where the next verdict about that record is the same.
+    /// Mutations that were accepted with their record, where the next verdict about that record shows it again.
     private func shownAgain(in results: [PushResult]) throws(StoreError) -> Set<Int64> {
         guard results.count(where: { $0.shownRecord != nil }) > 1 else { return [] }
         var found: Set<Int64> = []
@@ -102,7 +102,7 @@ extension Store {
         }
     }
 
-    /// The mutation that a verdict is about; `nil`, and counted, when it is not in flight.
+    /// The mutation that a verdict is about; `nil` when it is not in flight, which is counted.
     func begin(_ key: MutationKey, _ pass: inout ResultsPass) throws(StoreError) -> OutboxRow? {
         guard let row = try inFlightRow(key) else {
             pass.summary.unknown += 1
@@ -123,7 +123,7 @@ extension Store {
     }
 
     private func takeDuplicate(_ row: OutboxRow, _ current: HubState, _ pass: inout ResultsPass) throws(StoreError) {
-        // Before it is done: what waits behind it takes what it wrote for no news.
+        // Before the mutation is marked as done: waiting mutations behind it treat its values as no news.
         if let rid = row.rid {
             try install(current, on: rid, &pass.records, absentIsGone: true)
             pass.records[rid]?.needsFold = true
@@ -139,7 +139,7 @@ extension Store {
         guard let rid = row.rid, var touched = pass.records[rid] else { return try done(row, &pass) }
         if let serverID { touched.row.serverID = serverID }
         if let record {
-            // Members of an atomic list share one version, and each shows the record as it was after it: the last one counts.
+            // Members of an atomic list share one version, and each shows the record after it. The last one counts.
             if record.version > touched.row.baseVersion || (row.group != nil && record.version == touched.row.baseVersion) {
                 pass.records[rid] = touched
                 try acceptAsShown(row, record, rid, &pass)
@@ -154,14 +154,14 @@ extension Store {
         try done(row, &pass)
     }
 
-    /// The hub shows what it made of the mutation. Where that is what was computed here, all that waits was made with it in sight;
-    /// otherwise it meets what the hub merged with it, once for all verdicts of the answer.
+    /// Rebases waiting mutations onto the record that the hub shows with an acceptance. If the record is what was computed here, they were
+    /// made on it already. Otherwise they are rebased onto the hub's merge, once for all verdicts of the answer.
     private func acceptAsShown(
         _ row: OutboxRow, _ record: HubRecord, _ rid: Int64, _ pass: inout ResultsPass
     ) throws(StoreError) {
         guard var touched = pass.records[rid] else { return }
         let unmet = pass.unmet.removeValue(forKey: rid)
-        // A base of an older history is nothing to compute from.
+        // A base of an older history cannot be computed from.
         let content = touched.row.baseVersion < 0 ? nil : try content(row.seq)
         let parsed = touched.row.parsedBase
         let base = parsed.known
@@ -170,7 +170,7 @@ extension Store {
         }
         if unmet == nil, let computed = Fold.apply(content, to: base), computed == record.data {
             observe(record.hlc)
-            // The same values in another spelling or order are no news, but they are what is shown from now on.
+            // Equal values in another spelling or order are no news, but they are shown from now on.
             if !computed.isSpelled(as: record.data) { touched.needsFold = true }
             try moveIntoBase(row, record.data.json, version: record.version, &touched)
             pass.records[rid] = touched
@@ -187,8 +187,8 @@ extension Store {
         }
     }
 
-    /// A mutation was applied at the hub, and nothing else. When it was the first of the fold, it moves from the fold into the base,
-    /// and their sum stays the same.
+    /// Moves an applied mutation from the fold into the base. The hub applied this mutation and nothing else. If it was the first of the
+    /// fold, the view stays the same.
     private func moveIntoBase(
         _ row: OutboxRow, _ base: String, version: Int64, _ touched: inout TouchedRecords.Touched
     ) throws(StoreError) {
@@ -198,16 +198,16 @@ extension Store {
         if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
     }
 
-    /// Nothing but this mutation changed the record at the hub, so the hub's new document is ours to compute.
+    /// Computes the hub's new document. That is possible because only this mutation changed the record at the hub.
     private func acceptAsComputed(
         _ row: OutboxRow, version: Int64, _ touched: inout TouchedRecords.Touched
     ) throws(StoreError) {
         guard let payload = try payload(row.seq), let content = payload.content(under: rules[names.entity(row.eid)]) else {
-            // The row is damaged, and the hub has what was sent: only the hub can tell what that makes.
+            // The row is damaged, and the hub has the sent content: only the hub knows the result.
             return try refetch(&touched)
         }
-        // A base of an older history stays one, until the hub lists the record afresh: what it makes of this together with
-        // its own is not ours to compute.
+        // A base of an older history stays one until the hub lists the record again. The hub's merge of it with this mutation cannot be
+        // computed here.
         if touched.row.baseVersion < 0, touched.row.base != nil {
             let isInBase = try isRequeued(row.seq)
             if !isInBase {
@@ -218,15 +218,15 @@ extension Store {
         }
         let base = touched.row.base
         if content.action == .delete {
-            // Version 0: the hub had nothing to delete and keeps no trace of it.
+            // Version 0: the hub had no record to delete and keeps no trace of it.
             if version >= touched.row.baseVersion || version == 0 {
                 touched.row.setBase(nil, version: max(version, touched.row.baseVersion), at: now.wall)
             }
             touched.needsFold = true
             return
         }
-        // A base of this version or a newer one came by a pull already and contains the mutation; but for the members of an
-        // atomic list, which share one version: there it is the base that the member before has just made.
+        // A base of this version or a newer one came by a pull and contains the mutation. Members of an atomic list are the exception: they
+        // share one version, and the base is the result of the member before.
         let isNext = version > touched.row.baseVersion || (row.group != nil && version == touched.row.baseVersion)
         guard isNext else { return touched.needsFold = true }
         let computed: String?
@@ -237,13 +237,13 @@ extension Store {
             guard object.isReadable else { return try refetch(&touched) }
             computed = Fold.apply(content, to: object.known)?.json
         }
-        // An update of a record that we do not have: the next pull brings it whole.
+        // An update of a record that is not stored here: the next pull brings the whole record.
         guard let computed else { return touched.needsFold = true }
         try moveIntoBase(row, computed, version: version, &touched)
     }
 
-    /// What the hub has merged away. Of a ``PushResult/Verdict/duplicate(original:current:)`` nobody can tell: it shows the
-    /// record as it is now, and names no fields.
+    /// Records the values that the hub discarded in a merge. They are unknown for a ``PushResult/Verdict/duplicate(original:current:)``,
+    /// which shows the present record and names no fields.
     private func keepLost(by row: OutboxRow, _ merged: [String], _ remote: RemoteSide) throws(StoreError) {
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
         guard row.rid != nil, let payload = try payload(row.seq), let content = payload.content(under: rules) else { return }
@@ -258,7 +258,7 @@ extension Store {
         if row.rid == nil { pass.doneEvents.append(row) } else { try settle(row, as: .done) }
     }
 
-    /// The same as ``settle(_:as:keptFor:)``, in as few statements as there are gaps.
+    /// Does the same as ``settle(_:as:keptFor:)``, with one statement for each run of numbers.
     private func settleEvents(_ rows: [OutboxRow]) throws(StoreError) {
         for (eid, rows) in Dictionary(grouping: rows, by: \.eid) {
             let pruneAge = pruneAge(eid: eid)
@@ -275,8 +275,8 @@ extension Store {
         if !rows.isEmpty { journal.add(.mutation(.done), rows.map(\.seq)) }
     }
 
-    /// The hub cannot decide it. Its fields, or those that the same rules find here, are shown to a person; what else the
-    /// mutation asked for is decided now, so that the decision can carry it.
+    /// Opens a conflict for a mutation that the hub cannot decide. A person is shown the hub's fields, or those that the same rules find
+    /// here. The rest of the mutation is decided now, so that the decision can carry it.
     private func conflict(
         _ row: OutboxRow, fields: [String], current: HubState, _ pass: inout ResultsPass
     ) throws(StoreError) {
@@ -287,7 +287,7 @@ extension Store {
         pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq)
         let rules = rules[entity] ?? EntityRules()
         guard let payload = try payload(row.seq), let content = payload.content(under: rules) else {
-            // Damaged: the fold will set it aside.
+            // The mutation is damaged; the fold will set it aside.
             try install(current, on: rid, &pass.records)
             return try move(row, to: .conflicted)
         }
@@ -299,7 +299,7 @@ extension Store {
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
         let base = before.parsedBase
-        // Only what is made again carries what it rests on.
+        // The base is sent only with content that is made again.
         let known =
             remote.record == nil
             ? try base.known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) } : base.known
@@ -310,7 +310,7 @@ extension Store {
         var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
         let isFound = if case .isDisputed = outcome.verdict { true } else { false }
         if fields.isEmpty, !isFound {
-            // The rules find nothing to ask about, and the hub has said that there is.
+            // The rules find no dispute here, but the hub has reported one.
             ground.disputed = Set(content.fields)
             outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
         }
@@ -319,7 +319,7 @@ extension Store {
         var disputed = fields.filter { $0 != HubMerge.wholeRecord }
         if case .isDisputed(let found, let names) = outcome.verdict { (kind, disputed) = (found, names) }
         else if content.action == .delete {
-            // The hub says so, and here is nothing that people decide about: then all that is there is in dispute.
+            // The hub reports a conflict in which no field needs a decision here: then all fields of the record are in dispute.
             kind = .deleteUpdate
             disputed = remote.record?.data.names ?? []
         } else { outcome.content = content }
@@ -351,7 +351,7 @@ extension Store {
         try rejectFollowers(of: row, &pass)
     }
 
-    /// A hub of before says of a change whose record it has refused to make that the record is deleted.
+    /// Translates the answer of an older hub, which calls a record deleted after it has refused the record's create.
     private func ofOlderHub(_ problem: Problem, _ row: OutboxRow) throws(StoreError) -> Problem {
         guard problem.code == "deleted", try refusedCreate(before: row) != nil else { return problem }
         return Problem("parent-rejected", status: 409, detail: "the mutation that creates the record was rejected")
@@ -370,7 +370,7 @@ extension Store {
             return try move(row, to: .failed)
         }
         pass.summary.retried += 1
-        // What waits for another mutation anyway needs no wait of its own.
+        // A mutation that waits for another one needs no delay of its own.
         if problem?.code == "blocked-by-earlier", let rid = row.rid, try lastBlocking(of: rid, before: row.seq) != nil {
             row.nextAge = nil
         } else if problem?.code == "dependency-missing", try isTied(row.seq) {
@@ -382,17 +382,17 @@ extension Store {
         if problem?.code == "dependency-missing" { try fallWithDependencies(of: row.seq) }
     }
 
-    /// Answers that are about something else than this mutation do not count towards parking it.
+    /// Problem codes that are not about this mutation itself. They do not count towards parking it.
     static let uncounted: Set<String> = [
         "busy", "dependency-missing", "blocked-by-earlier", "blob-missing", "not-attempted",
     ]
-    /// A parked mutation is tried again after this, unless somebody decides earlier.
+    /// Time after which a parked mutation is sent again, unless a person decides earlier.
     static let parkedFor: Duration = .seconds(86_400)
 
     // MARK: - Followers of a rejected create
 
-    /// A record that the hub refuses to create takes with it what was to be done with it, up to its next creation. An
-    /// atomic list falls as a whole.
+    /// Rejects the mutations that follow a rejected create on the same record, up to its next create. An atomic list is rejected as a
+    /// whole.
     func rejectFollowers(of row: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
         let followers = try followers(of: row, in: pass.records)
         guard !followers.isEmpty else { return }
@@ -404,7 +404,7 @@ extension Store {
 }
 
 extension PushResult {
-    /// The record that comes with an acceptance.
+    /// The record that an acceptance carries.
     fileprivate var shownRecord: HubRecord? {
         if case .accepted(_, _, let record, _) = verdict { record } else { nil }
     }

@@ -1,14 +1,14 @@
 package import SyncCore
 
-// Complete listings by id (PROTOCOL A8): page by page, each with its place in one transaction, so that a listing goes on
-// after any crash. What is shown gets the listing's number; what is not, and is no newer than its beginning, is gone.
+// Complete listings by id (PROTOCOL A8). Each page is applied in one transaction together with its position, so that a listing continues
+// after any crash. Listed records get the listing's number. Records that were not listed and are no newer than its beginning are removed.
 
 extension Store {
-    /// Applies one page of a listing. Invariant: the place where the listing goes on is committed only together with its
-    /// page; at the end of a complete one, the cursor is the one of its *beginning*, and after one of some buckets it is the
-    /// one that it was: the listing says nothing of what changed in the others meanwhile.
+    /// Applies one page of a listing. Invariant: the position of the listing is committed only together with its page. At the end of a
+    /// complete listing, the cursor is that of its *beginning*. After a listing of some buckets the cursor is unchanged, because the
+    /// listing says nothing about changes in the others.
     ///
-    /// - Returns: Also where the stream stands then.
+    /// - Returns: The summary, and the position of the stream afterwards.
     package func applySnapshot(
         _ page: SnapshotPage, at now: Moment
     ) throws(StoreError) -> (summary: PullSummary, position: StreamPosition) {
@@ -20,7 +20,7 @@ extension Store {
             if let leftOut = page.leftOut { try keep(leftOut) }
             if page.isSeed { return try applySeed(page, &summary) }
             let eid = try names.entity(page.entity, in: database)
-            // A page that comes late, of a listing that is over.
+            // A late page of a listing that has ended.
             guard var listing = try snapshot(eid) else { return }
             if listing.head < 0 {
                 listing.head = page.startVersion
@@ -42,7 +42,7 @@ extension Store {
             let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : listing.cursor
             let only = listing.buckets.map { Set($0) }
             try endListing(of: page.entity, eid, Listing(gen: listing.gen, head: listing.head), only: only, &summary)
-            // What was not listed is known by the feed alone, and that goes on where it was.
+            // Unlisted buckets are known only by the feed, which continues where it was.
             guard listing.buckets == nil else { return }
             try database.run(
                 "UPDATE stream SET cursor = ?, last_pull_ms = ? WHERE eid = ?", .text(cursor), .int(now.wall.milliseconds), .int(eid))
@@ -52,7 +52,7 @@ extension Store {
 
     private struct Snapshot {
         var gen: Int64
-        /// -1 before the first page.
+        /// The hub's newest commit when the listing began; -1 before the first page.
         var head: Int64
         var cursor: String
         var buckets: [UInt8]?
@@ -94,10 +94,10 @@ extension Store {
 
     // MARK: - What was held back
 
-    /// Removes what sweeps would have removed and did not because it was suspiciously much: an operator has looked at it.
-    /// Invariant: what goes is in the audit trail, with who let it go; one entry for each entity.
+    /// Removes the records that sweeps held back because there were suspiciously many, after an operator has checked them. Invariant: the
+    /// removal is in the audit trail with the operator's user id, one entry for each entity.
     ///
-    /// - Returns: How many records went.
+    /// - Returns: Number of removed records.
     @discardableResult
     package func acceptDeletions(uid: UInt32, at now: Moment) throws(StoreError) -> Int {
         try transact(at: now) { () throws(StoreError) in
@@ -106,7 +106,7 @@ extension Store {
                 "SELECT rid, eid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)
             ) { row throws(StoreError) in (rid: row.int(0), eid: row.int(1)) }
             try sweep(held.map(\.rid))
-            // The count that the person has just made good is known again after the next listing.
+            // The next listing makes the count valid again.
             try database.run("UPDATE stream SET deleted = CASE WHEN sweep_held = 0 THEN deleted END, sweep_held = 0")
             let counts = Dictionary(held.map { (names.entity($0.eid).text, 1) }, uniquingKeysWith: +)
             for (entity, count) in counts.sorted(by: { $0.key < $1.key }) {
@@ -116,7 +116,7 @@ extension Store {
         }
     }
 
-    /// Marks these instead of removing them. What the hub shows or changes again loses the mark.
+    /// Marks records instead of removing them. A record that the hub shows or changes again loses the mark.
     func hold(_ missing: [Int64], of eid: Int64) throws(StoreError) {
         for rid in missing { try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(MirrorRow.heldGen), .int(rid)) }
         try database.run(
@@ -124,7 +124,7 @@ extension Store {
             .int(eid), .int(MirrorRow.heldGen))
     }
 
-    /// Treats these as deleted by the hub. Their documents are not all in memory at once.
+    /// Treats records as deleted by the hub. Only some of their documents are in memory at once.
     func sweep(_ missing: [Int64]) throws(StoreError) {
         for start in stride(from: 0, to: missing.count, by: Self.sliceRows) {
             var records = TouchedRecords()
@@ -139,8 +139,8 @@ extension Store {
 
     // MARK: - Comparing from afar
 
-    /// What the hub is asked to compare with (``EntityDigest``). A damaged row is left out, so its bucket differs and is
-    /// fetched again.
+    /// The digest that the hub compares with its own (``EntityDigest``). A damaged row is left out, so its bucket differs and is fetched
+    /// again.
     package func digest(of entity: EntityName) throws(StoreError) -> EntityDigest {
         var digest = EntityDigest()
         guard let eid = names.entities[entity] else { return digest }
@@ -152,7 +152,7 @@ extension Store {
         return digest
     }
 
-    /// The hub has compared: all is the same, or these buckets are listed afresh.
+    /// Records the hub's comparison: either nothing differs, or these buckets are listed again.
     package func noteVerified(_ entity: EntityName, differs: [UInt8], at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -173,19 +173,19 @@ extension Store {
 
     // MARK: - When it is time
 
-    /// When everything is compared with the hub again, although nothing seems wrong.
+    /// The schedule of full comparisons with the hub, which run even if nothing seems wrong.
     package struct FullSyncTerms: Hashable, Sendable {
         package var interval: Duration = .seconds(7 * 86_400)
-        /// Then also over a link that costs something.
+        /// Age beyond which the comparison also runs over a metered link.
         package var hardLimit: Duration = .seconds(30 * 86_400)
 
         package init() {}
     }
 
-    /// Once in each interval, at this device's own place in it, so that a fleet that was set up in one day does not come
-    /// back in one week's same hour.
+    /// The state of the next full comparison. It is due once in each interval, at a time that depends on the device, so that a fleet that
+    /// was set up on one day does not come back in the same hour of a later week.
     ///
-    /// - Parameter last: When it was last done, on the age clock; `nil` counts as now.
+    /// - Parameter last: Time of the last one, on the age clock, milliseconds; `nil` counts as now.
     static func fullSync(_ terms: FullSyncTerms, last: Int64?, device: DeviceID, age: Int64) -> StreamPosition.FullSync {
         guard let last else { return .notDue }
         let interval = max(1, terms.interval.milliseconds)

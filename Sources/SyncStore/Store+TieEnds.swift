@@ -1,25 +1,25 @@
 package import SyncCore
 
-// When something has come to an end that others were tied to. It is noted with the change of state, and done when the
-// operation has written all else: what it lets go, or takes along, may be any record.
+// Ends ties when the mutation that others are tied to has ended. The end is recorded with the change of state and carried out after the
+// operation has written everything else, because it may affect any record.
 
-/// Why a mutation falls with one that had to come first.
+/// The reason why a mutation ends together with one that had to come first.
 enum Downfall {
-    /// The hub, or what that one fell with, has refused it.
+    /// The hub has refused the first mutation, or another one that it depended on.
     case refused
-    /// It was not sent in time, or fell with one that was not.
+    /// The first mutation was not sent in time, or ended with one that was not.
     case expired, fellWithExpired
-    /// An app or a person has given it up.
+    /// An app or a person has given the first mutation up.
     case givenUp(MutationState)
 }
 
 struct TieEnd {
     enum Kind {
-        /// It is at the hub, or there was nothing left to send.
+        /// The mutation is at the hub, or nothing of it was left to send.
         case met
-        /// It will never be.
+        /// The mutation will never be at the hub.
         case failed
-        /// It was handed to the network and did not get through.
+        /// The mutation was handed to the network and did not get through.
         case returned
     }
 
@@ -29,7 +29,7 @@ struct TieEnd {
 }
 
 extension Store {
-    /// - Parameter row: As it was.
+    /// - Parameter row: The row before the change of state.
     func noteTieEnd(_ row: OutboxRow, now state: MutationState) {
         guard ledger[.ties] > 0 || ledger[.unmet] > 0 else { return }
         switch state {
@@ -37,13 +37,13 @@ extension Store {
         case .rejected, .cancelled, .expired, .discarded: transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .failed))
         case .pending, .conflicted, .failed, .held:
             if row.state == .inFlight { transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .returned)) }
-        // Whoever answers for these takes the ties over: `handOver`.
+        // The mutation that replaces these takes over their ties in `handOver`.
         case .inFlight, .resolved, .coalesced: break
         }
     }
 
-    /// Lets go or takes along what was tied to all that was noted, and what is tied to that. However long a chain is that falls,
-    /// each record of it is folded once.
+    /// Releases or ends the mutations that were tied to the recorded ones, and those tied to them. However long the chain is, each record
+    /// is folded once.
     func settleTies() throws(StoreError) {
         while transaction?.tieEnds.isEmpty == false {
             var records = TouchedRecords()
@@ -51,13 +51,13 @@ extension Store {
             while let end = transaction?.tieEnds.popLast() {
                 if try !settle(end, &records) { unfinished.append(end) }
             }
-            // To fold a record may set aside what is damaged, which ends other ties.
+            // Folding a record may set a damaged mutation aside, which ends further ties.
             try finish(records)
             try noteFalling(unfinished)
         }
     }
 
-    /// - Returns: `false` when a later transaction has to take along the rest of what was tied to it.
+    /// - Returns: `false` when a later transaction has to end the remaining tied mutations.
     private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
         switch end.kind {
         case .met: if try !letGo(end.seq) { try noteMet(end.seq) }
@@ -70,10 +70,10 @@ extension Store {
 
     // MARK: - More than one transaction may let go, or take along
 
-    /// Lets go what was tied to one that was accepted, in order, as far as this transaction may: a record that tens of thousands of
-    /// others wait for must not hold the writer of all apps.
+    /// Releases the mutations that were tied to an accepted one, in order, up to the limit of one transaction. A record that tens of
+    /// thousands of others wait for must not block the writer for all apps.
     ///
-    /// - Returns: Whether nothing waits for it any more.
+    /// - Returns: Whether no mutation waits for it any more.
     private func letGo(_ seq: Int64) throws(StoreError) -> Bool {
         guard ledger[.ties] > 0 else {
             try forgetUnmet(of: seq)
@@ -96,8 +96,7 @@ extension Store {
 
     private static let metKey = "ties_met"
 
-    /// Accepted, and there is something left that was tied to it. Invariant: a tie to what is settled has its place here, or nobody
-    /// would ever end it.
+    /// Accepted mutations with remaining ties. Invariant: an open tie to a settled mutation is listed here; otherwise it would never end.
     func metTies() throws(StoreError) -> [Int64] {
         guard ledger[.ties] > 0 else { return [] }
         return (try MetaTable(database).text(Self.metKey) ?? "").split(separator: ",").compactMap { Int64($0) }
@@ -112,7 +111,7 @@ extension Store {
         try MetaTable(database).set(Self.metKey, seqs.map { String($0) }.joined(separator: ","))
     }
 
-    /// The next slice of what earlier transactions left. `retryAt` is now as long as there is any.
+    /// Releases the next part of what earlier transactions left. `retryAt` is now as long as there is any.
     func letGoMet() throws(StoreError) {
         let met = try metTies()
         guard !met.isEmpty else { return }
@@ -121,10 +120,10 @@ extension Store {
         if left != met { try keepMet(left) }
     }
 
-    /// Takes along what was tied to one that will never be accepted, in order, as far as this transaction may: to undo tens of
-    /// thousands of changes at once would hold the writer of all apps. What is left stays tied, so it is not sent.
+    /// Ends the mutations that were tied to one that will never be accepted, in order, up to the limit of one transaction. Undoing tens of
+    /// thousands of changes at once would block the writer for all apps. The remaining ones stay tied, so they are not sent.
     ///
-    /// - Returns: Whether nothing is tied to it any more.
+    /// - Returns: Whether no mutation is tied to it any more.
     private func takeAlong(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
         guard ledger[.ties] > 0 else {
             try forgetUnmet(of: end.seq)
@@ -147,8 +146,8 @@ extension Store {
 
     private static let fallingKey = "ties_falling"
 
-    /// Refused or given up, and there is something left that falls with it; with its state, because its row may be pruned meanwhile.
-    /// The last one comes first: what has fallen already takes its own along before more falls, so the list stays short.
+    /// Refused or abandoned mutations with remaining tied ones. The state is stored with them, because their rows may be pruned meanwhile.
+    /// The last one comes first: the ties of an ended mutation are handled before those of the next, so the list stays short.
     func fallingTies() throws(StoreError) -> [TieEnd] {
         (try MetaTable(database).text(Self.fallingKey) ?? "").split(separator: ",").compactMap { entry in
             let parts = entry.split(separator: ":")
@@ -158,10 +157,10 @@ extension Store {
         }
     }
 
-    /// - Parameter ends: In the order in which they came up.
+    /// - Parameter ends: The ends in the order in which they occurred.
     private func noteFalling(_ ends: [TieEnd]) throws(StoreError) {
         guard !ends.isEmpty else { return }
-        // What became of it last counts: a refused change may be given up while others still fall with it.
+        // The latest state counts: a refused change may be given up while tied mutations are still being ended.
         let noted = Set(ends.map(\.seq))
         try keepFalling(try fallingTies().filter { !noted.contains($0.seq) } + ends)
     }
@@ -172,7 +171,7 @@ extension Store {
         isFalling = !ends.isEmpty
     }
 
-    /// The next slice of what earlier transactions left. The thread of the store goes on with it by itself as long as there is any.
+    /// Ends the next part of what earlier transactions left. The store's thread repeats it as long as there is any.
     ///
     /// - Returns: Whether there is more.
     @discardableResult
@@ -185,7 +184,7 @@ extension Store {
         return isFalling
     }
 
-    /// The same in a transaction of its own, or as a part of the open one.
+    /// Does the same in a transaction of its own, or as a part of the open one.
     package func goOnFalling(at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -193,7 +192,7 @@ extension Store {
         }
     }
 
-    /// Neither waits for anything any more, nor does anybody wait for it.
+    /// Removes the ties of a mutation in both directions.
     private func untie(_ seq: Int64) throws(StoreError) {
         guard ledger[.ties] > 0 else { return try forgetUnmet(of: seq) }
         ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE seq = ?", .int(seq)))
@@ -213,13 +212,13 @@ extension Store {
         }
     }
 
-    /// With a mutation that the hub refuses, or that was given up, goes what was to come after it (PROTOCOL C5): its value
-    /// waits in the same place, and can be asked for again together with it.
+    /// Rejects the mutations that were to come after one that was refused or given up (PROTOCOL C5). Their values wait in the same list and
+    /// can be retried together with it.
     private func rejectTied(_ waiting: [Int64], to end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) {
         guard !waiting.isEmpty else { return }
         let parent = try payload(end.seq)?.key ?? "\(end.seq)"
         let ended = try outboxRow(end.seq)
-        // A creation that somebody else has made unnecessary: the record is there, and that is all its children need.
+        // If another device has created the record, the refused create was unnecessary: the record exists, and its children need no more.
         var isThere = false
         if let rid = ended?.rid { isThere = try MirrorRow.find(database, rid: rid)?.base != nil }
         let downfall: Downfall =
@@ -238,22 +237,22 @@ extension Store {
         }
     }
 
-    /// What comes after something that the hub has refused already falls with it at once: it waits for a person in the same
-    /// place, and is asked for again together with that.
+    /// Rejects a new mutation at once if it depends on one that the hub has refused. It waits for a person in the same list and is retried
+    /// together with that one.
     ///
-    /// - Returns: Its state then; `nil` when there is nothing of the kind.
+    /// - Returns: Its new state; `nil` when it depends on no such mutation.
     func rejectIfDoomed(_ seq: Int64, _ intent: EnqueueIntent) throws(StoreError) -> MutationState? {
         var ends: [TieEnd] = []
         for earlier in intent.ties.on.sorted() where try outboxRow(earlier)?.state == .rejected {
             ends.append(TieEnd(seq: earlier, state: .rejected, kind: .failed))
         }
         guard !ends.isEmpty else { return nil }
-        // An atomic list falls when all of it is there.
+        // An atomic list is rejected when it is complete.
         guard intent.group == nil else {
             transaction?.tieEnds += ends
             return nil
         }
-        // This one, even where thousands that came before it are still to fall.
+        // Only this mutation, also if thousands of earlier ones are still to be ended.
         var records = TouchedRecords()
         for end in ends {
             ledger[.ties] -= Int64(try database.run("DELETE FROM tie WHERE seq = ? AND on_seq = ?", .int(seq), .int(end.seq)))
@@ -264,8 +263,8 @@ extension Store {
         return try outboxRow(seq)?.state
     }
 
-    /// The hub waits for something that was to come before, and that will never come: one history of the hub had it, and the
-    /// next one refused it. Then this falls with it, as if it had waited.
+    /// Rejects a mutation that the hub holds back for one that will never come: an earlier history of the hub had it, and the present one
+    /// has refused it. It is treated as if it had been tied.
     func fallWithDependencies(of seq: Int64) throws(StoreError) {
         guard let text = try payload(seq)?.depends else { return }
         for key in try presentDependencies(text) {
@@ -279,20 +278,20 @@ extension Store {
         }
     }
 
-    /// Whether a mutation names another one in its `depends_on`, or one that this answers for.
+    /// Whether a mutation names another one in its `depends_on`, or one that the other has replaced.
     private func names(_ seq: Int64, _ key: String) throws(StoreError) -> Bool {
         guard let text = try payload(seq)?.depends else { return false }
         return try presentDependencies(text).contains(key)
     }
 
-    /// Rejects what waits, with the rest of its atomic list, and what is to be done with a record that it was to create.
+    /// Rejects a waiting mutation with the rest of its atomic list, and the mutations of a record that it was to create.
     func rejectAlong(
         _ row: OutboxRow, with parent: String, _ downfall: Downfall, _ records: inout TouchedRecords
     ) throws(StoreError) {
         var work = [row]
         while let next = work.popLast() {
             for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
-                // What it is now: another one may have taken it along already.
+                // Read again, because another mutation may have ended it already.
                 guard var member = try outboxRow(member.seq), member.state == .pending else { continue }
                 member.problem = Self.fallen(with: parent, downfall).stored
                 try move(member, to: .rejected)
@@ -320,12 +319,12 @@ extension Store {
             members: ["parent": .string(parent)])
     }
 
-    /// What was handed to the network together with one that did not get through goes back behind it, and what is behind
-    /// that on its record: it must not be settled before it.
+    /// Returns the mutations to the queue that were sent together with one that did not get through, and those behind them on the same
+    /// record. They must not be settled before it.
     private func returnTied(_ seq: Int64) throws(StoreError) {
         guard let row = try outboxRow(seq), row.state == .inFlight, !options.ablations.contains(.tiesIgnored) else { return }
         for member in try row.group.map(groupMembers) ?? [row] {
-            // As it is now: what was in flight behind another member has gone back already.
+            // Read again: a mutation that was in flight behind another member has been returned already.
             guard let member = try outboxRow(member.seq), member.state == .inFlight else { continue }
             try move(member, to: .pending)
             if let rid = member.rid { try returnLater(of: rid, after: member.seq) }
@@ -333,7 +332,7 @@ extension Store {
         try refreshReadiness(of: seq)
     }
 
-    /// A newer mutation answers for an older one: what waited for that waits for it.
+    /// Moves the ties of an older mutation to the newer one that replaces it.
     func handOver(from older: Int64, to newer: Int64) throws(StoreError) {
         guard ledger[.ties] > 0 else { return }
         var freed: [Int64] = []
@@ -341,9 +340,9 @@ extension Store {
         guard !waiting.isEmpty else { return try untie(older) }
         let before = try waitedFor(by: newer)
         for seq in waiting {
-            // The newer one goes after what is before it on its record: that cannot wait for it as well.
+            // The newer one follows the earlier mutations of its record, so those cannot wait for it.
             guard let before, !before.contains(seq) else { freed.append(seq); continue }
-            // Whatever is tied to both already keeps that tie; the other one goes with those of the older.
+            // A mutation that is tied to both keeps its tie to the newer one; the other tie is removed with those of the older.
             try database.run("UPDATE OR IGNORE tie SET on_seq = ? WHERE seq = ? AND on_seq = ?", .int(newer), .int(seq), .int(older))
         }
         try untie(older)
@@ -355,8 +354,8 @@ extension Store {
 
     // MARK: - On the wire
 
-    /// What the hub is told that a mutation depends on: nothing that it will never hear of, because nothing was left of it
-    /// to send; and nothing that does not wait here either, because each of the two would wait for the other.
+    /// The dependencies that the hub is told. They leave out mutations that the hub will never see because nothing of them was left to
+    /// send. They also leave out mutations that this one does not wait for here; otherwise each of the two would wait for the other.
     ///
     /// - Returns: `nil` when nothing is left.
     func sentDependencies(of seq: Int64, _ text: String) throws(StoreError) -> String? {
@@ -368,7 +367,7 @@ extension Store {
                 keys.append(key)
                 continue
             }
-            // Members of one list do not wait for each other: there the order tells what comes before.
+            // Members of one list do not wait for each other; their order says which comes first.
             let isBefore = row.state.isTerminal || waits.contains(earlier) || (list != nil && list == row.group && earlier < seq)
             if row.state == .superseded || !isBefore { continue }
             keys.append(key)
@@ -376,10 +375,10 @@ extension Store {
         return keys.isEmpty ? nil : JSON.list(keys).json
     }
 
-    /// The keys that a mutation depends on, as the hub knows them: what was answered for by a newer mutation has that one's.
+    /// The keys that a mutation depends on, as the hub knows them: a replaced mutation has the key of its replacement.
     func presentDependencies(_ text: String) throws(StoreError) -> [String] {
         var keys: [String] = []
-        // Only rows whose checksum is right come here, and the text is a list of keys that this program has written.
+        // Only rows with a correct checksum come here, and the text is a list of keys that this program wrote.
         for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
             var present = key
             var next = UUIDv7.carried(in: key)

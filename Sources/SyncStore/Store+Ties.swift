@@ -1,19 +1,19 @@
 import SyncCore
 
-// What waits for what (PROTOCOL C6). A mutation is tied to those that must be accepted before it: the ones that it names in
-// `depends_on`, and the creations of its parents, as long as these are open here. Where they are not, nothing is written:
-// almost no mutation has a tie, and those without pay for none.
+// Ties: which mutation waits for which (PROTOCOL C6). A mutation is tied to those that must be accepted before it: the ones that it names
+// in `depends_on`, and the creates of its parents. A tie is written only while such a mutation is open on this device. Almost no mutation
+// has a tie, and one without a tie costs nothing.
 //
-// A tie ends with the one that was waited for: accepted, it lets go on; refused or given up, it takes along what was tied to
-// it (`Store+TieEnds.swift`). Ties run from younger to older mutations, so nobody waits in a circle. There are three exceptions,
-// and for each of them a circle is looked for: a child that was made before its parent, a tie that is handed on, and a mutation
-// that takes the place of an older one in an atomic list.
+// A tie ends with the mutation that was waited for. After an acceptance the tied mutations go on; after a rejection or an abandonment they
+// end as well (`Store+TieEnds.swift`). Ties run from younger to older mutations, so there are no circles. Three cases are exceptions and
+// check for a circle: a child that was made before its parent, a tie that is handed on, and a mutation that takes the place of an older one
+// in an atomic list.
 
-/// What a mutation waits for, as found before anything is written.
+/// The ties of a mutation, found before anything is written.
 struct Ties {
-    /// Open mutations.
+    /// Open mutations that must be accepted first.
     var on: Set<Int64> = []
-    /// Parents that nobody here has heard of.
+    /// Parents that are unknown on this device.
     var unmet: [UnmetParent] = []
 
     var isEmpty: Bool { on.isEmpty && unmet.isEmpty }
@@ -45,19 +45,19 @@ extension Store {
         return ties
     }
 
-    /// - Returns: The mutation that answers for it now, if that is open.
+    /// - Returns: The mutation that replaces it now, if that one is open.
     private func openDependency(_ named: Int64, _ key: MutationKey, at index: Int) throws(StoreError) -> Int64? {
         var seq = named
         while true {
             guard let row = try outboxRow(seq) else {
-                // A new event has no narrow row yet; what else has none was accepted long ago.
+                // A new event has no narrow row yet. Any other mutation without a row was accepted long ago.
                 return seq > ledger[.absorbedSeq] ? seq : nil
             }
             switch row.state {
             case .pending, .inFlight, .conflicted, .rejected, .failed, .held: return seq
             case .done, .superseded: return nil
             case .resolved, .coalesced:
-                // Always to one that was there: a chain of these has an end.
+                // It always points to an existing mutation, so a chain of these ends.
                 guard let next = row.into, next != seq else { return nil }
                 seq = next
             case .cancelled, .discarded, .expired:
@@ -78,8 +78,8 @@ extension Store {
         if let creation { ties.on.insert(creation) } else if row.document == nil { ties.unmet.append(parent) }
     }
 
-    /// The list that the mutation belongs to does not wait for itself: its members have no ties to each other. What takes the place
-    /// of an older member does not wait for what waits for the list, either.
+    /// Removes the ties to the mutation's own atomic list: its members have no ties to each other. The successor of an older member does
+    /// not wait either for mutations that wait for the list.
     func leaveOut(_ list: EnqueueGroup, from ties: inout Ties, isSuccessor: Bool) throws(StoreError) {
         for earlier in ties.on {
             var waitsForList = try isMember(earlier, of: list)
@@ -93,7 +93,7 @@ extension Store {
 
     // MARK: - The write
 
-    /// Writes what `seq` waits for, and lets those wait that have waited for the record it creates without knowing it.
+    /// Writes the ties of a mutation. Mutations that waited for the record it creates, without knowing the create, are tied to it.
     func tie(_ row: OutboxRow, _ payload: Payload, _ ties: Ties) throws(StoreError) {
         for earlier in ties.on.sorted() { try tie(row.seq, to: earlier) }
         for parent in ties.unmet {
@@ -102,11 +102,11 @@ extension Store {
                 .text(parent.id.text), .int(row.seq))
             ledger[.unmet] += 1
         }
-        // What a list waits for is known when its last member is in; before that no circle could be seen.
+        // The ties of a list are complete with its last member; before that, no circle could be seen.
         if row.group == nil { try meetChildren(of: row, payload) }
     }
 
-    /// The same for an atomic list that is written now.
+    /// Ties waiting children to the members of an atomic list that is written now.
     func meetChildren(ofGroup seqs: ClosedRange<Int64>) throws(StoreError) {
         guard ledger[.unmet] > 0 else { return }
         for member in try groupMembers(seqs) {
@@ -120,14 +120,14 @@ extension Store {
         ledger[.ties] += Int64(added)
     }
 
-    /// A parent that comes after its children: those that were never sent wait for it from now on.
+    /// Ties children that came before their parent, and were never sent, to the parent's create.
     private func meetChildren(of row: OutboxRow, _ payload: Payload) throws(StoreError) {
         guard payload.action == .create, row.rid != nil, ledger[.unmet] > 0 else { return }
         let children = try database.all(
             "SELECT seq FROM unmet WHERE eid = ? AND id = ?", .int(payload.eid), .text(payload.recordID.text)
         ) { row throws(StoreError) in row.int(0) }
         guard !children.isEmpty else { return }
-        // Looked for once for all of them: a tie that is added below begins at a child that the parent does not wait for.
+        // Searched once for all children: a tie that is added below begins at a child that the parent does not wait for.
         let before = try waitedFor(by: row.seq)
         var urgent = Priority.bulk
         for child in children {
@@ -139,7 +139,7 @@ extension Store {
             if let group = waiting.group { try refreshReadiness(ofGroup: group) } else { try setReady(child, false, was: waiting.isReady) }
             urgent = min(urgent, waiting.priority)
         }
-        // What is before the children on their records is as urgent as they are already.
+        // The mutations before the children on their records already have at least this urgency.
         if let parent = try outboxRow(row.seq) { try raise(parent, to: urgent) }
     }
 
@@ -155,7 +155,7 @@ extension Store {
         return try database.number("SELECT 1 FROM tie WHERE seq = ? LIMIT 1", .int(seq)) != nil
     }
 
-    /// What `seq` waits for.
+    /// Mutations that `seq` waits for.
     func ties(of seq: Int64) throws(StoreError) -> [Int64] {
         guard ledger[.ties] > 0 else { return [] }
         return try database.all("SELECT on_seq FROM tie WHERE seq = ? ORDER BY on_seq", .int(seq)) {
@@ -163,7 +163,7 @@ extension Store {
         }
     }
 
-    /// What waits for `seq`.
+    /// Mutations that wait for `seq`.
     func tied(to seq: Int64) throws(StoreError) -> [Int64] {
         guard ledger[.ties] > 0 else { return [] }
         return try database.all("SELECT seq FROM tie WHERE on_seq = ? ORDER BY seq", .int(seq)) {
@@ -171,11 +171,11 @@ extension Store {
         }
     }
 
-    /// Links that a search for a circle follows at most. Where there are more, a circle is taken for granted: to send too
-    /// early costs an answer "later" from the hub, to wait for ever costs the work.
+    /// Largest number of links that a search for a circle follows. Beyond that, a circle is assumed: sending too early costs one "later"
+    /// from the hub, waiting for ever costs the work.
     static let circleLinks = 1_000
 
-    /// What `seq` waits for, directly or not, itself included; `nil` when that is more than ``circleLinks``.
+    /// Mutations that `seq` waits for, directly or indirectly, itself included; `nil` when there are more than ``circleLinks``.
     func waitedFor(by seq: Int64) throws(StoreError) -> Set<Int64>? {
         var seen: Set<Int64> = [seq]
         var work = [seq]
