@@ -2,20 +2,21 @@ import SyncCore
 
 /// Milliseconds that this database is known to have existed: the clock of waiting, expiry and retention.
 ///
-/// Wall time may be wrong after a boot without a battery-backed clock, and jumps when the network corrects it. What is
-/// purged by it may be purged 50 years early. Boot time never jumps, and ends with the boot. So: within a boot, boot time
-/// counts. What passed between two boots counts once the time is known in the later one, from the hub's answer or from a
-/// kernel that says that its clock is right, and then however long it was. Until then nothing of it counts: being too slow only
-/// keeps things longer, and a clock that is wrong by weeks must not expire work that is minutes old.
+/// Wall time may be wrong after a boot without a battery-backed clock, and jumps when the network corrects it. Data that is purged by wall
+/// time may be purged 50 years early. Boot time never jumps, but ends with the boot. So within a boot, boot time counts. The time between
+/// two boots counts in full as soon as the time is known in the later boot, from the hub's answer or from a kernel that says that its clock
+/// is right. Until then none of it counts: a slow clock only keeps data longer, and a clock that is wrong by weeks must not expire work
+/// that is minutes old.
 ///
 /// Before the time was known for the first time, the difference in wall time counts while it is plausible.
 struct AgeClock: Hashable {
-    /// Where nobody has ever known the time, a gateway that was off for longer than this is taken for one with a wrong clock.
+    /// Longest plausible difference in wall time while the time was never known. A gateway that seems to have been off for longer is
+    /// assumed to have a wrong clock.
     static let gapMax: Duration = .seconds(31 * 86_400)
-    /// The longest gap that even a clock which is trusted is believed.
+    /// Longest gap that is accepted even from a trusted clock.
     static let knownGapMax: Duration = .seconds(3 * 365 * 86_400)
 
-    /// A time that could be trusted, where this clock stood then, and in which boot that was.
+    /// A trusted time, the value of this clock at that time, and its boot.
     private struct Known: Hashable {
         var wall: Int64
         var age: Int64
@@ -24,7 +25,7 @@ struct AgeClock: Hashable {
 
     private var known: Known?
 
-    /// Where the clock stood when it was last written down.
+    /// Value of this clock when it was last stored.
     private(set) var age: Int64
     private(set) var bootID: String
     private(set) var instant: Int64
@@ -41,7 +42,7 @@ struct AgeClock: Hashable {
         age.saturatingAdd(max(0, (now.instant.nanoseconds / 1_000_000).saturatingSubtract(instant)))
     }
 
-    /// Goes on from here, in this boot.
+    /// Continues the clock from here, in this boot.
     mutating func anchor(bootID: String, at now: Moment) {
         if bootID == self.bootID {
             age = age(at: now)
@@ -54,7 +55,8 @@ struct AgeClock: Hashable {
         wall = now.wall.milliseconds
     }
 
-    /// The time is known, in the present boot. What had passed before it counts now, once: a step of the clock later on does not.
+    /// Records a known time of the present boot. The time that passed before it is counted now, once; a later step of the clock is not
+    /// counted.
     mutating func learn(_ time: Timestamp, at now: Moment) {
         age = age(at: now)
         instant = now.instant.nanoseconds / 1_000_000
@@ -66,13 +68,13 @@ struct AgeClock: Hashable {
         known = Known(wall: time.milliseconds, age: age, bootID: bootID)
     }
 
-    /// When this clock shows `age`, by the clock of the present boot.
+    /// The time by the clock of the present boot at which this clock shows `age`.
     func instant(of age: Int64) -> Instant {
         let milliseconds = age.saturatingSubtract(self.age).saturatingAdd(instant)
         return Instant(nanoseconds: min(max(milliseconds, 0), .max / 1_000_000) * 1_000_000)
     }
 
-    /// The present wall clock's word for a time on this clock.
+    /// A time of this clock, by the present wall clock.
     func wall(of age: Int64, at now: Moment) -> Timestamp {
         Timestamp(milliseconds: now.wall.milliseconds.saturatingAdd(age.saturatingSubtract(self.age(at: now))))
     }
@@ -87,9 +89,9 @@ extension AgeClock {
         return object.json
     }
 
-    /// - Returns: `nil` when the text is not what ``text`` makes.
+    /// - Returns: `nil` when the text is not in the format of ``text``.
     init?(_ text: String) {
-        guard let object = try? JSONReader.read(text).object,  // what cannot be read is what `nil` tells
+        guard let object = try? JSONReader.read(text).object,  // unreadable text returns `nil`
             let age = object["age"]?.int, let bootID = object["boot"]?.text, let instant = object["instant_ms"]?.int,
             let wall = object["wall_ms"]?.int
         else { return nil }
@@ -97,7 +99,7 @@ extension AgeClock {
         self.bootID = bootID
         self.instant = instant
         self.wall = wall
-        // Earlier versions wrote none; then the next answer of the hub begins it.
+        // Earlier versions did not store it; the next answer of the hub sets it then.
         guard let known = object["known"]?.object, let knownAge = known["age"]?.int, let boot = known["boot"]?.text,
             let knownWall = known["wall_ms"]?.int
         else { return }

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// One row of `blob` with the places that show it.
+/// One row of `blob` with the places that show the file.
 package struct BlobRow: Hashable, Sendable {
     package var id: BlobID
     package var digest: BlobDigest
@@ -8,15 +8,15 @@ package struct BlobRow: Hashable, Sendable {
     package var size: Int64
     package var type: String
     package var filename: String
-    /// As stored: `pending`, `uploaded`, `failed` or `missing`.
+    /// The stored state: `pending`, `uploaded`, `failed` or `missing`.
     package var state: BlobState
     package var isCritical: Bool
     package var app: AppName
     package var createdAt: Timestamp
     package var doneAt: Timestamp?
-    /// The server has shown that it has these very bytes.
+    /// The server has shown that it has exactly these bytes.
     package var isVerified: Bool
-    /// The bytes are here.
+    /// The bytes are on this device.
     package var hasFile: Bool
     package var progress: UploadProgress
     package var links: [BlobLink]
@@ -34,9 +34,9 @@ package struct BlobCounts: Hashable, Sendable {
     package var uploaded: Int64 = 0
     package var failed: Int64 = 0
     package var missing: Int64 = 0
-    /// Bytes that have still to go.
+    /// Bytes that are not uploaded yet.
     package var pendingBytes: Int64 = 0
-    /// Bytes that are kept here.
+    /// Bytes that are kept on this device.
     package var keptBytes: Int64 = 0
 
     package init() {}
@@ -53,8 +53,8 @@ extension StoreReads {
     }
 
     /// - Parameters:
-    ///   - states: `nil`: all.
-    ///   - after: Ids above this, in their order.
+    ///   - states: States to include; `nil`: all.
+    ///   - after: Returns ids above this one, in ascending order.
     package func blobs(
         _ states: Set<BlobState>?, entities: Set<EntityName>? = nil, after: Int64, limit: Int
     ) throws(StoreError) -> [BlobRow] {
@@ -66,7 +66,7 @@ extension StoreReads {
         return rows.filter { row in row.links.isEmpty || row.links.contains { entities.contains($0.record.entity) } }
     }
 
-    /// What waits to be uploaded, in the order in which it goes.
+    /// Files that wait for their upload, in the order of the uploads.
     package func waitingBlobs(limit: Int) throws(StoreError) -> [UploadJob] {
         try blobs("WHERE state = 0 ORDER BY critical DESC, size_bytes - offset_bytes, bid", limit: limit).map(\.job)
     }
@@ -94,13 +94,13 @@ extension StoreReads {
         return counts
     }
 
-    /// Digests whose bytes should be here.
+    /// Digests of the files whose bytes should be on this device.
     package func keptDigests() throws(StoreError) -> Set<BlobDigest> {
         Set(try database.all("SELECT digest FROM blob WHERE has_file = 1") { row throws(StoreError) in BlobDigest(hex: row.text(0)) }
             .compactMap { $0 })
     }
 
-    /// The file that a mutation waits for, if it waits for one.
+    /// The file that a mutation waits for; `nil` if there is none.
     package func blobWait(of key: MutationKey) throws(StoreError) -> BlobID? {
         guard let seq = UUIDv7.carried(in: key.text) else { return nil }
         let on = try database.number("SELECT on_seq FROM tie WHERE seq = ? AND on_seq < 0 ORDER BY on_seq DESC LIMIT 1", .int(seq))

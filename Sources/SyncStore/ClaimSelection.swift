@@ -1,31 +1,31 @@
 import SyncCore
 
-/// The choice of one batch, front to back.
+/// Chooses one batch, front to back.
 ///
-/// Two sources are merged by priority and `seq`: the ready mutations, in the order of their index, and those that become
-/// eligible because all that was before them goes in this very batch. An older mutation of a record is never less urgent
-/// than a younger one, and so is what another one is tied to.
+/// Two sources are merged by priority and `seq`: the ready mutations in the order of their index, and those that become eligible because
+/// everything before them goes in this very batch. An older mutation of a record is never less urgent than a younger one, and neither is a
+/// mutation that another one is tied to.
 ///
-/// What was chosen is then put in order (``BatchPlace``). A mutation whose predecessor would come after it in that order
-/// is not chosen: it waits for the next batch.
+/// The chosen mutations are then put in order (``BatchPlace``). A mutation whose predecessor would come after it in that order is not
+/// chosen: it waits for the next batch.
 struct ClaimSelection {
     let limits: BatchLimits
     let ranks: EntityRanks
     let age: Int64
-    /// Where nothing is tied, nothing is looked up.
+    /// Some mutations are tied. Without any, ties are not looked up.
     let isTiedAnywhere: Bool
-    /// Each mutation becomes a request of its own, and they go at the same time: none that waits for another one of them, and
-    /// of an atomic list one after the other. An existing backend knows no such lists.
+    /// Each mutation becomes a request of its own, and the requests run at the same time. So no mutation is chosen that waits for another
+    /// one of the batch, and members of an atomic list go one after the other. An existing backend does not support such lists.
     var isOneByOne = false
     private(set) var taken: [ClaimRow] = []
     private(set) var damaged: [Int64] = []
-    /// Left where it is only for its size.
+    /// Work that stays only because of its size.
     private(set) var withheld = WithheldWork()
-    /// Their time to live is over.
+    /// Mutations whose time to live is over.
     private(set) var expired: [ClaimRow] = []
     private var places: [Int64: BatchPlace] = [:]
     private var bytes = 0
-    /// Eligible behind what was taken. Without their content, which is read when it is their turn.
+    /// Mutations that are eligible behind chosen ones. Their content is read when it is their turn.
     private var followers = MinHeap<Follower>()
     /// The units of ``followers``.
     private var following: Set<Int64> = []
@@ -72,7 +72,7 @@ struct ClaimSelection {
                 if expired.count >= Store.sliceRows { return }
                 continue
             }
-            // Whatever failed alone spoils no batch of others, and nobody waits behind it for more than its own request.
+            // A mutation that failed alone does not share a batch, so it delays others by its own request only.
             let isAlone = unit.contains { $0.outbox.isAlone }
             guard fits(unit), !isAlone || taken.isEmpty else { return }
             let unsound = unit.filter { !$0.isSound }
@@ -85,7 +85,8 @@ struct ClaimSelection {
         }
     }
 
-    /// What was taken, as the hub is to apply it. The members of an atomic list stay together, in the order of their list.
+    /// The chosen mutations in the order in which the hub is to apply them. Members of an atomic list stay together, in the order of their
+    /// list.
     var inOrder: [ClaimRow] {
         taken.enumerated().map { (place: places[$0.element.outbox.seq], turn: $0.offset, row: $0.element) }
             .sorted { left, right in
@@ -95,7 +96,7 @@ struct ClaimSelection {
             .map(\.row)
     }
 
-    /// The first whole units of rows that are in order.
+    /// The first whole units of rows that are already in order.
     static func leading(of rows: [ClaimRow], within limits: BatchLimits, isOneByOne: Bool = false) -> [ClaimRow] {
         var chosen = ClaimSelection(limits: limits, ranks: EntityRanks(RuleBook()))
         var rest = rows[...]
@@ -112,7 +113,7 @@ struct ClaimSelection {
         return chosen.taken
     }
 
-    /// All of the batch fits into the rest of the class that comes last in it.
+    /// Whether the whole batch fits into the remaining allowance of its least urgent class.
     private func fits(_ unit: [ClaimRow]) -> Bool {
         let most = min(limits.bytes, limit(of: unit) ?? limits.bytes)
         return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size(of: unit) <= most)
@@ -120,10 +121,10 @@ struct ClaimSelection {
 
     private func size(of unit: [ClaimRow]) -> Int { unit.reduce(0) { $0 + $1.payload.contentBytes } }
 
-    /// Of an atomic list, that of its most urgent member.
+    /// The priority of the unit: for an atomic list, that of its most urgent member.
     private func urgency(of unit: [ClaimRow]) -> Priority { unit.map(\.outbox.priority).min() ?? .normal }
 
-    /// What is larger stays, and what follows in its record waits behind it; `nil`: nothing is too large.
+    /// Size above which the unit stays, bytes; later mutations of its record wait behind it. `nil`: no limit.
     private func limit(of unit: [ClaimRow]) -> Int? { limits.sizes.isUnlimited ? nil : limits.sizes[urgency(of: unit)] }
 
     /// A mutation alone, or with all waiting members of its atomic list.
@@ -153,7 +154,7 @@ struct ClaimSelection {
         ) { row throws(StoreError) in ClaimRow(row) }
     }
 
-    /// An atomic list stands where its foremost member would.
+    /// The place of an atomic list is that of its foremost member.
     private func place(of unit: [Candidate], in store: Store) -> BatchPlace? {
         unit.map { member in
             BatchPlace(
@@ -186,14 +187,14 @@ struct ClaimSelection {
                 """, .int(rid), .int(last)
             ) { row throws(StoreError) in Candidate(row) }
             guard let following else { return }
-            // A decision that went in the place of an older mutation stands in nobody's way.
+            // A decision that was sent in the place of an older mutation blocks no other mutation.
             guard following.outbox.hasJoined, places[following.outbox.seq] != nil else { return try add(following, in: store) }
             last = following.outbox.seq
         }
     }
 
-    /// Of all that waits for `seq`, no more than the batch has room for: one parent may have any number of children. Those that are
-    /// not looked at here become ready by themselves when the parent is accepted.
+    /// Adds mutations that wait for `seq`, at most as many as the batch has room for, because one parent may have any number of children.
+    /// The others become ready by themselves when the parent is accepted.
     private mutating func addTied(to seq: Int64, in store: Store) throws(StoreError) {
         let room = limits.mutations - taken.count - followers.count
         guard room > 0 else { return }
@@ -217,7 +218,7 @@ struct ClaimSelection {
         following.insert(row.unit)
     }
 
-    /// The same as ``unit(of:in:)``, without what the mutations say.
+    /// Finds the same members as ``unit(of:in:)``, without reading their content.
     private func members(of candidate: Candidate, in store: Store) throws(StoreError) -> [Candidate] {
         guard let group = candidate.outbox.group, !isOneByOne else { return [candidate] }
         var members = try store.database.all(
@@ -235,7 +236,7 @@ struct ClaimSelection {
         return members
     }
 
-    /// Whether all that is before the members of a unit goes in this batch, further in front.
+    /// Whether everything before the members of a unit goes in this batch, in front of them.
     private func isFree(_ unit: [Candidate], at place: BatchPlace, in store: Store) throws(StoreError) -> Bool {
         func isInFront(_ seq: Int64) -> Bool { places[seq].map { $0 < place } ?? false }
         let group = unit.first?.outbox.group
@@ -245,7 +246,7 @@ struct ClaimSelection {
                 var before = try store.lastBlocking(of: rid, before: group?.lowerBound ?? member.outbox.seq)
                 while let seq = before {
                     guard isInFront(seq) else { return false }
-                    // A decision that goes in the place of an older mutation has passed what was enqueued in between.
+                    // A decision that goes in the place of an older mutation has passed the mutations that were enqueued in between.
                     before = try store.outboxRow(seq)?.hasJoined == true ? store.lastBlocking(of: rid, before: seq) : nil
                 }
             }
@@ -254,7 +255,7 @@ struct ClaimSelection {
         return true
     }
 
-    /// What decides whether, and where, a mutation may go: all but its content.
+    /// The facts that decide whether and where a mutation can go, without its content.
     private struct Candidate {
         var outbox: OutboxRow
         var action: MutationAction
@@ -270,7 +271,7 @@ struct ClaimSelection {
         }
     }
 
-    /// The place of a unit in the choice: by priority, then by age.
+    /// The order in which units are chosen: by priority, then by age.
     private struct Follower: Comparable {
         let priority: Priority
         let unit: Int64

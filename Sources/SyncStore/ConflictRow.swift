@@ -1,10 +1,10 @@
 package import SyncCore
 
-/// One row of `conflict`: a mutation that cannot go on until somebody decides, with both sides.
+/// One row of `conflict`: a mutation that cannot continue without a person's decision, with both sides.
 struct ConflictRow {
     enum State: Int {
         case open = 0
-        /// The hub's side has changed since it was opened. Still open.
+        /// The hub's side has changed since the conflict was opened. It is still open.
         case stale = 1
         /// Decided; the mutation that carries the decision is on its way.
         case resolving = 2
@@ -22,18 +22,17 @@ struct ConflictRow {
     var kind: ConflictKind
     var state = State.open
     var remoteVersion: Int64
-    /// In the form of the local API (PROTOCOL B5): base, local and remote of each field, with who and when.
+    /// The disputed fields in the form of the local API (PROTOCOL B5): base, local and remote value of each, with author and time.
     var sides: [ConflictSide]
-    /// What was stored of ``sides`` cannot be read whole: nothing may be decided upon it.
+    /// The stored ``sides`` cannot be read completely, so no decision may be based on them.
     private(set) var isDamaged = false
-    /// What became of it so far, oldest first: `{"at","event",…}`.
+    /// Events of the conflict so far, oldest first: `{"at","event",…}`.
     var history: [JSON]
     let openedMS: Int64
     var closedAge: Int64?
     var into: Int64?
 
-    /// Entries of the history that are kept, the first one and the newest: a hub that changes every minute must not fill
-    /// the database.
+    /// Entries of the history that are kept: the first one and the newest. A hub that changes every minute must not fill the database.
     static let historyMax = 50
     static let columnCount: Int32 = 12
 
@@ -59,18 +58,18 @@ struct ConflictRow {
         let list = StoredJSON.read(row.text(first + 7))?.array
         sides = (list ?? []).compactMap { ConflictSide($0) }
         isDamaged = sides.count != list?.count
-        // Shown to people and decided upon by nothing.
+        // Only shown to people; no decision depends on it.
         history = StoredJSON.read(row.text(first + 8))?.array ?? []
         openedMS = row.int(first + 9)
         closedAge = row.optionalInt(first + 10)
         into = row.optionalInt(first + 11)
     }
 
-    /// `c-12`, as people and apps name it.
+    /// The name that people and apps use, such as `c-12`.
     var name: String { "c-\(cid)" }
     var fields: [String] { sides.map(\.field) }
 
-    /// The disputed fields in a sentence; of very many, the first ones.
+    /// The disputed fields in a sentence; if there are very many, only the first ones.
     var fieldWords: String {
         let shown = fields.prefix(ConflictRow.wordsMax).joined(separator: ", ")
         return sides.count > ConflictRow.wordsMax ? "\(shown) and \(sides.count - ConflictRow.wordsMax) more" : shown
@@ -85,7 +84,7 @@ struct ConflictRow {
         if history.count > ConflictRow.historyMax { history.remove(at: 1) }
     }
 
-    /// - Precondition: ``cid`` is one that was never given.
+    /// - Precondition: ``cid`` was never used before.
     func insert(into database: Database) throws(StoreError) {
         try database.run(
             """
@@ -114,7 +113,7 @@ package struct ConflictSide: Hashable, Sendable {
         package var author: String?
         package var device: String?
         package var at: Timestamp?
-        /// Of the hub's side: the commit that it is from.
+        /// The commit of the hub's side.
         package var version: Int64?
 
         package init(_ value: JSON?, isDeleted: Bool = false, author: String? = nil, device: String? = nil, at: Timestamp? = nil) {
@@ -148,7 +147,7 @@ package struct ConflictSide: Hashable, Sendable {
     }
 
     package var field: String
-    /// What both had seen; `nil`: there was no such field.
+    /// The value that both sides had seen; `nil`: the field did not exist.
     package var base: JSON?
     package var local: Value
     package var remote: Value
@@ -160,7 +159,7 @@ package struct ConflictSide: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// - Returns: `nil` for anything that this program has not written.
+    /// - Returns: `nil` for JSON that this program has not written.
     package init?(_ json: JSON) {
         guard let object = json.object, let field = object["field"]?.text else { return nil }
         self.field = field

@@ -1,15 +1,15 @@
 import CSQLite
 import Glibc
 
-/// One connection to one SQLite database. Not for two threads at once.
+/// One connection to one SQLite database. It must not be used by two threads at once.
 ///
 /// Statements are prepared once and kept. Everything thrown is a ``StoreError`` with SQLite's extended code.
 package final class Database {
     /// `nil` for a database in memory.
     package let path: String?
-    /// Transactions that were begun for writing and committed over this connection.
+    /// Write transactions that were committed over this connection.
     package private(set) var commits = 0
-    /// What was read is the file alone, whatever others do to it meanwhile.
+    /// The connection reads the file alone, without its log, and ignores changes by others.
     let isImmutable: Bool
     /// Pages in the WAL after the last commit.
     private(set) var walPages = 0
@@ -18,7 +18,7 @@ package final class Database {
 
     private let handle: OpaquePointer
     private var statements: [UnsafePointer<UInt8>: Statement] = [:]
-    /// Those that were put together, by their text.
+    /// The prepared statements of SQL that was composed, by their text.
     private var composed: [String: Statement] = [:]
     private var deadline: Deadline?
 
@@ -27,16 +27,16 @@ package final class Database {
         try Database(path: path, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
     }
 
-    /// A connection that cannot write, and never moves the WAL into the database, not even when it is the last to close.
+    /// Opens a connection that cannot write, and never moves the WAL into the database, not even when it is the last to close.
     ///
-    /// - Parameter withoutLog: For a disk on which no file can be made, as SQLite needs two for a log: the file of the database alone is
-    ///   read, as if nobody could write to it. For one question, and only while there is nothing in the log.
+    /// - Parameter withoutLog: For a disk on which no file can be created, because SQLite needs two for a log. Only the database file is
+    ///   read, as if it were immutable. Use it for one query, and only while the log is empty.
     package static func openReader(path: String, withoutLog: Bool = false) throws(StoreError) -> Database {
         let database = try Database(path: path, flags: SQLITE_OPEN_READONLY, isImmutable: withoutLog)
         try database.check(
             csqlite_switch(database.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1), doing: "set up \(path)")
-        // The wait is for the moments in which the writer restarts the log or recovers it. What a sort needs stays in memory:
-        // a temporary file would be flash that nobody counts.
+        // The timeout covers the moments in which the writer restarts or recovers the log. Sorts stay in memory, because a temporary file
+        // would cause flash writes that are not counted.
         try database.execute(
             """
             PRAGMA busy_timeout = 1000;
@@ -51,7 +51,7 @@ package final class Database {
         return database
     }
 
-    /// Whether every page of the database can be read, agrees with its seal and fits to the others. Reads all of it.
+    /// Whether every page of the database can be read, matches its seal and fits the others. Reads the whole file.
     package static func isWhole(path: String) -> Bool {
         do throws(StoreError) {
             return try StoreReads(database: openReader(path: path)).check().isEmpty
@@ -64,7 +64,7 @@ package final class Database {
         try Database(path: nil, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY)
     }
 
-    /// A database in memory that has the tables, and nothing in them: as new as none at all.
+    /// A new database in memory with empty tables.
     package static func empty() throws(StoreError) -> Database {
         let database = try inMemory()
         try database.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -72,7 +72,7 @@ package final class Database {
         return database
     }
 
-    /// https://www.sqlite.org/uri.html, 3: what a path may hold and a URI does not.
+    /// The path as a URI, with the characters escaped that a path may have and a URI may not (https://www.sqlite.org/uri.html, section 3).
     private static func immutableName(_ path: String) -> String {
         let name = path.utf8.reduce(into: "") { name, byte in
             let isPlain = byte == UInt8(ascii: "/") || (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
@@ -106,14 +106,15 @@ package final class Database {
             }, me)
     }
 
-    /// Whoever opens a FIFO for reading waits until somebody writes to it, and what a device does nobody knows.
+    /// Refuses files that are not regular. Opening a FIFO would block until another process writes to it, and reading a device has unknown
+    /// effects.
     private static func checkKind(_ path: String) throws(StoreError) {
         var facts = stat()
         guard stat(path, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
         throw StoreError(.cannotOpen, doing: "open \(path)", detail: "it is no regular file; move it away")
     }
 
-    /// Of the library, once in a process. Where somebody else has used it before, it goes on as it was.
+    /// Sets up the SQLite library, once in a process. If other code has used it before, its setup stays.
     private static let isSetUp: Bool = {
         _ = csqlite_count_no_memory()
         return csqlite_register_sealing() == SQLITE_OK
@@ -124,7 +125,7 @@ package final class Database {
         sqlite3_close_v2(handle)
     }
 
-    /// A copy in memory of what is committed, as an old image of the disk would have it.
+    /// A copy in memory of the committed content, like an old image of the disk.
     package func copy() throws(StoreError) -> Database {
         let target = try Database.inMemory()
         guard let backup = sqlite3_backup_init(target.handle, "main", handle, "main") else {
@@ -138,7 +139,7 @@ package final class Database {
         return target
     }
 
-    /// Writes what is committed into a new file, without a log and without a wait for the medium.
+    /// Writes the committed content into a new file, without a log and without waiting for the medium.
     func write(to file: String) throws(StoreError) {
         let statement = try prepare("VACUUM INTO ?")
         defer { statement.finalize() }
@@ -146,16 +147,16 @@ package final class Database {
         _ = try statement.step()
     }
 
-    /// From now on closing it leaves all files alone: what has their names may be somebody else's by then.
+    /// Makes closing leave all files alone: another process may have files of these names by then.
     func letGo() {
         _ = csqlite_switch(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
     // MARK: - Statements
 
-    /// The prepared statement of this literal, ready to be bound.
+    /// The prepared statement of this literal, ready for binding.
     ///
-    /// - Precondition: It is not being stepped through right now.
+    /// - Precondition: The statement is not being stepped through at present.
     func statement(_ sql: StaticString) throws(StoreError) -> Statement {
         if let statement = statements[sql.utf8Start] {
             precondition(!statement.isRunning, "a statement was used inside its own rows")
@@ -166,12 +167,12 @@ package final class Database {
         return statement
     }
 
-    /// Of so many combinations of filters a person or an app asks for one again and again.
+    /// Number of composed statements that are kept. People and apps use the same few combinations of filters again and again.
     private static let composedMax = 32
 
-    /// The prepared statement of SQL that is put together from a few parts, ready to be bound.
+    /// The prepared statement of composed SQL, ready for binding.
     ///
-    /// - Precondition: It is not being stepped through right now.
+    /// - Precondition: The statement is not being stepped through at present.
     func composed(_ sql: String) throws(StoreError) -> Statement {
         if let statement = composed[sql] {
             precondition(!statement.isRunning, "a statement was used inside its own rows")
@@ -191,7 +192,7 @@ package final class Database {
 
     private var kept: [Statement] { Array(statements.values) + composed.values }
 
-    /// A statement of its own, to be finalized by the caller.
+    /// A separate statement that the caller finalizes.
     func prepare(_ sql: String) throws(StoreError) -> Statement {
         var prepared: OpaquePointer?
         let result = sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
@@ -201,12 +202,12 @@ package final class Database {
         return Statement(prepared)
     }
 
-    /// Runs any number of statements without parameters and without rows that matter.
+    /// Runs any number of statements that have no parameters and no needed rows.
     func execute(_ sql: String) throws(StoreError) {
         try check(sqlite3_exec(handle, sql, nil, nil, nil), doing: sql)
     }
 
-    /// - Returns: How many rows it changed.
+    /// - Returns: Number of changed rows.
     @discardableResult
     func run(_ sql: StaticString, _ values: SQLValue...) throws(StoreError) -> Int {
         let statement = try statement(sql)
@@ -275,7 +276,7 @@ package final class Database {
 
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// A setting of the connection or the file, as it is.
+    /// The present value of a setting of the connection or the file.
     package func pragma(_ name: String) throws(StoreError) -> String {
         let statement = try prepare("PRAGMA \(name)")
         defer { statement.finalize() }
@@ -283,7 +284,7 @@ package final class Database {
         return statement.text(0)
     }
 
-    /// Steps of SQLite's virtual machine since the connection was opened; for tests that count work instead of time.
+    /// Steps of SQLite's virtual machine since the connection was opened, for tests that count work instead of time.
     package var stepsTaken: Int {
         var sum = 0
         var next = sqlite3_next_stmt(handle, nil)
@@ -294,13 +295,12 @@ package final class Database {
         return sum
     }
 
-    /// Gives back the memory of the pages that it has read, and what else the process has freed. They are read again when they
-    /// are asked for.
+    /// Releases the memory of cached pages and of freed allocations. The pages are read again when they are needed.
     func release() {
         csqlite_release(handle)
     }
 
-    /// Memory of the pages that it keeps, bytes; for tests.
+    /// Memory of cached pages, bytes; for tests.
     var cachedBytes: Int {
         var bytes: Int32 = 0, most: Int32 = 0
         sqlite3_db_status(handle, SQLITE_DBSTATUS_CACHE_USED, &bytes, &most, 0)
@@ -309,17 +309,17 @@ package final class Database {
 
     // MARK: - Seals
 
-    /// Gives a database that has no page yet, or that VACUUM is about to write anew, room for the seals of its pages (`Seal.h`).
+    /// Reserves room for the seals of the pages (`Seal.h`) in a database that has no page yet, or that VACUUM is about to rewrite.
     func reserveSeals() {
         guard path != nil else { return }
-        // What it says of one that has its form already is no error: VACUUM looks at the wish.
+        // For a database that has its format already, the result is no error: VACUUM uses the request.
         _ = csqlite_reserve_seals(handle)
     }
 
-    /// Bytes at the end of each page that SQLite leaves alone.
+    /// Bytes at the end of each page that SQLite does not use.
     var reservedBytes: Int { Int(csqlite_reserved(handle)) }
 
-    /// Every page that is read from the file is compared with its seal.
+    /// Whether every page that is read from the file is compared with its seal.
     package var checksSeals: Bool { csqlite_checks_seals(handle) != 0 }
 
     static let sealBytes = Int(CSQLITE_SEAL_BYTES)
@@ -336,50 +336,50 @@ package final class Database {
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 
-    /// Moves what it can of the WAL into the database; with `truncating`, all of it, and cuts the WAL to nothing.
+    /// Moves as much of the WAL as possible into the database. With `truncating` it moves everything and truncates the WAL.
     ///
-    /// Never waits: a reader may hold its snapshot for seconds, and the thread that would wait here is the one that enqueues.
+    /// Never waits: a reader may hold its snapshot for seconds, and this thread also enqueues.
     ///
-    /// - Returns: Whether nothing was in its way.
+    /// - Returns: Whether the checkpoint was complete.
     @discardableResult
     package func checkpoint(truncating: Bool) throws(StoreError) -> Bool {
         let mode = truncating ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
         sqlite3_busy_timeout(handle, 0)
         let result = sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil)
         sqlite3_busy_timeout(handle, Self.busyTimeoutMS)
-        // A reader in the middle of its work is no failure: the next checkpoint goes further.
+        // An active reader is no failure: the next checkpoint goes further.
         guard result != SQLITE_BUSY, result != SQLITE_LOCKED else { return false }
         try check(result, doing: "checkpoint")
         walPages = 0
         return true
     }
 
-    /// How long the writing connection waits for another process that has the file open by mistake.
+    /// Time that the writing connection waits for another process that has the file open by mistake, milliseconds.
     static let busyTimeoutMS: Int32 = 5_000
 
-    /// Reads that the medium did not answer so far, on this thread.
+    /// Reads that the medium has failed to answer so far, on this thread.
     static var failedReads: UInt { UInt(csqlite_failed_reads()) }
 
     static var libraryVersion: String { String(cString: sqlite3_libversion()) }
 
-    /// Size of the file of the WAL; 0 when there is none.
+    /// Size of the WAL file, bytes; 0 when there is none.
     var walFileBytes: Int64 {
         guard let path else { return 0 }
         var facts = stat()
         return stat(path + "-wal", &facts) == 0 ? Int64(facts.st_size) : 0
     }
 
-    /// Gives cached pages back to the system, and the last values of all statements: a document at the limit in each of
-    /// them would stay for as long as nobody uses them again.
+    /// Returns cached pages to the system and clears the bound values of all statements. Otherwise a document at the size limit could stay
+    /// in each of them until its next use.
     package func releaseMemory() {
         for statement in kept { statement.forgetValues() }
         sqlite3_db_release_memory(handle)
     }
 
-    /// SQL of all statements that were prepared on this connection so far and are kept; for tests of their plans.
+    /// SQL of all statements that were prepared and kept on this connection, for tests of their query plans.
     package var keptSQL: [String] { kept.map(\.sql) }
 
-    /// Lets every read of `body` fail with `.tooSlow` once `isOver` says so.
+    /// Makes every read of `body` fail with `.tooSlow` once `isOver` returns `true`.
     func bounded<Value>(
         by isOver: @escaping () -> Bool, _ body: () throws(StoreError) -> Value
     ) throws(StoreError) -> Value {
@@ -398,7 +398,7 @@ package final class Database {
         return try body()
     }
 
-    /// SQLite asks for the time by its own steps, and what is done with each row between them may take longer than those.
+    /// SQLite checks the time by its own steps; the work on each row between them may take longer.
     private func checkTime() throws(StoreError) {
         guard let deadline, deadline.isOver() else { return }
         throw StoreError(.tooSlow, doing: "read", detail: "it took longer than a read may")
@@ -418,7 +418,7 @@ package final class Database {
 }
 
 extension StoreError {
-    /// Takes over what SQLite says.
+    /// Makes an error from SQLite's result.
     init(result: Int32, on handle: OpaquePointer?, doing: String) {
         let system = handle.map { sqlite3_system_errno($0) } ?? 0
         let detail = handle.flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) } ?? ""
@@ -431,20 +431,20 @@ extension StoreError {
             code, doing: doing, detail: system == 0 ? detail : "\(detail) (errno \(system))", result: result)
     }
 
-    /// Whether no file can be made beside this one. SQLite tries a log that it cannot make once more as one that is there, so
-    /// `errno` speaks of a missing file.
+    /// Whether no file can be created beside this one. SQLite first fails to create a log and then opens it as an existing one, so `errno`
+    /// reports a missing file.
     private static func lacksInodes(_ path: UnsafePointer<CChar>) -> Bool {
         var facts = statvfs()
-        // Where none are counted (btrfs) there are none of them at all.
+        // A file system that does not count inodes (btrfs) reports none at all.
         return statvfs(path, &facts) == 0 && facts.f_files > 0 && facts.f_favail == 0
     }
 
-    /// SQLite's result of a read that the medium did not answer.
+    /// SQLite's result for a read that the medium did not answer.
     static let failedRead = csqlite_failed_read()
 
-    /// - Parameter system: `errno` of the failed call. SQLite calls only ENOSPC of a write a full disk; a quota (EDQUOT), the
-    ///   largest file size (EFBIG) or a log that cannot be made for want of an inode is one just as well. A disk that became
-    ///   read-only (EROFS) shows as an error of a write.
+    /// - Parameter system: `errno` of the failed call. SQLite reports only ENOSPC of a write as a full disk. A quota (EDQUOT), the largest
+    ///   file size (EFBIG) and a log that cannot be created for want of an inode are treated the same. A disk that became read-only (EROFS)
+    ///   shows as an error of a write.
     static func code(of result: Int32, system: Int32) -> Code {
         if csqlite_is_broken_seal(result) != 0 { return .corrupt }
         let isNoRoom = system == ENOSPC || system == EDQUOT || system == EFBIG

@@ -2,15 +2,15 @@ import Glibc
 
 /// The files that a connection writes to, and whether they still have their names.
 ///
-/// SQLite goes on with files that nobody can find any more, and what it commits into them is gone as soon as they are closed. So
-/// their names are looked up after every commit, before anybody hears of it: three calls of a microsecond each.
+/// SQLite continues with files that have lost their names, and commits to them are gone as soon as they are closed. So the names are
+/// checked after every commit, before the commit is reported: three calls of a microsecond each.
 struct DatabasePlace {
     enum Fault: Hashable {
-        /// The folder is another one, or there is none: it was moved, or its file system is gone.
+        /// The folder is another one, or is missing: it was moved, or its file system is gone.
         case folder
-        /// The folder is there, and this file of the database is not.
+        /// The folder is there, but this file of the database is missing.
         case removed(String)
-        /// There is another database now.
+        /// Another database has taken its place.
         case replaced
     }
 
@@ -18,8 +18,8 @@ struct DatabasePlace {
         var device: UInt64
         var number: UInt64
 
-        /// - Returns: `nil` when nothing has this name.
-        /// - Throws: What the disk has against telling.
+        /// - Returns: `nil` when no file has this name.
+        /// - Throws: The error of the system call.
         init?(_ path: String) throws(Errno) {
             var facts = stat()
             guard stat(path, &facts) != 0 else {
@@ -35,8 +35,8 @@ struct DatabasePlace {
         init(_ number: Int32) {}
     }
 
-    /// Held open, as SQLite holds its files: its number stays its own for so long. On an overlay of two file systems a folder that
-    /// nobody holds may come back with another one.
+    /// Held open, as SQLite holds its files, so that its inode number stays its own. On an overlay of two file systems, a folder that is
+    /// not open may come back with another number.
     private final class Folder {
         let path: String
         let file: File
@@ -45,7 +45,7 @@ struct DatabasePlace {
         init?(_ path: String) {
             let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             guard descriptor >= 0 else { return nil }
-            // A folder that cannot be looked at is as good as none: then nothing is known of the files, see `init?`.
+            // A folder whose status cannot be read counts as missing: then nothing is known of the files, see `init?`.
             guard let file = try? File(path) else {
                 close(descriptor)
                 return nil
@@ -60,22 +60,22 @@ struct DatabasePlace {
     private let log: String
     private let folder: Folder
     private let ownFile: File
-    /// Made by SQLite with the first transaction.
+    /// The log; SQLite creates it with the first transaction.
     private var ownLog: File?
 
-    /// - Returns: `nil` for a database in memory, and where the files cannot be looked at: then nothing is known of them.
+    /// - Returns: `nil` for a database in memory, and where the status of the files cannot be read.
     init?(of database: Database) {
         guard let path = database.path else { return nil }
         self.path = path
         log = path + "-wal"
-        // `try?`: see above; the commit itself tells of a disk that fails.
+        // `try?`: see above; the commit itself reports a disk that fails.
         guard let folder = Folder(StoreFiles.parent(of: path)), let file = try? File(path) else { return nil }
         (self.folder, ownFile) = (folder, file)
-        // A log that cannot be looked at now is looked for again after each commit.
+        // A log whose status cannot be read now is checked again after each commit.
         ownLog = try? File(log)
     }
 
-    /// What keeps others from finding what was committed; `nil` when nothing does, or when the disk does not tell.
+    /// The reason why others cannot find what was committed; `nil` when there is none, or when the disk does not answer.
     mutating func fault() -> Fault? {
         do throws(Errno) {
             guard try File(folder.path) == folder.file else { return .folder }
@@ -104,10 +104,10 @@ extension DatabasePlace.Fault {
 }
 
 extension DatabasePlace {
-    /// Writes what the connection has into a new file and puts that where the old one was. The connection is of no use after that.
+    /// Writes the content of the connection into a new file and moves that into the old place. The connection cannot be used afterwards.
     ///
-    /// - Precondition: ``Fault/removed(_:)``: what has the name of our file is ours, or nothing.
-    /// - Throws: What the disk has against it. The connection is as it was, unless the folder refuses the new name.
+    /// - Precondition: ``Fault/removed(_:)``: our file's name is ours or unused.
+    /// - Throws: The error of the disk. The connection is unchanged, unless the folder refuses the new name.
     func restore(from database: Database) throws(StoreError) {
         let fresh = path + "-restored"
         unlink(fresh)
@@ -118,7 +118,7 @@ extension DatabasePlace {
             unlink(fresh)
             throw error
         }
-        // A log beside a database that it does not belong to would be taken for its own.
+        // SQLite would take a log that belongs to another database for the new one's own.
         for name in [log, path + "-shm"] { unlink(name) }
         try StoreFiles.move(fresh, to: path)
         try StoreFiles.sync(folder.path)

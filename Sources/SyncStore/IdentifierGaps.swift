@@ -1,6 +1,6 @@
 import SyncCore
 
-/// Every id that the store gives out is given once for the life of a database, or is random.
+/// Gaps that keep ids unique. Every id of the store is used once in the life of a database, or is random.
 ///
 /// | id | comes from |
 /// |---|---|
@@ -8,14 +8,14 @@ import SyncCore
 /// | event | counter `next_event` |
 /// | file `b-31` | counter `next_blob` |
 /// | conflict `c-12` | counter `next_conflict` |
-/// | entry of the audit trail | above the newest row, and that is never pruned |
+/// /// | entry of the audit trail | above the newest row, which is never pruned |
 /// | row of a record (in its etag) | counter `next_record` |
 /// | replica | random |
 ///
-/// Counters rise in the transaction that uses them. An older copy of the database, or one that was salvaged without its
-/// newest pages, has lower counters than ids that callers know: there they step over these distances.
+/// Counters rise in the transaction that uses them. An older copy of the database, or one that was salvaged without its newest pages, has
+/// lower counters than ids that callers know. In that case the counters skip these distances.
 enum IdentifierGaps {
-    /// Files and conflicts: more than a device makes between two copies, and still short to read.
+    /// Distance for files and conflicts: more than a device makes between two copies, and still short to read.
     static let named: Int64 = 1_000
     static let records: Int64 = 1_000_000
     static let events: Int64 = 1_000_000
@@ -23,8 +23,8 @@ enum IdentifierGaps {
 }
 
 extension Store {
-    /// This database is older than ids that were given. Invariant: none of them is given again, and readers of events are
-    /// told to look at everything anew, because what they have heard of may not have happened here.
+    /// Skips ids after the database went back in time. Invariant: no id is used again. Readers of events are told to read everything again,
+    /// because events that they have seen may not have happened in this history.
     ///
     /// - Precondition: In a transaction that is prepared for changes.
     func stepOverIdentifiers() throws(StoreError) {
@@ -36,7 +36,7 @@ extension Store {
         try stepOverAudits("older copy of the database")
     }
 
-    /// Numbers of the audit trail follow the newest row, so an entry takes the distance.
+    /// Numbers of the audit trail follow the newest row, so an entry creates the distance.
     private func stepOverAudits(_ reason: String) throws(StoreError) {
         try database.run(
             """
@@ -46,7 +46,7 @@ extension Store {
             .text(JSON.object(["reason": .string(reason)]).json))
     }
 
-    /// The same after a rescue, whose counters are settled by ``SalvagedRows``.
+    /// Does the same after a rescue, whose counters ``SalvagedRows`` has set.
     func noteSalvage() throws(StoreError) {
         try MetaTable(database).set(MetaTable.salvagedSeq, String(ledger[.nextSeq] - 1))
         try stepOverAudits("rescued from a damaged file")

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What a transaction has to tell, gathered until its end: one row for each kind of event instead of one for each event.
+/// Collects the events of a transaction until its end: one row for each kind of event instead of one for each event.
 struct JournalStage {
     enum Kind: Hashable {
         /// Items are `seq`s.
@@ -35,7 +35,7 @@ struct JournalStage {
         var json: String?
     }
 
-    /// Events of one row; bounds what a reader must take apart at once.
+    /// Largest number of events in one row; it bounds the work of a reader.
     static let itemsMax = 1_000
 
     private var entries: [Entry] = []

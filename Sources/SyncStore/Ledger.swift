@@ -1,16 +1,16 @@
 import SyncCore
 
-/// The numbers that move in every transaction, in memory and in the table `counter`.
+/// The numbers that change in every transaction, in memory and in the table `counter`.
 ///
 /// Invariant: ``enqueued`` is the sum of all counts, and the count of an open state is the number of its rows. Rows of
 /// settled mutations that were pruned stay counted in their state and are counted in ``pruned`` as well.
 struct Ledger {
     enum Number: Int, CaseIterable {
-        /// Next to be given away.
+        /// Next numbers to use.
         case nextSeq, nextEvent, nextRecord, nextClaim
-        /// The highest `seq` whose bytes have left, or may have.
+        /// The highest `seq` whose bytes have left or may have left.
         case maxSentSeq
-        /// Every mutation up to here has an answer that is stored; a lower bound that only rises.
+        /// Every mutation up to here has a stored answer; a lower bound that only rises.
         case ackedSeq
         /// Every mutation up to here has its narrow row; later ones are new and pending.
         case absorbedSeq
@@ -18,14 +18,14 @@ struct Ledger {
         case clock
         case enqueued, pruned
         case relaxedLost, tailLost
-        /// Rows of `tie` and of `unmet`: where there are none, nobody looks for them.
+        /// Number of rows of `tie` and of `unmet`; without any, they are not searched.
         case ties, unmet
-        /// The last version that was given to a document of an existing backend, which has none of our kind.
+        /// The last version that was given to a document of an existing backend, which has no versions like ours.
         case restVersion
-        /// Next to be given away: ids of files and of conflicts.
+        /// Next ids of files and of conflicts to use.
         case nextBlob, nextConflict
 
-        /// Before it was ever written.
+        /// The value before the number was ever written.
         var initial: Int64 {
             switch self {
             case .nextSeq, .nextEvent, .nextRecord, .nextClaim, .nextBlob, .nextConflict: 1
@@ -72,7 +72,7 @@ struct Ledger {
     private var changedNumbers: UInt32 = 0
     private var changedGroups: Set<Group> = []
 
-    /// More than any database reaches, and little enough for all sums and successors of such numbers.
+    /// An upper bound that no database reaches; small enough for all sums and successors of such numbers.
     static let most: Int64 = 1 << 53
 
     init() {
@@ -89,12 +89,12 @@ struct Ledger {
         }
     }
 
-    /// New mutations, still without narrow rows.
+    /// Number of new mutations that have no narrow row yet.
     var unabsorbed: Int64 { self[.nextSeq] - 1 - self[.absorbedSeq] }
 
     func count(_ state: MutationState) -> Int64 { byState[state.rawValue] }
 
-    /// Mutations of one entity that one app has enqueued and that wait.
+    /// Number of waiting mutations of one entity that one app has enqueued.
     func pending(eid: Int64, aid: Int64) -> Int64 {
         Priority.allCases.reduce(0) { sum, priority in
             sum + (counts[Group(aid: aid, eid: eid, priority: priority, state: .pending)] ?? 0)
@@ -134,13 +134,13 @@ struct Ledger {
 // MARK: - On the medium
 
 extension Ledger {
-    /// Takes up what is stored, and the new mutations that have no narrow row yet.
+    /// Loads the stored numbers, and counts the new mutations that have no narrow row yet.
     static func load(from database: Database) throws(StoreError) -> Ledger {
         var ledger = Ledger()
         let known = Dictionary(uniqueKeysWithValues: Number.allCases.map { ($0.name, $0) })
         try database.each("SELECT name, aid, eid, priority, state, n FROM counter") { row throws(StoreError) in
             let name = row.text(0)
-            // The clock is no count (``HybridClock/packed``), and whatever it is can be used.
+            // The clock is no count (``HybridClock/packed``); any value of it can be used.
             guard known[name] == .clock || (0...most).contains(row.int(5)) else {
                 throw StoreError(.corrupt, doing: "read the counters", detail: "\(name) is \(row.int(5)), which nothing can have counted to")
             }
@@ -153,7 +153,7 @@ extension Ledger {
             }
         }
         ledger.changedGroups.removeAll()
-        // What follows is only in the rows until it is written with the first change.
+        // Numbers of new mutations are only in their rows until the first change writes them.
         try database.each(
             "SELECT aid, eid, priority, count(*), max(seq) FROM payload WHERE seq > ? GROUP BY aid, eid, priority",
             .int(ledger[.absorbedSeq])
@@ -161,7 +161,7 @@ extension Ledger {
             guard let priority = Priority(rawValue: Int(clamping: row.int(2))) else { return }
             ledger.add(row.int(3), to: Group(aid: row.int(0), eid: row.int(1), priority: priority, state: .pending))
             ledger[.enqueued] += row.int(3)
-            // Rows are numbered by the database itself; one beyond all counts is damage.
+            // The database itself numbers these rows; a number beyond all counts is damage.
             guard row.int(4) <= most else {
                 throw StoreError(.corrupt, doing: "read the counters", detail: "a mutation has the number \(row.int(4)), which nothing can have counted to")
             }
@@ -170,7 +170,7 @@ extension Ledger {
         return ledger
     }
 
-    /// Writes what changed. The caller has given every mutation its narrow row before.
+    /// Writes the changed numbers. The caller has given every mutation its narrow row before.
     mutating func save(to database: Database) throws(StoreError) {
         for number in Number.allCases where changedNumbers & 1 << UInt32(number.rawValue) != 0 {
             try Self.upsert(database, number.name, 0, 0, 0, 0, self[number])

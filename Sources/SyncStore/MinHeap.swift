@@ -1,4 +1,4 @@
-/// A binary heap: the smallest element comes out first. Adding one and taking one out cost the logarithm of how many it holds.
+/// A binary heap: the smallest element comes out first. Inserting and removing take logarithmic time.
 struct MinHeap<Element: Comparable> {
     // Invariant: no element is smaller than its parent, at (index - 1) / 2.
     private var elements: [Element] = []

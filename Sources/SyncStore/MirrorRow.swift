@@ -1,47 +1,47 @@
 import SyncCore
 
-/// One row of `record`: the hub's document and what the open mutations make of it.
+/// One row of `record`: the hub's document, and the view of it with the open mutations.
 struct MirrorRow {
     let rid: Int64
     let eid: Int64
     let id: String
-    /// The version of ``base``; 0 when the hub never had the record, -1 when it is of an unknown history.
+    /// The version of ``base``; 0 when the hub never had the record, -1 when it belongs to an unknown history.
     var baseVersion: Int64 = 0
     private(set) var base: String?
-    /// `nil` when it is the same as ``base``, or there is none.
+    /// The view; `nil` when it equals ``base``, or there is none.
     private(set) var view: String?
     var status = RecordSnapshot.SyncStatus.synced
     /// The record does not exist in the view.
     private(set) var isDeleted = true
-    /// The listing that has last shown it.
+    /// Number of the last listing that contained the record.
     var gen: Int64 = 0
-    /// Rises with every change of the row.
+    /// Number that rises with every change of the row.
     private(set) var rev: Int64 = 0
     var createdMS: Int64
     var updatedMS: Int64
     var syncedMS: Int64?
-    /// When it was deleted for good, on the age clock.
+    /// Time of the final deletion, on the age clock, milliseconds.
     var goneAge: Int64?
     var serverID: String?
-    /// Counts accepted local writes and changes of ``document``; never falls, and part of the etag.
+    /// Number of accepted local writes and changes of ``document``; it never falls and is part of the etag.
     private(set) var edit: Int64 = 0
-    /// The document as it was read, to tell whether it has changed when the row is saved.
+    /// The document as it was read, to detect a change when the row is saved.
     private var knownDocument: String?
     private var isEdited = false
-    /// What the table has of it, as indexes see it; `nil` where it is not shown.
+    /// The stored state as indexes see it; `nil` where the record is not shown.
     private(set) var indexed: Indexed?
     /// The row is not in the table yet.
     private(set) var isNew = false
-    /// The row is not as it was written: neither ``base`` nor ``view`` can be trusted.
+    /// The row does not match its checksum: neither ``base`` nor ``view`` can be trusted.
     private(set) var isDamaged = false
 
-    /// Before version 10 of the schema without the last column, ``edit``.
+    /// Before version 10 of the schema, the last column, ``edit``, is missing.
     static let columnCount: Int32 = 17
 
-    /// ``gen`` of what the hub no longer has and what is kept until somebody agrees (`Store+Snapshot.swift`).
+    /// ``gen`` of a record that the hub no longer has and that is kept until an operator agrees (`Store+Snapshot.swift`).
     static let heldGen: Int64 = -1
 
-    /// - Parameter edit: Where ``edit`` begins; above 0 for a row that takes the number of one that was forgotten.
+    /// - Parameter edit: First value of ``edit``; above 0 for a row that takes the number of a forgotten one.
     init(rid: Int64, eid: Int64, id: String, at wall: Timestamp, edit: Int64 = 0) {
         self.rid = rid
         self.eid = eid
@@ -78,7 +78,7 @@ struct MirrorRow {
         indexed = shown
     }
 
-    /// What an index has of a record that is shown.
+    /// The part of a shown record that an index uses.
     struct Indexed {
         let id: String
         let document: String
@@ -90,7 +90,7 @@ struct MirrorRow {
         return Indexed(id: id, document: document, updatedMS: updatedMS)
     }
 
-    /// What apps see; `nil` when the record does not exist.
+    /// The document that apps see; `nil` when the record does not exist.
     var document: String? { isDeleted ? nil : view ?? base }
 
     /// ``document``, parsed.
@@ -102,7 +102,7 @@ struct MirrorRow {
     /// Bytes of both documents.
     var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
 
-    /// The hub has it, had it, or an open mutation makes it.
+    /// Whether the hub has or had the record, or an open mutation creates it.
     var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
 
     /// The version that reads show and that conditions are compared with: a version of an older history (-1) is no version, as
@@ -112,12 +112,12 @@ struct MirrorRow {
     mutating func setBase(_ text: String?, version: Int64, at wall: Timestamp) {
         base = text
         baseVersion = version
-        // That the hub no longer had it, and nobody had agreed to that yet, is past.
+        // The hub has the record again, so its removal no longer waits for an operator.
         if text != nil, gen == MirrorRow.heldGen { gen = 0 }
         syncedMS = wall.milliseconds
     }
 
-    /// A base that cannot be trusted is as good as none: any version of the hub is newer.
+    /// Drops a base that cannot be trusted: any version of the hub is newer.
     mutating func dropBase() {
         base = nil
         baseVersion = -1
@@ -146,7 +146,7 @@ struct MirrorRow {
         ) { row throws(StoreError) in MirrorRow(row) }
     }
 
-    /// A local write was accepted: its author must see another etag even if the document is the same.
+    /// Counts an accepted local write: its author must see another etag even if the document is the same.
     mutating func countEdit() { isEdited = true }
 
     mutating func save(to database: Database) throws(StoreError) {
@@ -195,9 +195,9 @@ struct MirrorRow {
 extension MirrorRow {
     /// The record's entity tag (RFC 9110, section 8.8.3): `"17.4.9f3ac1d2-12.41"`.
     ///
-    /// Before the hyphen stands what apps may base a write on: the row's number, ``edit``, and the checksum of the document
-    /// that apps see, so that an older copy of the database cannot give a tag of another document once more. After it stands
-    /// what else a reader may wait for: the hub's version and ``rev``. ``EntityTags`` compares the first part alone.
+    /// The part before the hyphen is what apps may base a write on: the row's number, ``edit``, and the checksum of the document that apps
+    /// see, so that an older copy of the database cannot use the tag of another document again. The part after it covers the rest that a
+    /// reader may wait for: the hub's version and ``rev``. ``EntityTags`` compares the first part alone.
     var etag: String {
         var digest = CRC32C()
         digest.update(field: document)

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// One mutation with all that is known about it.
+/// One mutation with all known facts about it.
 package struct MutationSnapshot: Hashable, Sendable {
     package var seq: Int64
     package var key: MutationKey
@@ -11,7 +11,7 @@ package struct MutationSnapshot: Hashable, Sendable {
     package var app: AppName
     package var uid: UInt32
     package var author: String?
-    /// JSON text, as it was enqueued: an object, an array of names, an array of operations, an array of keys.
+    /// JSON texts as enqueued: an object, an array of names, an array of operations, an array of keys.
     package var data: String?
     package var unset: String?
     package var operations: String?
@@ -19,27 +19,27 @@ package struct MutationSnapshot: Hashable, Sendable {
     package var group: GroupID?
     package var baseVersion: Int64
     package var createdAt: Timestamp
-    /// Its bytes have left, or may have: key and payload are frozen.
+    /// Its bytes have left or may have left: key and payload are frozen.
     package var isSent: Bool
     package var firstSentAt: Timestamp?
-    /// Failures that the hub answered about this one.
+    /// Number of failures that the hub reported for this mutation.
     package var attempts: Int
-    /// Not before this time, by the present wall clock.
+    /// Earliest time of the next attempt, by the present wall clock.
     package var nextAttempt: Timestamp?
-    /// When its time to live is over, by the present wall clock; `nil` when nothing can expire: it was sent, it is critical, it
-    /// is settled.
+    /// End of its time to live, by the present wall clock; `nil` for a mutation that cannot expire, because it was sent, is critical or is
+    /// settled.
     package var expiresAt: Timestamp?
-    /// Why it is where it is, as a problem document; `fields` and `current` are in it for a conflict.
+    /// The reason for its state, as a problem document. For a conflict, it holds `fields` and `current`.
     package var problem: Problem?
-    /// The mutation that answers for this one: a newer one, or the older one that it went into.
+    /// The mutation that replaces this one: a newer one, or the older one that it was merged into.
     package var into: MutationKey?
-    /// Where that stands.
+    /// The state of that mutation.
     package var intoState: MutationState?
-    /// The older mutation that this one answers for.
+    /// The older mutation that this one replaces.
     package var supersedes: MutationKey?
     package var bytes: Int
 
-    /// What became of what was asked for: of a mutation that went into an older one, where that stands.
+    /// The state of the request: for a mutation that was merged into an older one, that one's state.
     package var presentState: MutationState { state == .coalesced ? intoState ?? .done : state }
 }
 
@@ -53,14 +53,14 @@ package struct MutationHistory: Hashable, Sendable {
     }
 }
 
-/// Which mutations to list, in the order of `seq`.
+/// Selects the mutations to list, in the order of `seq`.
 package struct MutationQuery: Hashable, Sendable {
     /// Empty means any.
     package var states: Set<MutationState> = []
     package var entity: EntityName?
     package var recordID: RecordID?
     package var app: AppName?
-    /// Only those after this `seq`.
+    /// Only mutations after this `seq`.
     package var after: Int64 = 0
     /// 1 to 1,000. A page also ends after ``StoreReads/pageBytes``.
     package var limit = 100
@@ -70,7 +70,7 @@ package struct MutationQuery: Hashable, Sendable {
 
 package struct MutationPage: Hashable, Sendable {
     package var items: [MutationSnapshot]
-    /// What to go on after; `nil` after the last.
+    /// The `seq` to continue after; `nil` after the last page.
     package var next: Int64?
 
     package init(items: [MutationSnapshot], next: Int64?) {

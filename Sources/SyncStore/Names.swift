@@ -2,7 +2,7 @@ import SyncCore
 
 /// The small numbers that rows use for entities and apps, all in memory.
 struct Names {
-    /// Names are never forgotten, and any app may make one up when the rule book is not strict: so they are limited.
+    /// Largest number of names. Names are never forgotten, and any app may make one up when the rule book is not strict.
     static let limit = 1_000
 
     private(set) var entities: [EntityName: Int64] = [:]

@@ -1,11 +1,11 @@
 import Glibc
 import SyncCore
 
-/// From a file to a database that may be written: settings, schema, and what the last life left.
+/// Prepares a file as a writable database: settings, schema, and the state of the previous run.
 ///
-/// The order is fixed. The application id is written before the journal goes to WAL, so the first page of the file itself
-/// always tells whose it is, and a foreign file is recognised before SQLite has touched it. `auto_vacuum` after WAL would be
-/// ignored without a word. Room for the seals of its pages (`Seal.h`) is made with the first one.
+/// The order is fixed. The application id is written before the journal mode becomes WAL, so the first page of the file itself always
+/// identifies its program, and a foreign file is recognised before SQLite has touched it. `auto_vacuum` after WAL would be ignored
+/// silently. Room for the seals of the pages (`Seal.h`) is reserved with the first page.
 struct OpeningSequence {
     struct Result {
         var replica: ReplicaID
@@ -17,7 +17,7 @@ struct OpeningSequence {
         var opening: StoreOpening
     }
 
-    /// A database larger than this is not checked before the first answer, only marked as to be checked.
+    /// Size above which a database is not checked before the first answer, only marked for a check, bytes.
     static let checkedAtOnce: Int64 = 32 << 20
 
     let database: Database
@@ -25,11 +25,11 @@ struct OpeningSequence {
     let now: Moment
 
     func run() throws(StoreError) -> Result {
-        // A store that was thrown away in the middle of something leaves its transaction open.
+        // A store that was dropped in the middle of an operation leaves its transaction open.
         if database.isInTransaction { try database.execute("ROLLBACK") }
         var isNew = try inspectFile()
         try database.execute("PRAGMA busy_timeout = \(Database.busyTimeoutMS)")
-        // The power went while the first page was being written: SQLite takes it back when it looks.
+        // Power was lost while the first page was being written: SQLite rolls it back when it reads the file.
         if !isNew { isNew = try database.pragma("page_count") == "0" }
         if isNew, let marker = options.marker {
             throw StoreError(
@@ -63,7 +63,7 @@ struct OpeningSequence {
         }
         func number(at offset: Int) -> UInt32 { header[offset..<(offset + 4)].reduce(0) { $0 << 8 | UInt32($1) } }
         let application = number(at: 68)
-        // Nothing was ever made in it: a first start that was cut, of a version that named its file in a second step.
+        // The file is still empty: a first start of an older version was cut off before it wrote the application id.
         if application == 0, number(at: 40) == 0, number(at: 60) == 0 { return true }
         guard application == UInt32(bitPattern: Schema.applicationID) else {
             throw StoreError(.foreignFile, doing: place, detail: "its application id is \(application)")
@@ -95,15 +95,15 @@ struct OpeningSequence {
 
     private func applySettings(isNew: Bool) throws(StoreError) {
         if let version = Int64(try database.pragma("user_version")), !(0...Schema.version).contains(version) { throw newer(version) }
-        // Each of them is a write, even when it changes nothing.
+        // Each of these settings causes a write, even when it changes nothing.
         if isNew {
             database.reserveSeals()
-            // What is there already, without anything in it, gets its form by this alone.
+            // An existing empty database gets its format by this alone.
             if try database.pragma("page_count") != "0" { try database.execute("PRAGMA auto_vacuum = INCREMENTAL; VACUUM") }
             try database.execute("PRAGMA page_size = 4096")
-            // The line above has taken it back.
+            // The line above has reset it.
             database.reserveSeals()
-            // In one transaction: the first page is there with its name, or not at all.
+            // In one transaction: the first page exists with its application id, or not at all.
             try database.execute(
                 """
                 BEGIN;
@@ -112,7 +112,7 @@ struct OpeningSequence {
                 COMMIT;
                 """)
         }
-        // Settings are a connection's, and each of them has SQLite forget how its statements were prepared.
+        // Settings belong to a connection, and each of them makes SQLite prepare its statements again.
         if database.isSet { return }
         if database.path != nil {
             let mode = try database.pragma("journal_mode = WAL")
@@ -142,11 +142,11 @@ struct OpeningSequence {
         database.isSet = true
     }
 
-    /// A database that an earlier version has made is written anew in memory to get its seals; not above this.
+    /// Largest database of an earlier version that is rewritten in memory to get seals, bytes.
     private static let sealedAtOnce: Int64 = 8 << 20
 
-    /// Every page says by itself whether it is as it was written. That it does is written down inside (`Store.takeUp`): the
-    /// byte of the header that says so is one that may flip, too.
+    /// Gives every page a seal that shows whether it is intact. The fact is also stored inside (`Store.takeUp`), because the byte of the
+    /// header that says so may be damaged too.
     private func sealPages() throws(StoreError) {
         let reserved = database.reservedBytes
         if reserved != Database.sealBytes {
@@ -158,12 +158,12 @@ struct OpeningSequence {
                 database.reserveSeals()
                 try database.execute("VACUUM")
             } catch {
-                // Without room it stays as it was: without seals, and with the checksums of its rows.
+                // Without room the database stays as it was: without seals, but with the checksums of its rows.
                 guard error.code == .diskFull || error.code == .outOfMemory else { throw error }
                 return
             }
         }
-        // Its header in the file is the last to know, and a power cut may have come before.
+        // The header in the file is written last, and a power cut may have come before.
         if !database.checksSeals { try database.checkpoint(truncating: true) }
         guard database.checksSeals else {
             throw StoreError(.corrupt, doing: place, detail: "its header does not say what its pages do")
@@ -175,7 +175,7 @@ struct OpeningSequence {
     private func takeStock(isNew: Bool) throws(StoreError) -> Result {
         var opening = StoreOpening()
         let meta = MetaTable(database)
-        // A crash between schema and first facts leaves tables without facts: as new as none at all.
+        // A crash between the schema and the first facts leaves tables without facts: that counts as new.
         let stored = try meta.text("replica")
         opening.isNew = isNew || stored == nil
         if stored == nil, let marker = options.marker {
@@ -189,7 +189,7 @@ struct OpeningSequence {
         var ages = try meta.text("age").flatMap { AgeClock($0) } ?? AgeClock(bootID: options.bootID, at: now)
         ages.anchor(bootID: options.bootID, at: now)
         let ledger = try Ledger.load(from: database)
-        // Different lives must not repeat each other's random numbers, even when a test gives them one seed.
+        // Different runs must not repeat each other's random numbers, even when a test gives them one seed.
         var random = SeededRandom(
             seed: options.seed ^ UInt64(truncatingIfNeeded: now.instant.nanoseconds) &* 0x9E37_79B9_7F4A_7C15
                 ^ UInt64(truncatingIfNeeded: now.wall.milliseconds))
@@ -211,7 +211,7 @@ struct OpeningSequence {
         }
     }
 
-    /// The later of the stamp that was written down and those of the newest mutations.
+    /// The later of the stored stamp and those of the newest mutations.
     private func lastStamp(_ ledger: Ledger) throws(StoreError) -> HybridClock {
         let node = HybridClock.node(of: options.device)
         // A stamp beyond all plausible times, which an earlier program may have stored, is not continued.
@@ -236,7 +236,7 @@ struct MetaTable {
 
     /// The pages of this file carry seals.
     static let sealed = "sealed"
-    /// The highest `seq` that was given out when the database was rescued.
+    /// The highest `seq` that was in use when the database was rescued.
     static let salvagedSeq = "salvaged_seq"
 
     func text(_ name: String) throws(StoreError) -> String? {

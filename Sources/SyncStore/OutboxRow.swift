@@ -1,23 +1,23 @@
 import SyncCore
 
-/// One row of `mutation`: where a mutation stands.
+/// One row of `mutation`: the state of a mutation.
 struct OutboxRow {
     let seq: Int64
     var state: MutationState
     var priority: Priority
     let eid: Int64
     let aid: Int64
-    /// `nil` for an event.
+    /// The record; `nil` for an event.
     let rid: Int64?
-    /// As in the payload: here as well, so that what waits can be added up without reading what it says.
+    /// Size of the payload, bytes. It is kept here as well, so that waiting work can be summed up without reading payloads.
     let bytes: Int64
-    /// Eligible now, and of its record or atomic list the one that speaks for it (`Store+Readiness.swift`).
+    /// Eligible now, and the representative of its record or atomic list (`Store+Readiness.swift`).
     var isReady = false
     var isSent = false
     var attempts: Int64 = 0
-    /// Answers that sent it back to wait; the length of the next wait follows from it.
+    /// Number of answers that sent it back to wait; the length of the next wait follows from it.
     var retries: Int64 = 0
-    /// It failed when it was sent alone: it never shares a batch again.
+    /// It failed when it was sent alone, so it never shares a batch again.
     var isAlone = false
     var claim: Int64?
     /// First and last `seq` of its atomic list.
@@ -28,7 +28,7 @@ struct OutboxRow {
     var firstSentMS: Int64?
     var into: Int64?
     var problem: String?
-    /// Counts from 0 in its batch.
+    /// Place in its batch, from 0.
     var place: Int64?
 
     static let columnCount: Int32 = 22
@@ -67,16 +67,16 @@ struct OutboxRow {
         self.bytes = bytes
     }
 
-    /// Pending or in flight: the hub has given no verdict yet.
+    /// Pending or in flight, without a verdict of the hub.
     var isUnsettled: Bool { state == .pending || state == .inFlight }
 
-    /// Its time to live is over, and it was never sent. What was asked for as critical has none.
+    /// Whether its time to live is over before it was sent. A critical mutation has none.
     func isOverdue(at age: Int64) -> Bool { state == .pending && !isSent && ttlAge.map { $0 <= age } ?? false }
 
-    /// It was not written with its atomic list: it is a decision about one of the list's members.
+    /// Whether it was not written with its atomic list: it is a decision about one of the list's members.
     var hasJoined: Bool { group.map { !$0.contains(seq) } ?? false }
 
-    /// The same for all members of an atomic list: the `seq` of the first.
+    /// The `seq` of the first member of its atomic list, or its own.
     var unit: Int64 { group?.lowerBound ?? seq }
 
     var ledgerGroup: Ledger.Group { Ledger.Group(aid: aid, eid: eid, priority: priority, state: state) }
@@ -94,7 +94,7 @@ struct OutboxRow {
     }
 
     /// - Parameter before: The row as it was read.
-    /// - Returns: `false`, and nothing is written, when state or priority are other ones by now.
+    /// - Returns: `false` when state or priority have changed since; then nothing is written.
     func update(in database: Database, before: OutboxRow) throws(StoreError) -> Bool {
         let changed = try database.run(
             """
@@ -109,7 +109,7 @@ struct OutboxRow {
 }
 
 extension Problem {
-    /// As stored with a mutation.
+    /// The text that is stored with a mutation.
     var stored: String { json(prefix: Problem.localPrefix).json }
 
     static func read(stored text: String?) -> Problem? {

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// One row of `payload`: what an app asked for. Once it was sent it never changes; before that, an edit that comes after it
+/// One row of `payload`: the content of a mutation. It never changes after it was sent. Before that, a later edit
 /// (``Store/coalesce(_:_:_:)``) and a rebase may change it.
 struct Payload {
     var seq: Int64
@@ -8,7 +8,7 @@ struct Payload {
     var aid: Int64
     var uid: Int64
     var action: MutationAction
-    /// As enqueued; the present one is in the narrow row.
+    /// The priority as enqueued; the present one is in the narrow row.
     var priority: Priority
     var baseVersion: Int64
     var clock: ClockTrust
@@ -19,7 +19,7 @@ struct Payload {
     var bytes: Int64
     var coalesces: Bool
     var key: String
-    /// `nil` when the record's id is the text of `key`: the agent made both.
+    /// The record's id; `nil` when it is the text of `key`, because the agent made both.
     var id: String?
     var hlc: String
     var author: String?
@@ -29,19 +29,19 @@ struct Payload {
     var data: String?
     var unset: String?
     var operations: String?
-    /// See ``MutationContent/base``. Other fields are compared with the record's base.
+    /// Base values of fields, see ``MutationContent/base``. Other fields are compared with the record's base.
     var baseFields: String?
     var blobs: String?
     /// The app's own idempotency key, if it gave one.
     var appKey: String?
-    /// The fingerprint of what apps have asked for under this key, since a rebase has changed what is sent (``Fingerprint``).
+    /// The fingerprint of the apps' requests under this key, once a rebase has changed the content (``Fingerprint``).
     var firstDigest: String?
-    /// An object: ``MutationContent/stamps``. While `clock` is `unsynced` there is no time in them, but milliseconds since the boot
-    /// that all of the mutation was made in, as in `bootMS`; so they are in what operations have for theirs.
+    /// The stamps of parts as an object: ``MutationContent/stamps``. While `clock` is `unsynced`, they hold milliseconds since the boot in
+    /// which the whole mutation was made, as in `bootMS`. The stamps inside operations do so too.
     var stamps: String?
 
-    /// In the order of the properties, with the checksum before the last two, which came later: what a SELECT that
-    /// ``init(_:at:)`` reads must name.
+    /// Number of columns, in the order of the properties. The checksum stands before the last two, which were added later. A SELECT for
+    /// ``init(_:at:)`` must name them in this order.
     static let columnCount: Int32 = 30
     private static let firstText: Int32 = 14
     private static let lastText: Int32 = 26
@@ -118,13 +118,13 @@ struct Payload {
         digest.update(field: baseFields)
         digest.update(field: blobs)
         digest.update(field: appKey)
-        // Rows of before they existed keep their sums.
+        // Rows from before these columns existed keep their checksums.
         if firstDigest != nil { digest.update(field: firstDigest) }
         if stamps != nil { digest.update(field: stamps) }
         return digest.value
     }
 
-    /// Whether the row is as it was written.
+    /// Whether the row matches its checksum.
     ///
     /// - Parameter first: Column of `seq`; the others follow in their order.
     static func isSound(_ row: Statement, at first: Int32) -> Bool {
@@ -135,7 +135,7 @@ struct Payload {
         return Int64(digest.value) == row.int(first + sum)
     }
 
-    /// Reads a row; of a damaged one, what can be made of it.
+    /// Reads a row; a damaged one is read as far as possible.
     init(_ row: Statement, at first: Int32) {
         seq = row.int(first)
         eid = row.int(first + 1)
@@ -168,7 +168,7 @@ struct Payload {
         stamps = row.optionalText(first + Payload.sum + 2)
     }
 
-    /// A new one; the enqueue transaction fills in the rest.
+    /// Makes a new payload; the enqueue transaction fills in the rest.
     init(_ content: MutationContent) {
         seq = 0
         eid = 0
@@ -190,7 +190,7 @@ struct Payload {
 
     var recordID: RecordID { RecordID(trusted: id ?? key) }
 
-    /// Bytes of the parts that a batch is measured by.
+    /// Size of the parts that count towards a batch, bytes.
     var contentBytes: Int {
         (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) + (baseFields?.utf8.count ?? 0)
             + (stamps?.utf8.count ?? 0)
@@ -209,7 +209,7 @@ struct Payload {
 }
 
 extension Store {
-    /// Replaces what is stored of a mutation.
+    /// Replaces the stored payload of a mutation.
     ///
     /// - Precondition: It was never sent.
     func rewrite(_ payload: Payload) throws(StoreError) {
@@ -221,8 +221,8 @@ extension Store {
 // MARK: - Content
 
 extension Payload {
-    /// - Parameter rules: Say which fields go with the value that the app had seen.
-    /// - Returns: `nil` when the texts are not what was written.
+    /// - Parameter rules: Rules that say which fields carry the value that the app had seen.
+    /// - Returns: `nil` when the texts are damaged.
     func content(under rules: EntityRules?) -> MutationContent? {
         guard let fields = Payload.object(data), let names = Payload.array(unset), let list = Payload.array(operations) else {
             return nil
@@ -240,7 +240,7 @@ extension Payload {
         for member in Payload.object(stamps)?.members ?? [] {
             content.stamps[JSONString(member.name.text)] = member.value.text.flatMap { HybridTime($0) }
         }
-        // What an older agent let through the hub refuses; until then it stays what it was here.
+        // The hub refuses content that an older agent let through; until then it stays as it was here.
         if let rules, let placed = try? content.placed(under: rules) { content = placed }
         if baseFields != nil, let bases = Payload.object(baseFields) {
             for member in bases.members where action == .create || rules?.strategy(of: member.name.text) == .merge {
@@ -250,7 +250,7 @@ extension Payload {
         return content
     }
 
-    /// What the hub tells this mutation by, besides its key.
+    /// The digest by which the hub identifies this mutation, besides its key.
     func digest(entity: EntityName) -> String {
         func part(_ text: String?) -> JSON { text.flatMap { StoredJSON.read($0) } ?? .null }
         let item: JSONObject = [
@@ -284,7 +284,7 @@ extension Payload {
         self.stamps = stamps.isEmpty ? nil : stamps.json
     }
 
-    /// The stamps of its parts are others now; `nil`: that of the whole.
+    /// Changes the stamps of its parts; `nil`: the part has the stamp of the whole.
     mutating func dateParts(_ date: (HybridTime) -> HybridTime?) {
         func dated(_ json: JSON?) -> JSON? { json?.text.flatMap { HybridTime($0) }.flatMap(date).map { .string($0.description) } }
         if let object = Payload.object(stamps), !object.isEmpty {
@@ -313,11 +313,11 @@ extension Payload {
     }
 }
 
-/// JSON that this program has checked before it stored it, read without the limits of input.
+/// Reads JSON that this program checked before it stored it, without the limits for input.
 enum StoredJSON {
-    /// - Returns: `nil` for damage; the caller must not take it for absence.
+    /// - Returns: `nil` for damage; the caller must not treat it as absence.
     static func read(_ text: String) -> JSON? {
-        // `nil` is damage here, and each caller says what it does about it.
+        // `nil` means damage here, and each caller decides what to do about it.
         try? JSONReader.read(text, limits: .stored)
     }
 
@@ -336,7 +336,7 @@ enum StoredJSON {
             self = StoredJSON.read(text)?.object.map { .object($0) } ?? .unreadable
         }
 
-        /// `nil` for none and for damage alike: only where both mean that nothing is known.
+        /// `nil` both for no document and for damage: only for uses where both mean that nothing is known.
         var known: JSONObject? {
             if case .object(let object) = self { object } else { nil }
         }

@@ -1,12 +1,12 @@
 package import SyncCore
 
-/// Which records of one entity to read, and in which order.
+/// Selects the records of one entity to read, and their order.
 package struct RecordQuery: Hashable, Sendable {
     package enum SortKey: Hashable, Sendable {
         case id
         case updatedAt
         case version
-        /// Missing and null first, then false and true, numbers, text, everything else.
+        /// The value of a field: missing and null first, then false and true, numbers, text, all others.
         case field(FieldPath)
     }
 
@@ -22,7 +22,7 @@ package struct RecordQuery: Hashable, Sendable {
 
     package var entity: EntityName
     package var filter: RecordFilter = .all([])
-    /// Empty means by id. The id decides between equals. At most 4.
+    /// Sort keys, at most 4; empty means by id. The id decides between equal records.
     package var sort: [Sort] = []
     /// 1 to 1,000. A page also ends after ``StoreReads/pageBytes``.
     package var limit = 100
@@ -39,7 +39,7 @@ package struct RecordQuery: Hashable, Sendable {
 
 package struct RecordPage: Hashable, Sendable {
     package var items: [RecordSnapshot]
-    /// Where the next page begins; `nil` after the last.
+    /// The cursor of the next page; `nil` after the last one.
     package var next: String?
 
     package init(items: [RecordSnapshot], next: String?) {

@@ -2,7 +2,7 @@ import SyncCore
 
 /// The problems that the store answers with, in one place (codes: PROTOCOL B1).
 enum Refusal {
-    /// - Parameter list: The command that lists what is there.
+    /// - Parameter list: The command that lists the existing ones.
     static func notFound(_ what: String, list: String? = nil) -> StoreError {
         let members: JSONObject = list.map { ["list": .string($0)] } ?? [:]
         return .refused(Problem("not-found", status: 404, detail: "there is no \(what)", members: members))
@@ -76,7 +76,7 @@ enum Refusal {
         .refused(Problem("too-large", status: 413, detail: "\(what) has \(bytes) bytes, the limit is \(limit)"))
     }
 
-    /// - Parameter setting: What an operator could raise: a key of the configuration.
+    /// - Parameter setting: The configuration key that an operator could raise.
     static func queueFull(_ detail: String, raise setting: String?) -> StoreError {
         var members: JSONObject = [:]
         members["setting"] = setting.map { .string($0) }
@@ -87,7 +87,7 @@ enum Refusal {
         .refused(Problem("disk-full", status: 507, detail: "the file system has \(free) bytes free, and \(kept) must stay free (store.min_free)", retryAfter: 60))
     }
 
-    /// The mirror's copy cannot be trusted, so nothing can be decided against it.
+    /// The mirror's copy cannot be trusted, so no change can be checked against it.
     static func damaged(_ name: RecordName) -> StoreError {
         .refused(
             Problem(

@@ -1,9 +1,9 @@
 import SyncCore
 
-/// How long a mutation waits that the hub sent back alone (PROTOCOL G2, on its record only).
+/// The delay of a mutation that the hub sent back alone (PROTOCOL G2, on its record only).
 ///
-/// After 1, 2, 3 … answers at most 1, 2, 4 … 60 s: evenly drawn between nothing and that, at the top between 30 and 60 s,
-/// never less than 0.25 s. A wait that the hub asked for is the least, with up to a fifth (30 s) on top.
+/// After 1, 2, 3 … answers the limit is 1, 2, 4 … 60 s. The delay is drawn evenly between 0 and the limit, at the top between 30 and 60 s,
+/// and is never less than 0.25 s. A delay that the hub asked for is the minimum, with up to a fifth (30 s) on top.
 enum RetryDelay {
     static func after(
         _ retries: Int64, asked: Duration?, using random: inout SeededRandom

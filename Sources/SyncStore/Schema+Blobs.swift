@@ -44,7 +44,7 @@ extension Schema {
         CREATE INDEX blob_link_record ON blob_link (entity, id);
         """
 
-    /// Of a connection, not of the database (`Store.blobTotal()`).
+    /// A table of a connection, not of the database (`Store.blobTotal()`).
     static let blobTotal = """
         CREATE TEMP TABLE blob_total (files INTEGER NOT NULL, bytes INTEGER NOT NULL);
         INSERT INTO temp.blob_total

@@ -1,5 +1,5 @@
 extension Schema {
-    /// What waits for a person (`ConflictRow.swift`), and what tells a rebased mutation by (`Fingerprint.swift`).
+    /// Tables for open conflicts (`ConflictRow.swift`), and for the digests that identify a rebased mutation (`Fingerprint.swift`).
     static let conflicts = """
         -- seq: the mutation that is in dispute. into_seq: the one that carries the decision, if anything had to be sent.
         CREATE TABLE conflict (

@@ -1,11 +1,11 @@
 import SyncCore
 
 extension Schema {
-    /// The very first programs wrote a version 1 in which a mutation has no size, one index stands for those of settled mutations and
-    /// events, and the checksum of a record leaves out what waits for the hub. The columns after the size stand elsewhere, so the table
-    /// is made anew.
+    /// Completes version 1 as the very first programs wrote it. There a mutation has no size, one index covers both settled mutations and
+    /// events, and the checksum of a record leaves out the part that waits for the hub. Later columns stand in other places, so the table
+    /// is made again.
     static func completeFirst(_ database: Database) throws(StoreError) {
-        // Asked once in the life of a database, so it is not kept for later.
+        // Asked once in the life of a database, so the statement is not kept.
         let question = try database.prepare("SELECT 1 FROM pragma_table_info('mutation') WHERE name = 'bytes'")
         defer { question.finalize() }
         guard try !question.step() else { return }
@@ -28,7 +28,7 @@ extension Schema {
         try completeChecksums(database)
     }
 
-    /// A record that was damaged then stays so.
+    /// A record that was damaged before stays marked as damaged.
     private static func completeChecksums(_ database: Database) throws(StoreError) {
         var last = Int64.min
         while true {

@@ -1,5 +1,5 @@
 extension Schema {
-    /// Counters and a column for ids that are given once and never again (`IdentifierGaps.swift`).
+    /// Counters and a column for ids that are used only once (`IdentifierGaps.swift`).
     static let identifiers = """
         -- Accepted local writes and changes of the document that apps see, counted for each record; part of its etag.
         ALTER TABLE record ADD COLUMN edit INTEGER NOT NULL DEFAULT 0;

@@ -1,8 +1,9 @@
 extension Schema {
-    /// Declared indexes of the mirror (``RecordIndexes``), and how many records an entity has, which nobody can count at each question.
+    /// Declared indexes of the mirror (``RecordIndexes``), and the number of records of each entity, which would take too long to count for
+    /// each query.
     ///
-    /// An index is SQLite's own table of keys and not its index over an expression: one of those is built in one step, while nobody can
-    /// write, and no other program could change the table.
+    /// An index is a table of keys and not an SQLite index over an expression. Such an index is built in one step that blocks all writes,
+    /// and no other program could change the table.
     static let indexes = """
         -- columns: as RecordIndex writes them. state: 0 is being built, up to the record built_rid, 1 is complete, 2 is being removed.
         CREATE TABLE record_index (
@@ -43,7 +44,7 @@ extension Schema {
         END;
         """
 
-    /// Where the table `counter` was made anew: what the triggers go on from.
+    /// Initial counts for the triggers, used where the table `counter` was made again.
     static let countRecords = """
         INSERT INTO counter (name, aid, eid, priority, state, n)
             SELECT 'records', 0, eid, 0, 0, count(*) FROM record WHERE deleted = 0 GROUP BY eid;

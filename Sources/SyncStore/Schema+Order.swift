@@ -1,5 +1,5 @@
 extension Schema {
-    /// What waits for what, the order inside a batch (PROTOCOL C6), and when each boot was (A11).
+    /// Ties between mutations, the order inside a batch (PROTOCOL C6), and the time of each boot (A11).
     static let order = """
         -- Trusted wall time minus boot time, once anybody knew it in that boot.
         ALTER TABLE boot ADD COLUMN anchor_ms INTEGER;

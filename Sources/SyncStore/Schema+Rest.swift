@@ -1,6 +1,6 @@
 extension Schema {
-    /// An existing backend (`Store+RestIDs.swift`, `Store+RestClaim.swift`): its ids and versions, and the requests whose
-    /// outcome is not known.
+    /// Tables for an existing backend (`Store+RestIDs.swift`, `Store+RestClaim.swift`): its ids and versions, and the requests whose
+    /// outcome is unknown.
     static let rest = """
         -- The backend's id of a record, as a text; is_number: it is one. etag: its version of the record's base, NULL when it
         -- was not said.

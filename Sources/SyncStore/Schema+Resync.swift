@@ -1,5 +1,5 @@
 extension Schema {
-    /// Listings that go on over restarts, what they would have removed and did not, and work that is offered again.
+    /// Listings that continue after restarts, removals that they held back, and work that is offered again.
     static let resync = """
         -- snapshot: the listing comes by id, after snap_after, and not by the feed; snap_cursor is where the feed goes on
         -- when it is complete. buckets: only those (EntityDigest), as 7,203.
@@ -19,8 +19,8 @@ extension Schema {
         CREATE TABLE requeued (seq INTEGER PRIMARY KEY) STRICT;
         """
 
-    /// How many deletions of the entity this device has heard of in this history of the hub, counted up (`deleted`; `NULL`: the hub does
-    /// not count), what the hub said when the present listing began, and the day whose deletions `run_deleted` counts.
+    /// Deletions of the entity that this device has heard of in this history of the hub (`deleted`; `NULL`: the hub does not count), the
+    /// hub's own count at the beginning of the present listing, and the day whose deletions `run_deleted` counts.
     static let turnover = """
         ALTER TABLE stream ADD COLUMN deleted INTEGER;
         ALTER TABLE stream ADD COLUMN listing_deleted INTEGER;

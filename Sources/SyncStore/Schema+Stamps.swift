@@ -1,5 +1,5 @@
 extension Schema {
-    /// When parts of a mutation were made, of those that took in an earlier one (`Payload.stamps`).
+    /// Times of the parts of a mutation, for those that an earlier one was merged into (`Payload.stamps`).
     static let stamps = """
         -- Outside of sum where it is NULL: see Payload.
         ALTER TABLE payload ADD COLUMN stamps TEXT;

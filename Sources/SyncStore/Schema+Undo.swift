@@ -1,6 +1,6 @@
 extension Schema {
-    /// For taking back what the hub has (`Store+Undo.swift`). Only entities that ask for it have rows here, and mutations that were taken
-    /// back.
+    /// Data to undo changes that the hub has accepted (`Store+Undo.swift`). Only entities that ask for it, and mutations that were undone,
+    /// have rows here.
     static let undo = """
         -- before: EarlierValues, NULL where none were kept. undone_seq: the mutation that takes this one back.
         CREATE TABLE undo_value (

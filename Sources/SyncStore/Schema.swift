@@ -1,21 +1,21 @@
 /// The tables, one numbered step after the other. A released step is never edited; the next one is appended.
 ///
-/// What shaped them is flash: a page is written as a whole, so what counts is how many pages a transaction touches.
+/// Flash shapes the tables: a page is written as a whole, so the number of pages that a transaction touches matters most.
 ///
-/// - A mutation has two rows. `payload` is wide and written once; `mutation` is narrow and takes the changes of state, 100
-///   rows and more to a page. Claiming and settling 64 mutations so rewrites one or two pages instead of eight.
-/// - A `payload` without a `mutation` row is pending and new. Events are taken in like that, by one append; the narrow rows
-///   follow together when something else is written (`Store+Intake.swift`).
+/// - A mutation has two rows. `payload` is wide and written once. `mutation` is narrow and takes the changes of state, with 100 rows and
+///   more on a page. So claiming and settling 64 mutations rewrites one or two pages instead of eight.
+/// - A `payload` without a `mutation` row is pending and new. Events are accepted like that, by one append; their narrow rows are written
+///   together with the next other change (`Store+Intake.swift`).
 /// - The key of a mutation carries its `seq`, so there is no index of keys.
-/// - `ready` marks exactly the mutations that may be claimed now, one for each record or atomic list. Claiming reads its
-///   partial index from the front and never steps over a row that must wait (`Store+Readiness.swift`).
-/// - Numbers that move in every transaction share one small table, `counter`.
-/// - Journal rows tell of many mutations at once.
+/// - `ready` marks exactly the mutations that can be claimed now, one for each record or atomic list. Claiming reads its partial index from
+///   the front and never steps over a row that must wait (`Store+Readiness.swift`).
+/// - Numbers that change in every transaction share one small table, `counter`.
+/// - A journal row covers many mutations at once.
 ///
-/// Times that end in `_ms` are wall time, for display. Times that end in `_age` are on the database's own clock
-/// (``AgeClock``) and decide waiting, expiry and retention.
+/// Times that end in `_ms` are wall time, for display. Times that end in `_age` are on the database's own clock (``AgeClock``) and decide
+/// waiting, expiry and retention.
 enum Schema {
-    /// "ESAg". In the header of the file from its first page on, so a file without it is none of ours.
+    /// "ESAg". It is in the header of the file from its first page on, so a file without it is not ours.
     static let applicationID: Int32 = 0x4553_4167
 
     static let steps = [
@@ -24,7 +24,7 @@ enum Schema {
 
     static var version: Int64 { Int64(steps.count) }
 
-    /// Takes the steps that are missing, each in a transaction of its own.
+    /// Applies the missing steps, each in a transaction of its own.
     static func bringUpToDate(_ database: Database) throws(StoreError) {
         guard var version = Int64(try database.pragma("user_version")) else { return }
         while version < Schema.version {
@@ -36,7 +36,7 @@ enum Schema {
                 try database.execute("PRAGMA user_version = \(version + 1)")
                 try database.execute("COMMIT")
             } catch {
-                // The error of the step is the one to tell; a failed rollback is repeated by the next opening.
+                // The error of the step is the one to report; a failed rollback is repeated by the next opening.
                 try? database.execute("ROLLBACK")
                 throw error
             }
@@ -44,7 +44,7 @@ enum Schema {
         }
     }
 
-    /// Part of the first step.
+    /// The table of mutations, which is part of the first step.
     static let mutationTable = """
         -- Where it stands. claim numbers the batches; members of an atomic list have neighbouring seqs.
         CREATE TABLE mutation (
@@ -206,7 +206,7 @@ enum Schema {
         ) STRICT;
         """
 
-    /// What was moved, and what of the budgets is used.
+    /// Tables for the transferred bytes and the used part of the budgets.
     private static let step2 = """
         -- day: whole days since 1970-01-01 UTC by the ledger's clock.
         CREATE TABLE usage (

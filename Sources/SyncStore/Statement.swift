@@ -1,7 +1,7 @@
 import CSQLite
 import SyncCore
 
-/// A value that goes into a statement.
+/// A value for a parameter of a statement.
 enum SQLValue {
     case null
     case int(Int64)
@@ -15,7 +15,7 @@ enum SQLValue {
     static func bool(_ value: Bool) -> SQLValue { .int(value ? 1 : 0) }
 }
 
-/// One prepared statement; while it stands on a row, also that row.
+/// One prepared statement, and its current row while there is one.
 final class Statement {
     private let handle: OpaquePointer
     private(set) var isRunning = false
@@ -56,8 +56,8 @@ final class Statement {
         }
     }
 
-    // The parameters one by one, for the widest row: to gather its values first costs as much as to bind them. Places
-    // count from 1, and every one must be bound: what was bound before stays.
+    // Binds the parameters one by one, for the widest row: collecting its values first would cost as much as binding them. Places count
+    // from 1, and every one must be bound, because a former value stays.
 
     func bind(_ place: Int32, _ value: Int64?) throws(StoreError) {
         isRunning = true
@@ -73,7 +73,7 @@ final class Statement {
         var text = text
         return text.withUTF8 { bytes in
             bytes.withMemoryRebound(to: CChar.self) { bytes in
-                // An empty text may have no address, and no address would bind NULL.
+                // An empty text may have no address, and SQLite would bind NULL for no address.
                 bytes.baseAddress.map { csqlite_bind_text(handle, place, $0, Int32(bytes.count)) }
                     ?? csqlite_bind_text(handle, place, "", 0)
             }
@@ -86,7 +86,7 @@ final class Statement {
         throw StoreError(result: result, on: sqlite3_db_handle(handle), doing: "bind")
     }
 
-    /// - Returns: Whether it stands on a row now. The statement is reset when it throws.
+    /// - Returns: Whether there is a current row now. The statement is reset when it throws.
     func step() throws(StoreError) -> Bool {
         isRunning = true
         let result = sqlite3_step(handle)
@@ -107,7 +107,7 @@ final class Statement {
 
     var columnCount: Int32 { sqlite3_column_count(handle) }
 
-    /// Bytes of a text; of a number, those of its digits.
+    /// Length of a text, bytes; for a number, of its decimal text.
     func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
@@ -134,7 +134,7 @@ final class Statement {
         return Array(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column))))
     }
 
-    /// What SQLite holds, as it is.
+    /// The value with the type that SQLite stores.
     func value(_ column: Int32) -> SQLValue {
         switch sqlite3_column_type(handle, column) {
         case SQLITE_INTEGER: .int(int(column))

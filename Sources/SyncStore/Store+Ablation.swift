@@ -1,16 +1,16 @@
 import SyncCore
 
-// What a test build can break on purpose (SyncCore/Ablation.swift).
+// Faults that a test build can cause on purpose (SyncCore/Ablation.swift).
 
 extension Store {
-    /// `keyPerAttempt`: the same mutation under another name.
+    /// `keyPerAttempt`: the same mutation gets another key.
     func renewKey(of payload: inout Payload) throws(StoreError) {
         payload.id = payload.recordID.text
         payload.key = UUIDv7.make(at: Timestamp(milliseconds: payload.createdMS), carrying: payload.seq, using: &random)
         try rewrite(payload)
     }
 
-    /// `sentPayloadRewritten`: an update goes into the newest mutation of its record, although that was sent already.
+    /// `sentPayloadRewritten`: an update is merged into the newest mutation of its record, although that was already sent.
     func mergeIntoSent(
         _ intent: EnqueueIntent, _ payload: Payload, _ record: MirrorRow?
     ) throws(StoreError) -> Enqueued? {
@@ -27,7 +27,7 @@ extension Store {
         try rewrite(older)
         record.setView(intent.document)
         try save(&record)
-        // The number stays unused; nobody will ask for this mutation again.
+        // The number stays unused: no caller will ask for this mutation again.
         ledger[.absorbedSeq] = payload.seq
         ledger[.enqueued] += 1
         ledger.add(1, to: Ledger.Group(aid: payload.aid, eid: payload.eid, priority: payload.priority, state: .coalesced))

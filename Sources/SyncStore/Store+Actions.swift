@@ -1,12 +1,12 @@
 package import SyncCore
 
-// What people and apps do to single mutations. Trying again is in `Store+Retry.swift`.
+// Actions of people and apps on single mutations. Retries are in `Store+Retry.swift`.
 
 extension Store {
-    /// Takes back what was never sent: with it the whole atomic list, and what was to be done with a record that it was to
-    /// create. Invariant: nothing is taken back that the hub may have.
+    /// Cancels a mutation that was never sent, with its whole atomic list, and with the mutations of a record that it was to create.
+    /// Invariant: a mutation that the hub may have is never cancelled.
     ///
-    /// - Returns: All that it has taken back, oldest first, with the edits that had gone into any of it.
+    /// - Returns: All cancelled mutations, oldest first, with the edits that were merged into any of them.
     /// - Throws: `.refused` with `not-found` or `already-sent`.
     package func cancel(_ key: MutationKey, at now: Moment) throws(StoreError) -> [MutationKey] {
         try transact(at: now) { () throws(StoreError) in
@@ -14,7 +14,7 @@ extension Store {
             let row = try known(key)
             if row.state == .cancelled { return [key] }
             guard row.state == .pending, !row.isSent else { throw Refusal.alreadySent(key, row.state) }
-            // A decision that has joined a list is new, and the rest of the list may have left before.
+            // A decision that joined a list is new, and the rest of the list may have left before.
             for member in try row.group.map(groupMembers) ?? [] where member.isSent && !member.state.isTerminal {
                 throw Refusal.alreadySent(key, member.state)
             }
@@ -22,7 +22,7 @@ extension Store {
         }
     }
 
-    /// With the receipts of what went into these, and so on.
+    /// The keys of these mutations and, recursively, of the receipts that were merged into them.
     private func keys(ofCancelled seqs: [Int64]) throws(StoreError) -> [MutationKey] {
         var found = Set(seqs)
         var work = ledger.count(.coalesced) > 0 ? seqs : []
@@ -38,8 +38,7 @@ extension Store {
         return keys
     }
 
-    /// Gives up a rejected, failed, held or conflicted mutation. Invariant: it leaves the view, and what waited behind it
-    /// may go.
+    /// Gives up a rejected, failed, held or conflicted mutation. Invariant: it leaves the view, and the mutations behind it can go.
     ///
     /// - Throws: `.refused` with `not-found` or `already-sent`.
     package func discard(_ key: MutationKey, reason: String, uid: UInt32, at now: Moment) throws(StoreError) {
@@ -65,7 +64,7 @@ extension Store {
         }
     }
 
-    /// Writes down who decided what.
+    /// Records a decision and its author in the audit trail.
     package func audit(
         _ verb: String, _ target: String, uid: UInt32, _ json: JSONObject, at now: Moment
     ) throws(StoreError) {
@@ -85,24 +84,24 @@ extension Store {
         return row
     }
 
-    /// Of a mutation whose payload is still there, also where it is damaged.
+    /// The key of a mutation whose payload still exists, also if the payload is damaged.
     func key(ofSeq seq: Int64) throws(StoreError) -> String? {
         try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row throws(StoreError) in row.text(0) }
     }
 
     // MARK: - Taking back
 
-    /// Takes a mutation back, with what cannot be without it. Each record is folded once.
+    /// Cancels a mutation with those that depend on it. Each record is folded once.
     ///
     /// - Precondition: It was never sent.
-    /// - Returns: What was taken back.
+    /// - Returns: The cancelled mutations.
     private func withdraw(_ row: OutboxRow) throws(StoreError) -> [Int64] {
         var records = TouchedRecords()
         var withdrawn: [Int64] = []
         var work = [row]
         while let next = work.popLast() {
             for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
-                // As it is now: another one may have taken it along.
+                // Read again, because another mutation may have ended it already.
                 guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
                 try settle(member, as: .cancelled, keptFor: try keptFor(member))
                 withdrawn.append(member.seq)
@@ -116,10 +115,10 @@ extension Store {
         return withdrawn
     }
 
-    /// What waits to be done with a record that now will not be created, up to its next creation.
+    /// The waiting mutations of a record that will not be created now, up to its next create.
     func followers(of row: OutboxRow, in records: TouchedRecords) throws(StoreError) -> [OutboxRow] {
         guard let rid = row.rid, try action(of: row.seq) == .create else { return [] }
-        // A record that the hub has is there without the creation, unless this device is about to delete it first.
+        // A record that the hub has exists without the create, unless this device is about to delete it first.
         if records[rid]?.row.base != nil, try !isDeleted(rid, before: row.seq) { return [] }
         var followers: [OutboxRow] = []
         let waiting = try database.all(
@@ -133,7 +132,7 @@ extension Store {
         return followers
     }
 
-    /// Whether an open deletion is the last that was said about the existence of a record before this mutation.
+    /// Whether an open deletion is the last create or delete of the record before this mutation.
     private func isDeleted(_ rid: Int64, before seq: Int64) throws(StoreError) -> Bool {
         try database.number(
             """
@@ -147,16 +146,16 @@ extension Store {
         try database.number("SELECT action FROM payload WHERE seq = ?", .int(seq)).map { MutationAction(number: $0) }
     }
 
-    /// How long the row of a mutation stays that ends in any other state than `done`.
+    /// Retention of the row of a mutation that ends in a state other than `done`.
     ///
-    /// As long as its app may repeat the request, the answer must be told from the row; only `done` goes without saying.
+    /// As long as its app may repeat the request, the answer comes from the row; only `done` needs no row.
     func keptFor(_ row: OutboxRow) throws(StoreError) -> Duration {
         let kept = rules[names.entity(row.eid)]?.retention ?? Self.retention
         let hasKey = try database.number("SELECT app_key IS NOT NULL FROM payload WHERE seq = ?", .int(row.seq)) == 1
         return hasKey ? max(kept, Self.appKeysKeptFor) : kept
     }
 
-    /// From the mirror where there is one: it does not depend on a row that may be damaged.
+    /// The record's id, from the mirror where there is one: that does not depend on a row that may be damaged.
     func recordID(of row: OutboxRow) throws(StoreError) -> RecordID {
         if let rid = row.rid,
             let id = try database.first(

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// An app's own idempotency key: the same request twice is one, also when the answer to the first was lost.
+/// Handles an app's own idempotency key: the same request twice counts once, also when the first answer was lost.
 extension Store {
     static let appKeysKeptFor: Duration = .seconds(30 * 86_400)
 
@@ -31,7 +31,7 @@ extension Store {
             if !answer.kept.isEmpty { item["kept"] = .object(answer.kept) }
             return .object(item)
         }
-        // What is still there under this key is older than 30 days.
+        // A row that still exists under this key is older than 30 days.
         try database.run(
             """
             INSERT INTO app_key (aid, key, age, fingerprint, answer) VALUES (?, ?, ?, ?, ?)
@@ -39,14 +39,14 @@ extension Store {
             """, .int(aid), .text(key.key), .int(age), .blob(key.fingerprint), .text(JSON.array(items).json))
     }
 
-    /// The first answer again, with the mutation's present state.
+    /// The first answer, with the mutation's present state.
     private func repeated(_ item: JSON) throws(StoreError) -> Enqueued? {
         guard let object = item.object, let seq = object["seq"]?.int, let key = object["key"]?.text,
             let entity = object["entity"]?.text, let id = object["id"]?.text
         else { return nil }
         let name = RecordName(EntityName(trusted: entity), RecordID(trusted: id))
-        // A narrow row that is missing at the end is a new event; one that is missing before was settled and pruned, and
-        // nothing but `done` is pruned while an app key may still ask for it.
+        // A missing narrow row at the end belongs to a new event. One that is missing earlier was settled and pruned, and only `done` is
+        // pruned while an app key may still refer to it.
         let state = try outboxRow(seq)?.state ?? (seq > ledger[.absorbedSeq] ? .pending : .done)
         let isEvent = rules[name.entity]?.kind == .event
         var answer = Enqueued(

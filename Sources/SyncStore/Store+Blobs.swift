@@ -1,26 +1,26 @@
 package import SyncCore
 
-// Files. The bytes lie outside of the database, under their digest, and are whole before their row is written; so a row
-// without its bytes is a loss that somebody else caused, and bytes without a row are of no use to anybody.
+// Files. Their bytes lie outside of the database, named by their digest, and are complete before their row is written. A row without bytes
+// is therefore a loss from outside, and bytes without a row are not needed.
 
-/// How much may lie here.
+/// Limits of file storage.
 package struct BlobCapacity: Hashable, Sendable {
-    /// Of all files together.
+    /// Total size of all files, bytes.
     package var bytes: Int64 = 4_000_000_000
     package var files: Int64 = 100_000
-    /// What is uploaded stays for this long, where there is room.
+    /// Retention of uploaded files, where there is room.
     package var keptFor: Duration = .seconds(7 * 86_400)
 
     package init() {}
 }
 
 extension Store {
-    /// A file that keeps failing is tried again by itself after this.
+    /// Time after which a file that keeps failing is tried again automatically.
     static let blobRearmedAfter: Duration = .seconds(86_400)
 
     // MARK: - In and out
 
-    /// Takes up a file whose bytes are on disk. Invariant: one row for each digest, whoever brings it.
+    /// Adds a file whose bytes are on disk. Invariant: one row for each digest, whichever app brings it.
     ///
     /// - Parameter isFound: The file lay in the folder without a row. It takes no more room than it has already, and its upload
     ///   is what makes room, so no limit refuses it.
@@ -34,7 +34,7 @@ extension Store {
             try prepareForChange()
             if let known = try reads.blob(digest) {
                 guard known.state == .missing || !known.hasFile else { return (known, false) }
-                // Its bytes are back: where they had not arrived, they can now.
+                // The bytes are here again: an upload that lacked them can continue.
                 try database.run(
                     """
                     UPDATE blob SET has_file = 1, state = CASE WHEN state = 3 THEN 0 ELSE state END, problem = NULL,
@@ -54,7 +54,7 @@ extension Store {
         }
     }
 
-    /// Whether a file of that size may come. Asked before its first byte is taken, and again when all are there.
+    /// Checks whether a file of that size can be stored. Called before its first byte is read, and again when all bytes are there.
     package func checkRoom(forBlob size: Int64, _ capacity: BlobCapacity) throws(StoreError) {
         if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes, kept: self.capacity.minFree) }
         let total = try blobTotal()
@@ -64,8 +64,8 @@ extension Store {
         if total.files >= capacity.files { throw Refusal.queueFull("\(total.files) files are known, which is the limit", raise: nil) }
     }
 
-    /// All files that are known, and the bytes of those that are kept. To add one must not cost as much as all before it, so they are
-    /// counted once for each connection; from then on triggers of that connection keep up, in the same transactions.
+    /// Number of all known files, and bytes of the kept ones. They are counted once for each connection, so that adding a file does not
+    /// cost as much as all before it. Triggers of that connection update the counts in the same transactions.
     private func blobTotal() throws(StoreError) -> (files: Int64, bytes: Int64) {
         if try !hasBlobTotal() { try database.execute(Schema.blobTotal) }
         let total = try database.first("SELECT files, bytes FROM temp.blob_total") { row throws(StoreError) in
@@ -78,7 +78,7 @@ extension Store {
         try database.number("SELECT 1 FROM temp.sqlite_master WHERE name = 'blob_total'") != nil
     }
 
-    /// What is counted is what is there.
+    /// Compares the counts with the table.
     func verifyBlobTotal() throws(StoreError) -> [String] {
         guard try hasBlobTotal() else { return [] }
         let (counted, counts) = (try blobTotal(), try reads.blobCounts())
@@ -87,25 +87,25 @@ extension Store {
         return ["\(counted.files) files with \(counted.bytes) bytes are counted, there are \(files) with \(counts.keptBytes)"]
     }
 
-    /// What a removal has done.
+    /// The result of a removal.
     package enum BlobRemoval: Hashable, Sendable {
-        /// Nothing is known of the file any more.
+        /// The file is forgotten completely.
         case forgotten
         /// The server has the bytes; only the local copy is gone.
         case dropped
-        /// A record shows it, and its bytes are gone: its row stays and says so.
+        /// A record shows the file, and its bytes are gone: its row stays and says so.
         case lost
     }
 
-    /// Forgets a file. Invariant: a record that shows a file whose bytes the server does not have never loses them without
-    /// a word: the removal is refused, or its row stays as `missing` with the reason.
+    /// Removes a file. Invariant: a record never silently loses a file whose bytes the server does not have. The removal is refused, or the
+    /// row stays as `missing` with the reason.
     ///
     /// - Parameters:
-    ///   - why: Told with a loss, for people.
+    ///   - why: The reason of a loss, for people.
     ///   - note: Event for a loss, JSON.
-    /// - Returns: Its digest, whose bytes are to be removed now, and what became of its row.
-    /// - Throws: `.refused` with `not-found`; with `linked` when an open mutation shows it, or a record and the server does
-    ///   not have its bytes, unless `isForced`.
+    /// - Returns: The digest, whose bytes are to be removed now, and the result for its row.
+    /// - Throws: `.refused` with `not-found`. Without `isForced` also with `linked` when an open mutation shows the file, or a record shows
+    ///   it and the server does not have its bytes.
     package func removeBlob(
         _ id: BlobID, isForced: Bool = false, why: String = "removed before it was uploaded", note json: String? = nil,
         at now: Moment
@@ -133,7 +133,7 @@ extension Store {
         }
     }
 
-    /// Something that would be left with a file that nobody has.
+    /// A mutation or record that would be left with a file that exists nowhere.
     private enum BlobHolder {
         case mutation(String)
         case record(RecordName)
@@ -153,8 +153,8 @@ extension Store {
         }
     }
 
-    /// An open mutation that shows the file; else, while its bytes are only here, a record that was sent with it and still
-    /// waits for it.
+    /// An open mutation that shows the file. Otherwise, while its bytes are only here, a record that was sent with it and still waits for
+    /// it.
     private func whatShows(_ row: BlobRow) throws(StoreError) -> BlobHolder? {
         var sent: [(name: RecordName, state: MutationState?)] = []
         var open: Int64?
@@ -170,7 +170,7 @@ extension Store {
             if sent.last?.name != name { sent.append((name, state)) }
         }
         if let open {
-            // A row that does not read as it was written is held and open all the same.
+            // A row that cannot be read still counts as open.
             return .mutation(try payload(open)?.key ?? "with the number \(open)")
         }
         guard row.state != .uploaded else { return nil }
@@ -178,11 +178,11 @@ extension Store {
         return nil
     }
 
-    /// Whether the hub has, or shall have, a record that shows a file as still to come.
+    /// Whether the hub has, or will have, a record that shows a file as still to come.
     ///
-    /// - Parameter state: What became of the mutation that last showed it there; `nil` when its row is pruned.
+    /// - Parameter state: The state of the mutation that last showed it there; `nil` when its row is pruned.
     private func waits(_ name: RecordName, for digest: BlobDigest, _ state: MutationState?) throws(StoreError) -> Bool {
-        // An event leaves no record here. Of one that is pruned nobody can tell any more whether it was sent.
+        // An event leaves no record here. For a pruned one, it is unknown whether it was sent.
         if rules[name.entity]?.kind == .event { return state == nil || state == .done }
         guard let eid = names.entities[name.entity], let record = try MirrorRow.find(database, eid: eid, id: name.id.text) else {
             return false
@@ -198,7 +198,7 @@ extension Store {
 
     // MARK: - What becomes of an upload
 
-    /// Keeps how far an upload has come. Losing it costs a question.
+    /// Stores the progress of an upload. Losing it costs one request.
     package func saveUpload(_ id: BlobID, _ progress: UploadProgress, note json: String?, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -207,10 +207,10 @@ extension Store {
         }
     }
 
-    /// The server has it. Invariant: what waited for the file may go from here on.
+    /// Ends an upload that the server has completely. Invariant: mutations that waited for the file can go from here on.
     ///
-    /// - Parameter remoteURL: Where a server that is not the hub keeps it: then nobody else replaces the placeholders, and a
-    ///   mutation of ours does, one for each record whose files are all there (PROTOCOL H2).
+    /// - Parameter remoteURL: Address of the file at a server that is not the hub. Such a server does not replace the placeholders, so the
+    ///   agent makes one mutation for each record whose files are all there (PROTOCOL H2).
     /// - Returns: Whether mutations were made.
     package func endUpload(
         _ id: BlobID, isVerified: Bool, remoteURL: String?, capacity: BlobCapacity, note json: String, at now: Moment
@@ -233,7 +233,7 @@ extension Store {
         }
     }
 
-    /// It is parked, until a new link, a day, or somebody's word.
+    /// Parks an upload until a new link, a day later, or a person's command.
     package func parkUpload(
         _ id: BlobID, _ problem: Problem, _ progress: UploadProgress, note json: String, at now: Moment
     ) throws(StoreError) {
@@ -247,7 +247,7 @@ extension Store {
         }
     }
 
-    /// The bytes are gone, or are not what they were.
+    /// Marks a file as missing: its bytes are gone or have changed.
     package func loseBlob(_ id: BlobID, why: String, note json: String, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -258,9 +258,9 @@ extension Store {
         }
     }
 
-    /// Lets parked files try again: that one, or all that may.
+    /// Lets parked files be tried again: one file, or all that are allowed.
     ///
-    /// - Parameter isDueOnly: Only those whose day is over.
+    /// - Parameter isDueOnly: Only files whose waiting day is over.
     /// - Returns: The files that wait now and did not before.
     package func rearmBlobs(_ id: BlobID?, isDueOnly: Bool, at now: Moment) throws(StoreError) -> [UploadJob] {
         try transact(at: now) { () throws(StoreError) in
@@ -280,9 +280,9 @@ extension Store {
         }
     }
 
-    /// Digests whose bytes need not be kept any longer: uploaded, and old, or in the way of new ones.
+    /// Digests whose bytes need not be kept any longer: uploaded files that are old, or whose room new ones need.
     ///
-    /// - Parameter isShort: Room is wanted: age does not count.
+    /// - Parameter isShort: Room is needed, so the age does not count.
     package func pruneBlobs(isShort: Bool, at now: Moment) throws(StoreError) -> [BlobDigest] {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -298,14 +298,14 @@ extension Store {
         }
     }
 
-    /// Rows of files that are at the server, whose bytes have not been here for ``tombstonesKeptFor``, and that no waiting change shows.
-    /// A slice of the table at a time, over and over.
+    /// Forgets rows of files that are at the server, whose bytes have not been here for ``tombstonesKeptFor``, and that no waiting change
+    /// shows. Each call checks one slice of the table, in turn.
     private func forgetBlobs() throws(StoreError) {
         let rows = try database.all(
             "SELECT bid, state = 1 AND has_file = 0 AND prune_age < ? FROM blob WHERE bid > ? ORDER BY bid LIMIT ?",
             .int(age - Self.tombstonesKeptFor.milliseconds), .int(sweep.blobs), .int(Self.sliceRows)
         ) { row throws(StoreError) in (bid: row.int(0), isOver: row.bool(1)) }
-        // Ids are given once: the last row stays, by which a rescued database goes on.
+        // Ids are used once: the last row stays, because a rescued database continues after it.
         let last = try database.number("SELECT max(bid) FROM blob")
         sweep.blobs = rows.count == Self.sliceRows ? rows.last?.bid ?? 0 : 0
         for row in rows where row.isOver && row.bid != last {
@@ -333,10 +333,10 @@ extension Store {
 
     // MARK: - Links to records
 
-    /// Puts the placeholders of the blobs that a mutation names into its data.
+    /// Puts the placeholders of the files that a mutation names into its data.
     ///
-    /// - Returns: The files that the mutation must wait for, where its backend wants them first (`blobs.gate: before`).
-    /// - Throws: `.refused` for a blob that is not known here.
+    /// - Returns: The files that the mutation must wait for, where its backend needs them first (`blobs.gate: before`).
+    /// - Throws: `.refused` for a file that is unknown here.
     func showBlobs(in mutation: inout NewMutation) throws(StoreError) -> [BlobID] {
         var waits: [BlobID] = []
         var shown: [String: [JSON]] = [:]
@@ -361,7 +361,7 @@ extension Store {
         return waits
     }
 
-    /// Writes down which fields show which blobs. A critical mutation makes its files go first.
+    /// Records which fields show which files. A critical mutation makes its files urgent.
     func linkBlobs(_ mutation: NewMutation, _ record: RecordName, seq: Int64, priority: Priority) throws(StoreError) {
         for json in mutation.blobs {
             guard let field = json.object?["field"]?.text, let id = json.object?["blob"]?.text.flatMap({ BlobID($0) }) else { continue }
@@ -375,8 +375,8 @@ extension Store {
         }
     }
 
-    /// Replaces a record's placeholders once all of its files are somewhere: one update for all of them (PROTOCOL H2). Done
-    /// twice it finds nothing left to do.
+    /// Replaces a record's placeholders once all of its files are uploaded, with one update for all of them (PROTOCOL H2). A second call
+    /// finds nothing to do.
     private func reconcile(_ record: RecordName) throws(StoreError) -> Bool {
         guard let eid = names.entities[record.entity], let row = try MirrorRow.find(database, eid: eid, id: record.id.text),
             !row.isDamaged, let document = row.document.flatMap({ StoredJSON.read($0)?.object })
@@ -384,7 +384,7 @@ extension Store {
         var data = JSONObject()
         for (field, digest) in Placeholder.waiting(in: document) {
             guard let blob = try reads.blob(digest) else { continue }
-            // One is still to come: the update waits for it.
+            // A file is still to come: the update waits for it.
             guard blob.state == .uploaded else { return false }
             let value = data[field] ?? document[field] ?? .null
             data[field] = Placeholder.flipped(value, digest, remoteURL: blob.progress.url) ?? value
@@ -395,7 +395,7 @@ extension Store {
             _ = try accept(update, by: Requester(app: AppName(trusted: "agent"), uid: 0))
             return true
         } catch {
-            // Its entity may not be changed here any more; the file is safe all the same.
+            // Devices may not change the entity any more; the file is safe all the same.
             guard error.problem != nil else { throw error }
             return false
         }

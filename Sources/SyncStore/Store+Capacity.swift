@@ -1,12 +1,12 @@
 import SyncCore
 
 extension Store {
-    /// Finds room for one mutation more.
+    /// Finds room for one more mutation.
     ///
-    /// Where an app is at its own limit, only its own events make room: what another app was promised is not its to give up.
-    /// Where the store is full, the app's own events go first, and then those of others.
+    /// At an app's own limit, only its own events make room: events of other apps were accepted and stay. When the store is full, the app's
+    /// own events go first, then those of others.
     ///
-    /// - Returns: Waiting events of the same entity that must go for it; empty when there is room.
+    /// - Returns: Waiting events of the same entity that must be dropped for it; empty when there is room.
     /// - Throws: `.refused` with `queue-full` or `disk-full`. Nothing was written.
     func makeRoom(for intent: EnqueueIntent, eid: Int64?) throws(StoreError) -> [Int64] {
         let isCritical = intent.priority == .critical
@@ -33,9 +33,9 @@ extension Store {
         }
         guard excess > 0 || ownExcess > 0 else { return [] }
         guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw refusal }
-        // A limit that was lowered is approached in steps: one event does not pay for all that are too many.
+        // A lowered limit is approached in steps: one new event does not drop all surplus ones.
         let wanted = Int(min(max(excess, ownExcess), Int64(Self.sliceRows)))
-        // Where too few wait, nobody looks for them: a refused list forgets what it has found on the way.
+        // When too few wait, they are not searched: a refused list would forget the result.
         let waiting = aid.map { ledger.pending(eid: eid, aid: $0) } ?? 0
         guard waiting >= min(ownExcess, Int64(wanted)) else { throw refusal }
         var victims: [Int64] = []
@@ -58,7 +58,7 @@ extension Store {
         return used
     }
 
-    /// Makes room: expires waiting events. Where bytes are short their rows go as well, the oldest first.
+    /// Makes room by expiring waiting events. When bytes are short, their rows are removed as well, the oldest first.
     func drop(_ victims: [Int64]) throws(StoreError) {
         for seq in victims {
             guard var row = try outboxRow(seq) else { continue }
@@ -73,20 +73,19 @@ extension Store {
 
 // MARK: - The oldest events
 
-/// Events of one entity that could make room. There is no index of them: it would be written with every event, and read only
-/// when all is full. So they are looked for in the order of `seq`, and what was found is remembered: between two starts, no row
-/// is stepped over twice.
+/// Events of one entity that could make room. There is no index of them, because it would be written with every event and read only when
+/// everything is full. They are searched in the order of `seq`, and the result is remembered: between two starts, no row is passed twice.
 ///
-/// Invariant: an event at or before ``lookedUpTo`` that waits unsent is among ``known``. What is sent or settled never comes
-/// back, so nothing is missing when those behind are no longer so.
+/// Invariant: an event up to ``lookedUpTo`` that waits unsent is in ``known``. An event that was sent or settled never becomes unsent
+/// again, so none is missing when entries have become outdated.
 struct WaitingEvents {
     struct Owner: Hashable {
         var eid: Int64
-        /// `nil`: any.
+        /// The app; `nil`: any.
         var aid: Int64?
     }
 
-    /// Oldest first. They waited when they were looked at.
+    /// Numbers of events that waited when they were found, oldest first.
     var known: [Int64] = []
     var lookedUpTo: Int64
 }
@@ -95,7 +94,7 @@ extension Store {
     /// Events that were never sent, oldest first: of one app, or of any.
     private func oldestWaiting(of eid: Int64, app aid: Int64?, count: Int) throws(StoreError) -> [Int64] {
         let owner = WaitingEvents.Owner(eid: eid, aid: aid)
-        // Rows up to the acknowledged one are settled.
+        // All rows up to the acknowledged one are settled.
         var events = sweep.waiting[owner] ?? WaitingEvents(lookedUpTo: ledger[.ackedSeq])
         var found: [Int64] = []
         var passed = 0
@@ -109,7 +108,7 @@ extension Store {
             let more = try nextWaiting(owner, after: events.lookedUpTo, count: count - found.count)
             found += more
             events.known += more
-            // With fewer than were asked for, all were looked at.
+            // If fewer than needed were found, all rows were searched.
             events.lookedUpTo = found.count == count ? more.last ?? events.lookedUpTo : ledger[.nextSeq] - 1
         }
         sweep.waiting[owner] = events

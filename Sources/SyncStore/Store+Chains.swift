@@ -1,17 +1,17 @@
 import SyncCore
 
-// How long a chain of dependencies may get. What waits for the first mutation of a chain falls with it and is raised with it, all
-// of it in one transaction; so there is a bound, and whoever reaches it is told.
+// Limits the length of a chain of dependencies. Mutations that wait for the first one of a chain are rejected and raised with it, in one
+// transaction. So there is a limit, and a request that exceeds it is refused.
 //
-// The length is estimated from what was remembered at each enqueue: one more than the longest chain it depends on. As the front
-// of a chain is accepted the true length shrinks, so an estimate beyond the limit is no verdict: then the chain is walked.
-// Chains that came about in another way, from an earlier release or by children that were made before their parents, may be
-// longer; all work on chains goes through lists, never through calls of calls, so that they stay workable.
+// The length is estimated from the values remembered at each enqueue: one more than the longest chain that the mutation depends on. When
+// the front of a chain is accepted, its true length shrinks, so an estimate beyond the limit decides nothing: then the chain is walked.
+// Chains from an earlier release, or with children that were made before their parents, may be longer. All work on chains uses lists and no
+// recursion, so that they stay workable.
 
-/// Estimated lengths of chains, by the mutation at their end. In memory only: what is not known is walked once.
+/// Estimated lengths of chains, by the mutation at their end. They are in memory only: an unknown length costs one walk.
 struct ChainLengths {
     private var known: [Int64: Int] = [:]
-    /// Some hundred kilobytes. Forgetting them costs one walk.
+    /// Largest number of entries, some hundred kilobytes. Forgetting them costs one walk.
     private static let max = 4_096
 
     subscript(seq: Int64) -> Int? { known[seq] }
@@ -23,12 +23,12 @@ struct ChainLengths {
 }
 
 extension Store {
-    /// Mutations that a walk looks at. Where there are more, the chain is taken to be too long.
+    /// Largest number of mutations that a walk visits. Beyond that, the chain counts as too long.
     static let chainWalk = 4 * Limits.chainLinks
 
-    /// How many mutations would wait one behind the other, the new one included, if it is tied to these.
+    /// Length of the chain behind these mutations, including the new one that is tied to them.
     ///
-    /// - Throws: `.refused` with `validation` when that is more than ``Limits/chainLinks``.
+    /// - Throws: `.refused` with `validation` when it is longer than ``Limits/chainLinks``.
     func chainLength(behind seqs: Set<Int64>, at pointer: String) throws(StoreError) -> Int {
         if let estimated = try estimatedChain(behind: seqs), estimated <= Limits.chainLinks { return estimated }
         if let walked = try walkChains(behind: seqs), walked <= Limits.chainLinks { return walked }
@@ -37,7 +37,7 @@ extension Store {
             "it would be the last of more than \(Limits.chainLinks) mutations that wait one behind the other; enqueue it when some of them are accepted")
     }
 
-    /// `nil` when the length of one of them is not known.
+    /// The estimated length; `nil` when one of the lengths is not known.
     private func estimatedChain(behind seqs: Set<Int64>) throws(StoreError) -> Int? {
         var longest = 1
         for seq in seqs {
@@ -52,10 +52,10 @@ extension Store {
         return longest
     }
 
-    /// The same, from the ties themselves; `nil` when there are too many of them.
+    /// The length from the ties themselves; `nil` when there are too many of them.
     private func walkChains(behind seqs: Set<Int64>) throws(StoreError) -> Int? {
         var lengths: [Int64: Int] = [:]
-        // Each with those that it waits for and that were not looked at yet.
+        // Mutations with the ones they wait for that were not visited yet.
         var path: [(seq: Int64, rest: [Int64])] = []
         var onPath: Set<Int64> = []
         var longest = 0

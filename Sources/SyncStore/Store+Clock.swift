@@ -1,15 +1,15 @@
 package import SyncCore
 
-// Which stamps a mutation gets (PROTOCOL A11, D5).
+// Assigns the stamps of mutations (PROTOCOL A11, D5).
 //
-// With an anchor, or a wall clock that is known to be right, a stamp is the time of now, and `synced`. Without, it only
-// continues the last one by its counter, and is `unsynced`: it loses every contest of `lww`, and a wall clock in 2106 does not
-// carry our own clock away for ever. What was stamped so and has not been sent is stamped anew when it is sent, if by then an
-// anchor of its boot is known: boot time tells exactly when it was made (`retro`).
+// With an anchor, or a wall clock that is known to be right, the stamp is the present time, marked `synced`. Without one, the stamp only
+// continues the last one by its counter and is marked `unsynced`: it loses every `lww` contest, and a wall clock in 2106 does not drag our
+// own clock along for ever. An unsynced mutation that has not been sent is stamped again when it is sent, if an anchor of its boot is known
+// by then: boot time tells exactly when it was made (`retro`).
 
 extension Store {
-    /// What is known of the time, kept with the boot it belongs to: a restart of the process takes it up again, and what an
-    /// earlier boot left unsent can still be dated. An anchor that makes no plausible time of now is not kept.
+    /// Stores an anchor of the time with its boot. A restart of the process uses it again, and mutations that an earlier boot left unsent
+    /// can still be dated. An anchor that leads to an implausible present time is not kept.
     package func learn(_ anchor: ClockAnchor, at now: Moment) throws(StoreError) {
         guard anchor.wall(at: now.instant).isPlausible else { return }
         try transact(at: now) { () throws(StoreError) in
@@ -22,7 +22,7 @@ extension Store {
         self.anchor = anchor
     }
 
-    /// The anchor that an earlier process of this boot has learned, unless it makes no plausible time of now.
+    /// Loads the anchor that an earlier process of this boot stored, unless it leads to an implausible present time.
     func loadAnchor(at now: Moment) throws(StoreError) {
         let known = try database.number(
             "SELECT anchor_ms FROM boot WHERE name = ? AND anchor_ms IS NOT NULL", .text(options.bootID))

@@ -1,7 +1,7 @@
 import SyncCore
 
-/// Values as bytes whose order is the order of a query (``RecordOrder``): compared byte by byte, a key of the index stands where its
-/// record stands in the sorted list.
+/// Encodes values as bytes in the order of a query (``RecordOrder``). Compared byte by byte, keys of an index have the order of their
+/// records in the sorted list.
 ///
 ///     missing, null       10
 ///     false, true         20, 21
@@ -9,7 +9,7 @@ import SyncCore
 ///     text                40, its UTF-8 with 00 as 00 FF, then 00 01; only the first ``StoreReads/sortBytes``
 ///     array, object       50
 ///
-/// Behind the values of all columns stands the record's id, so that every key is there once, and equals are in the order of their ids.
+/// The record's id follows the values of all columns, so every key is unique, and equal values are in the order of their ids.
 struct IndexKey: Hashable {
     private(set) var bytes: [UInt8] = []
 
@@ -19,8 +19,8 @@ struct IndexKey: Hashable {
         self.bytes = bytes
     }
 
-    /// Of a record whose document cannot be read. It stands before all others, and an index that has such an entry is not used: the
-    /// record is part of every list, whatever is asked for.
+    /// The key of a record whose document cannot be read. It sorts before all others, and an index with such an entry is not used, because
+    /// the record belongs to every list.
     static func unreadable(id: String) -> IndexKey { IndexKey(bytes: [0] + Array(id.utf8)) }
 
     static let firstReadable = IndexKey(bytes: [1])
@@ -40,7 +40,7 @@ struct IndexKey: Hashable {
         }
     }
 
-    /// A text that begins so.
+    /// Appends the beginning of a text.
     mutating func append(prefix: String) {
         bytes.append(Tag.text)
         append(escaping: prefix.utf8)
@@ -48,7 +48,7 @@ struct IndexKey: Hashable {
 
     mutating func append(id: String) { bytes += id.utf8 }
 
-    /// The first key that does not begin with these bytes and comes after them.
+    /// The first key after all keys that begin with these bytes.
     var successor: IndexKey {
         var next = bytes
         while let last = next.popLast() {
@@ -56,11 +56,11 @@ struct IndexKey: Hashable {
             next.append(last + 1)
             return IndexKey(bytes: next)
         }
-        // No value begins with FF.
+        // No value begins with the byte FF.
         return IndexKey(bytes: [0xFF])
     }
 
-    /// The next key that there can be after this whole one.
+    /// The smallest possible key after this whole one.
     var next: IndexKey { IndexKey(bytes: bytes + [0]) }
 
     private mutating func append(escaping text: String.UTF8View) {
@@ -70,7 +70,7 @@ struct IndexKey: Hashable {
         }
     }
 
-    /// Exact for any length of digits, as comparing them is.
+    /// Exact for any number of digits, as is the comparison of numbers.
     private mutating func append(_ number: JSONNumber) {
         let parts = number.orderedParts
         guard !parts.digits.isEmpty else {
@@ -94,7 +94,7 @@ struct IndexKey: Hashable {
         static let other: UInt8 = 0x50
     }
 
-    /// The bytes of the first values, as many as `columns`; `nil` where these are no such key.
+    /// The bytes of the first `columns` values; `nil` where the bytes are no such key.
     func prefix(columns: Int) -> IndexKey? {
         var rest = bytes[...]
         for _ in 0..<columns { guard Self.skipValue(&rest) else { return nil } }

@@ -1,36 +1,36 @@
 import SyncCore
 
-/// How an index can serve a query: which of its keys are read, and what their order is worth. Decided from the query and the index alone.
+/// Describes how an index serves a query: the keys to read, and the value of their order. It depends on the query and the index alone.
 struct IndexWay {
     struct Range: Hashable {
         var low: IndexKey
-        /// The first key after it.
+        /// The first key after the range.
         var high: IndexKey
     }
 
     enum Order: Hashable {
-        /// The keys are in the order of the query: when enough have matched, the rest can only come later.
+        /// The keys are in the order of the query: when enough records have matched, the rest can only come later.
         case exact
-        /// Records that are equal in the first `columns` follow each other, and these groups are in the order of the query. Where the
-        /// records of a group are so as well, a group need not be read to its end.
+        /// Records that are equal in the first `columns` are adjacent, and these groups are in the order of the query. Where the records
+        /// inside a group are in that order too, a group need not be read to its end.
         case groups(columns: Int, isDescending: Bool, isExactInside: Bool)
-        /// All that is in the ranges has to be read.
+        /// All keys of the ranges have to be read.
         case none
     }
 
     let index: RecordIndex
-    /// How many of the first columns the filter fixes.
+    /// Number of leading columns that the filter fixes.
     private(set) var fixed = 0
-    /// The values of these.
+    /// The encoded values of the fixed columns.
     private(set) var prefix = IndexKey()
-    /// The filter also bounds the column after them.
+    /// The filter also bounds the column after the fixed ones.
     private(set) var isBounded = false
     private(set) var ranges: [Range] = []
     private(set) var order = Order.none
-    /// In a group that was shown in part (``goOn(after:_:)``), where the rest begins.
+    /// First key of the rest of a group that was partly shown (``goOn(after:_:)``).
     private(set) var resume: IndexKey?
 
-    /// - Returns: `nil` where the index knows nothing about the query.
+    /// - Returns: `nil` where the index does not help the query.
     init?(_ index: RecordIndex, for query: RecordQuery) {
         // Deleted records are in no index.
         guard !query.includesDeleted else { return nil }
@@ -47,7 +47,7 @@ struct IndexWay {
         if fixed == 0, !isBounded, order == .none { return nil }
     }
 
-    /// What all matching records have in common.
+    /// The conditions that all matching records meet.
     static func tests(of filter: RecordFilter) -> [(path: FieldPath, comparison: RecordFilter.Comparison)] {
         switch filter {
         case .all(let parts): parts.flatMap(tests)
@@ -85,9 +85,10 @@ struct IndexWay {
         }
     }
 
-    /// Values that begin alike count as one here, so that nothing is left out; the filter itself looks at the records.
+    /// The key ranges of a comparison. Texts with the same beginning count as equal here, so that no record is left out; the filter itself
+    /// checks the records.
     ///
-    /// - Returns: Apart from each other, in their order; `nil` where the comparison bounds nothing.
+    /// - Returns: Separate ranges in order; `nil` where the comparison bounds nothing.
     private static func ranges(of comparison: RecordFilter.Comparison, after prefix: IndexKey) -> [Range]? {
         func key(_ value: JSON) -> IndexKey {
             var key = prefix
@@ -125,10 +126,10 @@ struct IndexWay {
     }
 
     private func order(of sort: [RecordQuery.Sort], _ next: RecordIndex.Column?) -> Order {
-        // A column that is the same for all decides nothing, and the id decides alone.
+        // A column with the same value for all has no effect on the order, and the id alone decides.
         var wanted = sort.filter { key in !index.columns.prefix(fixed).contains { $0 == RecordIndex.Column(key.key) } }
         if let id = wanted.firstIndex(where: { $0.key == .id }) {
-            // Downwards no index goes inside of equals.
+            // No index has equal values in descending order of ids.
             if wanted[id].isDescending { return .none }
             wanted.removeSubrange(id...)
         }
@@ -140,9 +141,9 @@ struct IndexWay {
             columns: fixed + 1, isDescending: first.isDescending, isExactInside: wanted.count == 1 && rest.count == 1)
     }
 
-    /// Leaves out the keys that a list which goes on after `position` has shown.
+    /// Skips the keys that a list which continues after `position` has shown.
     ///
-    /// - Parameter sort: Of the query.
+    /// - Parameter sort: The sort keys of the query.
     mutating func goOn(after position: RecordOrder.Position, _ sort: [RecordQuery.Sort]) {
         guard ranges.count == 1, order != .none else { return }
         func value(of column: RecordIndex.Column) -> JSON? {
@@ -176,7 +177,7 @@ struct IndexWay {
 }
 
 extension RecordIndex.Column {
-    /// `nil` for what no index has.
+    /// `nil` for a sort key that no index can have.
     init?(_ key: RecordQuery.SortKey) {
         switch key {
         case .updatedAt: self = .updatedAt
@@ -191,7 +192,8 @@ extension IndexKey: Comparable {
 }
 
 extension RecordIndex {
-    /// The index that would serve a query best: what the filter fixes, then the order, or else what the filter bounds.
+    /// The index that would serve a query best: the columns that the filter fixes, then the order, or otherwise the column that the filter
+    /// bounds.
     init?(serving query: RecordQuery) {
         var columns: [Column] = []
         func add(_ column: Column) { if !columns.contains(column) { columns.append(column) } }
@@ -203,7 +205,7 @@ extension RecordIndex {
             }
         }
         let sorted = query.sort.prefix { $0.key != .id }.map { Column($0.key) }
-        // What is sorted by the version has no index.
+        // Sorting by version has no index.
         if !sorted.isEmpty, !sorted.contains(nil) {
             for column in sorted.compactMap({ $0 }) { add(column) }
         } else {

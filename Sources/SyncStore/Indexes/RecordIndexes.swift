@@ -1,13 +1,13 @@
 import SyncCore
 
-/// The declared indexes that are in the database, whether they are still wanted or not: as long as one is there, it is kept true with
-/// each change of a record.
+/// The declared indexes in the database, also those that are no longer declared. As long as an index exists, each change of a record
+/// updates it.
 struct RecordIndexes {
     enum State: Int64 {
-        /// Records up to ``Entry/builtRID`` are in it, and all that were changed since it was begun.
+        /// The index covers records up to ``Entry/builtRID``, and all that were changed since its build began.
         case building = 0
         case complete = 1
-        /// No longer declared: not kept, not used, and its keys go a slice at a time.
+        /// The index is no longer declared. It is not updated and not used, and its keys are removed in slices.
         case leaving = 2
     }
 
@@ -20,7 +20,7 @@ struct RecordIndexes {
     }
 
     private(set) var entries: [Entry] = []
-    /// Those that are kept true, by entity.
+    /// The indexes that are updated, by entity.
     private(set) var kept: [EntityName: [Entry]] = [:]
 
     var isEmpty: Bool { kept.isEmpty }
@@ -30,7 +30,7 @@ struct RecordIndexes {
     static func load(from database: Database) throws(StoreError) -> RecordIndexes {
         var indexes = RecordIndexes()
         indexes.entries = try database.all("SELECT xid, entity, columns, state, built_rid FROM record_index ORDER BY xid") { row in
-            // What cannot be read is none that anybody asked for.
+            // An unreadable definition counts as not declared.
             let known = RecordIndex(row.text(2))
             return Entry(
                 xid: row.int(0), entity: EntityName(trusted: row.text(1)), index: known ?? RecordIndex([.updatedAt]),
@@ -62,7 +62,7 @@ struct RecordIndexes {
 }
 
 extension IndexKey {
-    /// Where a record stands in an index.
+    /// The key of a record in an index.
     init(_ index: RecordIndex, _ record: MirrorRow.Indexed, _ document: StoredJSON.Document) {
         guard document.isReadable else {
             self = .unreadable(id: record.id)

@@ -1,14 +1,14 @@
 package import SyncCore
 
 extension Store {
-    /// Writes a record, and what the indexes of its entity have of it. Invariant: an index that is complete has exactly one key of each
-    /// record that is shown, and it is that of the record as it is.
+    /// Writes a record and its index keys. Invariant: a complete index has exactly one key for each record that is shown, and that key
+    /// matches its present state.
     func save(_ row: inout MirrorRow) throws(StoreError) {
         let before = row.indexed
         try row.save(to: database)
         guard !indexes.isEmpty, let kept = indexes.kept[names.entity(row.eid)] else { return }
         let after = row.indexed
-        // Mostly it is the status that changes, which no index has.
+        // Most often only the status changes, which is in no index.
         let isSame = before.map { old in after.map { old.document.utf8.elementsEqual($0.document.utf8) } ?? false } ?? (after == nil)
         if isSame, !kept.contains(where: { $0.index.columns.contains(.updatedAt) }) { return }
         let (old, new) = (StoredJSON.Document(before?.document), StoredJSON.Document(after?.document))
@@ -28,8 +28,8 @@ extension Store {
             .int(entry.xid), .blob(key.bytes), .int(rid))
     }
 
-    /// One slice of making the indexes what the rules declare: begins those that are new, goes on with those that are being built, and
-    /// removes those that nobody wants.
+    /// Does one slice of the work that brings the indexes to what the rules declare. It starts new ones, continues those that are being
+    /// built, and removes those that are no longer declared.
     ///
     /// - Returns: Whether there is more to do.
     package func tendIndexes(at now: Moment) throws(StoreError) -> Bool {
@@ -54,7 +54,7 @@ extension Store {
         }
         for (entity, rules) in rules.entities.sorted(by: { $0.key < $1.key }) {
             for index in rules.indexes where indexes.kept[entity]?.contains(where: { $0.index == index }) != true {
-                // Never the number of one whose keys are still there.
+                // The number of an index with remaining keys must not be used again.
                 let xid = (indexes.entries.map(\.xid).max() ?? 0) + 1
                 try database.run(
                     "INSERT INTO record_index (xid, entity, columns, state) VALUES (?, ?, ?, 0)", .int(xid), .text(entity.text),
@@ -64,7 +64,7 @@ extension Store {
         }
     }
 
-    /// - Returns: Whether this was the work of the slice.
+    /// - Returns: Whether the slice was used up by this.
     private func removeKeys() throws(StoreError) -> Bool {
         guard let entry = indexes.entries.first(where: { $0.state == .leaving }) else { return false }
         let removed = try database.run(
@@ -80,7 +80,7 @@ extension Store {
     private func build() throws(StoreError) -> Bool {
         let open = indexes.entries.filter { $0.state == .building }
         guard let from = open.map(\.builtRID).min() else { return false }
-        // Those that are as far as each other see each record once.
+        // Indexes at the same position read each record together, once.
         let batch = Dictionary(grouping: open.filter { $0.builtRID == from }, by: \.entity)
         var last = from, count = 0, bytes = 0
         var keys: [(entry: RecordIndexes.Entry, key: IndexKey, rid: Int64)] = []
@@ -95,7 +95,7 @@ extension Store {
             let document = StoredJSON.Document(record.document)
             for entry in entries { keys.append((entry, IndexKey(entry.index, record, document), row.rid)) }
         }
-        // Neighbours are on one page.
+        // Neighbouring keys are on one page.
         keys.sort { ($0.entry.xid, $0.key) < ($1.entry.xid, $1.key) }
         for item in keys { try put(item.key, of: item.rid, into: item.entry) }
         let isDone = count < Self.sliceRows && bytes < Self.sliceBytes
@@ -107,10 +107,10 @@ extension Store {
         return !isDone || indexes.entries.contains { $0.state != .complete }
     }
 
-    /// Documents of records that one slice reads.
+    /// Largest size of the documents that one slice reads, bytes.
     private static let sliceBytes = 1 << 20
 
-    /// For ``verify()``: the count of records of each entity, and every key of every index.
+    /// Checks the count of records of each entity and every key of every index, for ``verify()``.
     func verifyIndexes() throws(StoreError) -> [String] {
         var found: [String] = []
         for overview in try reads.entities() {

@@ -1,11 +1,11 @@
 package import SyncCore
 
-/// The way that a query takes to its records, and what it cost.
+/// The access path of a query to its records, and its cost.
 package struct RecordAccess: Hashable, Sendable {
     package enum Way: Hashable, Sendable {
         /// The records in the order of their ids, until enough have matched.
         case byID
-        /// The keys of an index, all or until enough have matched.
+        /// The keys of an index: all of them, or until enough records have matched.
         case index(RecordIndex)
         /// The records that have open mutations.
         case openMutations
@@ -13,34 +13,34 @@ package struct RecordAccess: Hashable, Sendable {
         case scan
     }
 
-    /// An index that is declared, and how far it is.
+    /// A declared index and the progress of its build.
     package struct Known: Hashable, Sendable {
         package var index: RecordIndex
-        /// 0 to 1; 1: it is used.
+        /// Progress of the build, 0 to 1; at 1 the index is used.
         package var share: Double
     }
 
     package var way: Way
-    /// The filter says which part of the index is read.
+    /// The filter selects the part of the index that is read.
     package var isFiltered = false
-    /// The index has the order of the query.
+    /// The index is in the order of the query.
     package var isOrdered = false
-    /// Records that were read.
+    /// Number of records that were read.
     package var read = 0
-    /// The time of a read ended first, and what it found is not known.
+    /// The time limit of a read was reached first, so the result is not known.
     package var isCutOff = false
-    /// Records of the page.
+    /// Number of records of the page.
     package var found = 0
-    /// Records that the entity has.
+    /// Number of records of the entity.
     package var records: Int64 = 0
     package var known: [Known] = []
-    /// An index that would serve the query, and is not declared.
+    /// An index that would serve the query and is not declared.
     package var suggestion: RecordIndex?
 }
 
-// Which way a query takes, and the walk along an index.
+// Chooses the access path of a query, and walks along an index.
 extension StoreReads {
-    /// An index, and how it serves the query.
+    /// An index and how it serves the query.
     struct IndexAccess {
         let xid: Int64
         var way: IndexWay
@@ -52,12 +52,12 @@ extension StoreReads {
         case openMutations(isTrouble: Bool)
     }
 
-    /// Few records in no order beat many in order: the former are read and sorted at once.
+    /// Number of records up to which reading and sorting all of them is cheaper than reading many in order.
     private static let few: Int64 = 500
-    /// So many keys are counted to tell which part of an index is the smallest.
+    /// Keys that are counted at most to find the smallest part of an index.
     private static let countMax: Int64 = 5_000
 
-    /// Decided by the query, the indexes that are complete, and how many keys the filter leaves.
+    /// Chooses by the query, the complete indexes, and the number of keys that the filter leaves.
     func access(_ query: RecordQuery, _ order: RecordOrder, after start: RecordOrder.Position?) throws(StoreError) -> Access {
         let open = query.statuses.isEmpty || query.statuses.contains(.synced) ? nil : try openRecords(query)
         if let open, open.count <= Self.few { return .openMutations(isTrouble: open.isTrouble) }
@@ -66,7 +66,7 @@ extension StoreReads {
             guard let way = IndexWay(index, for: query), try isReadable(xid) else { continue }
             ways.append(IndexAccess(xid: xid, way: way))
         }
-        // With as many keys, one that is in order is better.
+        // Of two with as many keys, an ordered one is better.
         var least: (access: IndexAccess, keys: Int64)?
         for way in ways where way.way.fixed > 0 || way.way.isBounded {
             let keys = try countKeys(way, upTo: least.map { $0.keys + 1 } ?? Self.countMax)
@@ -96,7 +96,7 @@ extension StoreReads {
         }.compactMap { $0 }
     }
 
-    /// A record that cannot be read belongs to every list, and stands where no filter looks for it.
+    /// Whether all records of the index are readable. An unreadable record belongs to every list, but no filter would find its key.
     private func isReadable(_ xid: Int64) throws(StoreError) -> Bool {
         try database.number(
             "SELECT 1 FROM index_entry WHERE xid = ? AND key < ? LIMIT 1", .int(xid), .blob(IndexKey.firstReadable.bytes)) == nil
@@ -112,7 +112,7 @@ extension StoreReads {
         return count
     }
 
-    /// How many mutations there are whose records alone can have one of these states.
+    /// Number of mutations whose records alone can have one of these states.
     private func openRecords(_ query: RecordQuery) throws(StoreError) -> (isTrouble: Bool, count: Int64) {
         let isTrouble = !query.statuses.contains(.pending)
         let count =
@@ -124,7 +124,7 @@ extension StoreReads {
         return (isTrouble, count ?? 0)
     }
 
-    /// - Parameter body: Says whether to go on.
+    /// - Parameter body: Receives each record.
     func eachOpen(_ eid: Int64, isTrouble: Bool, _ body: (MirrorRow) throws(StoreError) -> Void) throws(StoreError) {
         var rids: Set<Int64> = []
         if isTrouble {
@@ -141,11 +141,11 @@ extension StoreReads {
         }
     }
 
-    /// Offers the records of a part of an index, until enough are chosen.
+    /// Visits the records of a part of an index until enough are chosen.
     ///
     /// - Parameters:
-    ///   - isEnough: Whether so many are chosen that what comes later in the order is not wanted.
-    ///   - body: Gets a record with the key under which it was found.
+    ///   - isEnough: Whether enough records are chosen, so that later ones in the order are not needed.
+    ///   - body: Receives a record with the key under which it was found.
     func walk(
         _ access: IndexAccess, isEnough: () -> Bool, _ body: (MirrorRow, IndexKey) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -194,7 +194,7 @@ extension StoreReads {
                 read: read)
     }
 
-    /// What of the declared indexes is there.
+    /// The declared indexes of an entity that exist, with their progress.
     func knownIndexes(of entity: EntityName) throws(StoreError) -> [RecordAccess.Known] {
         let last = try database.number("SELECT max(rid) FROM record") ?? 0
         return try database.all(

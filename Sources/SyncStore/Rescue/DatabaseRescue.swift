@@ -1,28 +1,28 @@
 import Glibc
 package import SyncCore
 
-/// What was made of a damaged database.
+/// The result of the rescue of a damaged database.
 package struct StoreRescue: Hashable, Sendable {
-    /// What was wrong with it.
+    /// The damage that was found.
     package var reason: String
-    /// The folder where it is kept.
+    /// The folder where the damaged database is kept.
     package var folder: String
-    /// Mutations that were found whole, with those that the hub has answered; and of them those still open.
+    /// Number of intact mutations, including those that the hub has answered, and of those still open.
     package var mutations: Int64 = 0
     package var open: Int64 = 0
-    /// Records of the mirror that were found whole.
+    /// Number of intact records of the mirror.
     package var records: Int64 = 0
-    /// Rows that were found and could not be used.
+    /// Number of rows that were found and could not be used.
     package var damaged: Int64 = 0
-    /// Mutations of which nothing was found; at most so many.
+    /// Upper bound of the number of mutations of which nothing was found.
     package var lost: Int64 = 0
 }
 
-/// The way back from a database that cannot be opened (PROTOCOL C2): it is moved aside with its log, what can be read of it
-/// goes into a new one with a new replica id, and the mirror is listed again. Nobody has to do anything, and a power cut in
-/// the middle only means that the next start does it again.
+/// Recovers from a database that cannot be opened (PROTOCOL C2). It is moved aside with its log, its readable rows go into a new one with a
+/// new replica id, and the mirror is listed again. No person is needed, and after a power cut in the middle the next start repeats the
+/// rescue.
 package struct DatabaseRescue {
-    /// Where the database belongs.
+    /// The path of the database in use.
     let path: String
     let quarantine: Quarantine
     let options: StoreOptions
@@ -33,8 +33,8 @@ package struct DatabaseRescue {
         self.options = options
     }
 
-    /// Whether another database is the answer to this. What a disk, a lock or a foreign or newer program is the reason of
-    /// is left alone.
+    /// Whether a new database would solve the error. An error that is caused by a disk, a lock, or a foreign or newer program is not
+    /// touched.
     package static func helps(against error: StoreError) -> Bool {
         switch error.code {
         case .corrupt, .notADatabase, .lostDatabase, .constraint, .other: true
@@ -44,7 +44,7 @@ package struct DatabaseRescue {
         }
     }
 
-    /// Whether a power cut has ended an earlier one.
+    /// Whether a power cut has interrupted an earlier rescue.
     package func isUnfinished() throws(StoreError) -> Bool {
         try quarantine.isUnfinished(path)
     }
@@ -57,7 +57,7 @@ package struct DatabaseRescue {
         let source = try quarantine.take(path, replica: options.marker?.replica)
         let fresh = path + ".new"
         var best: (rescue: StoreRescue, score: Score)?
-        // The log of another database looks like a log of this one, and is only told by what comes out.
+        // The log of another database looks like a log of this one; only the salvaged rows show the difference.
         var hasLog = false
         for withLog in [true, false] where best == nil || hasLog {
             guard let pages = PageFile(path: source, withLog: withLog) else { continue }
@@ -84,11 +84,11 @@ package struct DatabaseRescue {
         return rescue
     }
 
-    /// Which of two attempts to prefer.
+    /// Decides which of two attempts to prefer.
     private struct Score: Comparable {
-        /// What was found belongs to this place, as far as anybody knows.
+        /// The found rows belong to this device, as far as is known.
         var isOurs: Bool
-        /// The newest state: fewer rows may be the later truth, where some were pruned.
+        /// The newest state: fewer rows may be the later state, where some were pruned.
         var lastSeq: Int64
         var rows: Int64
 
@@ -132,8 +132,8 @@ package struct DatabaseRescue {
 }
 
 extension Store {
-    /// Invariant: view, status and readiness of every record follow from base and open mutations again, and every mirrored
-    /// entity is listed afresh.
+    /// Restores the dependent data after a rescue. Invariant: view, status and readiness of every record follow from its base and open
+    /// mutations again, and every mirrored entity is listed again.
     func takeUpSalvaged(at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -152,7 +152,7 @@ extension Store {
                 for rid in troubled[start..<min(start + Self.sliceRows, troubled.count)] {
                     try touch(rid, &records)
                     records[rid]?.needsFold = true
-                    // What is wrong about it may be that nothing is open any more.
+                    // The status may be wrong because no mutation is open any more.
                     records[rid]?.row.status = .pending
                     try levelPriorities(of: rid)
                 }

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// One page of a database, as a tree page. Reads nothing outside of itself but what `PageFile` hands it.
+/// One page of a database, read as a tree page. It reads only its own bytes and the pages that `PageFile` hands it.
 ///
 /// Header of 8 bytes on a leaf, 12 on an inner page; on page 1 it begins at 100
 /// (https://www.sqlite.org/fileformat2.html, 1.6):
@@ -10,19 +10,18 @@ import SyncCore
 ///          3     2  number of cells
 ///          8     4  right-most child, inner pages only
 ///
-/// then the places of the cells, 2 bytes each. A table without rowids is stored as an index, and there inner pages hold
-/// rows as well.
+/// The places of the cells follow, 2 bytes each. A table without rowids is stored as an index, whose inner pages hold rows as well.
 struct Page {
     let number: Int
     let bytes: [UInt8]
-    /// It is as it was written, as far as anything says so.
+    /// The page is intact, as far as a seal or checksum can tell.
     let isWhole: Bool
 
     struct Row {
-        /// 0 in a table without rowids.
+        /// The rowid; 0 in a table without rowids.
         var rowid: Int64
         var values: [SQLValue]
-        /// All pages that it stands on are whole.
+        /// All pages of the row are intact.
         var isWhole: Bool
     }
 
@@ -44,7 +43,7 @@ struct Page {
         return offsets.map { Int(bytes.number(at: $0)) } + [Int(bytes.number(at: start + 8))]
     }
 
-    /// Where the cells stand; `nil` when there are more than a page can hold.
+    /// The places of the cells; `nil` when there are more than a page can hold.
     private func cells(after header: Int) -> [Int]? {
         let count = Int(bytes[start + 3]) << 8 | Int(bytes[start + 4])
         guard start + header + 2 * count <= bytes.count else { return nil }
@@ -67,10 +66,10 @@ struct Page {
         return Record.read(payload.bytes).map { Row(rowid: rowid, values: $0, isWhole: isWhole && payload.isWhole) }
     }
 
-    /// A mutation at its limit in all of its columns, and a record's two documents, stay far below this.
+    /// Largest row that is read, bytes. A mutation at its limit in all columns, and a record's two documents, stay far below this.
     private static let rowBytesMax: Int64 = 8 << 20
 
-    /// The payload of a cell with what of it stands on overflow pages (1.6, "Cell Payload Overflow Pages").
+    /// The payload of a cell, including the part on overflow pages (section 1.6, "Cell Payload Overflow Pages").
     private func payload(length: Int, isTable: Bool, _ reader: inout ByteReader, _ file: PageFile) -> (bytes: [UInt8], isWhole: Bool)? {
         let usable = file.usableBytes
         let most = isTable ? usable - 35 : (usable - 12) * 64 / 255 - 23
@@ -90,7 +89,7 @@ struct Page {
     }
 }
 
-/// A row in SQLite's record format (https://www.sqlite.org/fileformat2.html, 2.1): the length of the header, a type for each
+/// A row in SQLite's record format (https://www.sqlite.org/fileformat2.html, section 2.1): the length of the header, a type for each
 /// column, then the values.
 enum Record {
     static func read(_ bytes: [UInt8]) -> [SQLValue]? {
@@ -120,7 +119,7 @@ enum Record {
     }
 }
 
-/// Reads forward; whatever passes the end is `nil`.
+/// Reads forward; a read past the end is `nil`.
 struct ByteReader {
     private let content: [UInt8]
     private(set) var place: Int
@@ -140,13 +139,13 @@ struct ByteReader {
         return Array(content[place..<(place + count)])
     }
 
-    /// Big-endian, with its sign.
+    /// A signed big-endian integer.
     mutating func integer(_ count: Int) -> Int64? {
         guard let bytes = bytes(count), let first = bytes.first else { return nil }
         return bytes.dropFirst().reduce(Int64(Int8(bitPattern: first))) { $0 << 8 | Int64($1) }
     }
 
-    /// 1 to 9 bytes: 7 bits each, the ninth has 8.
+    /// A varint of 1 to 9 bytes: 7 bits in each, 8 in the ninth.
     mutating func varint() -> Int64? {
         var value: UInt64 = 0
         for index in 0..<9 {

@@ -2,35 +2,35 @@ import CSQLite
 import Glibc
 import SyncCore
 
-/// The pages of a database file that SQLite may no longer want to read, with those of its log laid over them.
+/// The pages of a database file that SQLite may refuse to read, with the pages of its log applied.
 ///
-/// Every number from the file is checked before it is used; whatever does not fit reads as absent. One page is in memory at
-/// a time, so the size of the file does not matter.
+/// Every number from the file is checked before it is used; invalid parts read as absent. One page is in memory at a time, so the size of
+/// the file does not matter.
 ///
 /// Sources: https://www.sqlite.org/fileformat2.html, 1.2 (header), 1.8 (pointer map), 4.1 (log).
 final class PageFile {
-    /// Ours are made with this size (`OpeningSequence`), and a damaged header is not asked.
+    /// Page size, bytes. Our databases are made with this size (`OpeningSequence`), so a damaged header is not asked.
     static let pageSize = 4_096
 
-    /// Pages of the file, or of the log where it goes further.
+    /// Number of pages of the file, or of the log where it goes further.
     private(set) var count = 0
     /// Whether any page comes from the log.
     var hasLog: Bool { !places.isEmpty }
-    /// The pages of the file end with a seal each (`Seal.h`).
+    /// Whether the pages of the file end with a seal each (`Seal.h`).
     private(set) var isSealed = false
     /// Bytes of a page that hold content.
     var usableBytes: Int { isSealed ? Self.pageSize - Database.sealBytes : Self.pageSize }
 
     private let file: Int32
     private let log: Int32
-    /// Where in the log the newest committed content of a page stands.
+    /// Offset in the log of the newest committed content, by page.
     private var places: [Int: Int64] = [:]
-    /// Pages of the pointer map that were read; one for every 819 others.
+    /// Pages of the pointer map that were read; there is one for every 819 other pages.
     private var maps: [Int: Page] = [:]
-    /// Child to parent by all inner pages that are whole, for where the map is not.
+    /// Parent by child, from all intact inner pages, for parts where the map is damaged.
     private lazy var parents = readParents()
 
-    /// - Parameter withLog: `false` reads the file alone: the log may be of another database.
+    /// - Parameter withLog: `false` reads the file alone, because the log may belong to another database.
     init?(path: String, withLog: Bool) {
         file = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
@@ -45,8 +45,8 @@ final class PageFile {
         if log >= 0 { Glibc.close(log) }
     }
 
-    /// - Parameter number: From 1 on.
-    /// - Returns: `nil` when there is no such page, or the medium does not give it.
+    /// - Parameter number: Number of the page, from 1.
+    /// - Returns: `nil` when there is no such page, or the medium cannot read it.
     func page(_ number: Int) -> Page? {
         guard number >= 1, number <= count else { return nil }
         if let place = places[number], let bytes = Self.read(log, at: place) { return Page(number: number, bytes: bytes, isWhole: true) }
@@ -59,8 +59,8 @@ final class PageFile {
 
     private static func isSealed(_ bytes: [UInt8], _ number: Int) -> Bool { csqlite_is_sealed(bytes, UInt32(number)) != 0 }
 
-    /// One page with the right seal is proof enough, and the header may be what is damaged. Where there is no such page, the
-    /// header has the word.
+    /// Whether the pages carry seals. One page with a correct seal is proof enough, because the header itself may be damaged. Without such
+    /// a page, the header decides.
     private func findSeals() -> Bool {
         let inFile = Int(Self.size(file) / Int64(Self.pageSize))
         let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in filePage(number).map { Self.isSealed($0, number) } ?? false }
@@ -71,7 +71,7 @@ final class PageFile {
 
     // MARK: - The log
 
-    /// Takes in all frames up to the last commit whose checksums are right, as SQLite does.
+    /// Reads all frames up to the last commit whose checksums are right, as SQLite does.
     ///
     ///     log header            frame header
     ///      0  4  magic           0  4  page number
@@ -117,11 +117,10 @@ final class PageFile {
         return nil
     }
 
-    /// So often is asked for what the medium does not give: what is missing here is missing for good.
+    /// Number of attempts for a read that the medium fails. After that, the content is treated as lost.
     private static let reads = 3
 
-    /// Whether the medium gives anything of the file. A disk that answers nothing at the moment is no reason to do without what
-    /// is on it.
+    /// Whether the medium can read any page of the file. A disk that does not answer at the moment is no reason to give up its content.
     static func canBeRead(_ path: String) -> Bool {
         let file = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return errno == ENOENT }
@@ -131,7 +130,7 @@ final class PageFile {
     }
 }
 
-/// The two running sums of the log: over words of four bytes, in pairs.
+/// The two running checksums of the log, over pairs of four-byte words.
 private struct LogChecksum {
     let isBigEndian: Bool
     private(set) var first: UInt32 = 0
@@ -156,7 +155,7 @@ private struct LogChecksum {
 }
 
 extension Array where Element == UInt8 {
-    /// Four bytes, big-endian; 0 past the end.
+    /// The big-endian number of four bytes; 0 past the end.
     func number(at offset: Int) -> UInt32 {
         guard offset >= 0, offset + 4 <= count else { return 0 }
         return self[offset..<(offset + 4)].reduce(0) { $0 << 8 | UInt32($1) }
@@ -167,22 +166,23 @@ extension Array where Element == UInt8 {
 
 extension PageFile {
     enum Role: Equatable {
-        /// In a tree with this root.
+        /// A page of the tree with this root.
         case tree(root: Int)
-        /// Free, an overflow page, or the map itself: no rows of its own.
+        /// A free page, an overflow page, or the map itself: it has no rows of its own.
         case other
-        /// The map does not say, or contradicts itself.
+        /// The map has no entry, or contradicts itself.
         case unknown
     }
 
-    /// The pointer map tells the parent of each page, so that a page finds its table although pages between them are lost.
+    /// The use of a page. The pointer map names the parent of each page, so that a page finds its table although pages between them are
+    /// lost.
     ///
-    /// Entry of 5 bytes: kind (1 root, 2 free, 3 and 4 overflow, 5 inner page or leaf), parent.
+    /// Each entry has 5 bytes: the kind (1 root, 2 free, 3 and 4 overflow, 5 inner page or leaf) and the parent.
     ///
-    /// Where the map is lost, the inner pages that are left say the same.
+    /// Where the map is lost, the remaining inner pages hold the same facts.
     func role(of number: Int) -> Role {
         var current = number
-        // No tree of ours is deeper than this.
+        // Our trees are never deeper than this.
         for _ in 0..<20 {
             if current == 1 { return .tree(root: 1) }
             let span = usableBytes / 5 + 1

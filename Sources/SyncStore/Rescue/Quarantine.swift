@@ -1,10 +1,10 @@
 import Glibc
 import SyncCore
 
-/// The folder where damaged databases are kept, each in a folder of its own, `<replica>-<n>`: 3 at most.
+/// The folder of damaged databases. It keeps at most 3, each in a subfolder `<replica>-<n>`.
 ///
-/// A database that is moved here carries a mark until what can be read of it is in its successor. So a power cut at any
-/// moment ends with the next start: what carries the mark is salvaged (again).
+/// A database that is moved here carries a mark until its readable rows are in its successor. So a power cut at any moment is handled by
+/// the next start: it salvages a marked database (again).
 struct Quarantine {
     static let kept = 3
 
@@ -12,14 +12,14 @@ struct Quarantine {
     private static let mark = "/unsalvaged"
     private static let database = "/agent.db"
 
-    /// Moves the database at `source` here, with its log; or goes on with the move that a power cut has ended.
+    /// Moves the database at `source` here with its log, or continues a move that a power cut has interrupted.
     ///
-    /// - Parameter replica: Its name, as far as it is known.
-    /// - Returns: Where the database is now; it may be missing or empty, if it was so before.
+    /// - Parameter replica: The replica id, as far as it is known.
+    /// - Returns: The new path of the database. It may be missing or empty there, if it was so before.
     func take(_ source: String, replica: ReplicaID?) throws(StoreError) -> String {
         let folder: String
         if let found = try unfinished() { folder = found } else { folder = try make(replica) }
-        // Whoever finds the database itself here knows that its log is here as well.
+        // The database is moved last: if it is here, its log is here as well.
         if !Self.exists(folder + Self.database) {
             if Self.exists(source + "-wal") { try StoreFiles.move(source + "-wal", to: folder + Self.database + "-wal") }
             if Self.exists(source) {
@@ -30,14 +30,14 @@ struct Quarantine {
             try StoreFiles.sync(folder)
             try StoreFiles.sync(StoreFiles.parent(of: source))
         }
-        // It only says where things are in the log; SQLite makes it anew.
+        // The file only indexes the log; SQLite creates it again.
         unlink(source + "-shm")
         return folder + Self.database
     }
 
     /// Whether a database was moved here and has no successor yet.
     ///
-    /// A successor that is in its place is complete: it gets its name last.
+    /// A successor in its place is complete, because it gets its name last.
     func isUnfinished(_ source: String) throws(StoreError) -> Bool {
         guard let folder = try unfinished() else { return false }
         guard Self.exists(folder + Self.database), Self.exists(source) else { return true }
@@ -45,7 +45,7 @@ struct Quarantine {
         return false
     }
 
-    /// Takes the mark away, and the oldest folders that are too many.
+    /// Removes the mark, and the oldest surplus folders.
     func finish(_ database: String) throws(StoreError) {
         let folder = StoreFiles.parent(of: database)
         unlink(folder + Self.mark)
@@ -74,7 +74,7 @@ struct Quarantine {
         return folder
     }
 
-    /// Oldest first. What does not end in a number is not ours.
+    /// The subfolders, oldest first. A name that does not end in a number is not ours.
     private func folders() throws(StoreError) -> [(name: String, number: Int)] {
         guard Self.exists(path) else { return [] }
         var found: [(name: String, number: Int)] = []

@@ -1,28 +1,27 @@
 import SyncCore
 
-/// Copies every row that can still be read out of a damaged database into a new one that has the same tables.
+/// Copies every readable row of a damaged database into a new one with the same tables.
 ///
-/// SQLite reads a tree from its root: one damaged inner page hides all that is below it, and a damaged first page hides
-/// everything. So the pages are read one by one, and each finds its table over the pointer map; where that is damaged as
-/// well, the rows with a checksum are known by their number of columns. Rows of `payload` and `record` count only with the
-/// right checksum, rows of `mutation` only beside the payload that they repeat in part; the others are checked by the
-/// constraints of the new tables (``SalvagedRows``). From a page that its seal says is damaged only rows with a checksum of
-/// their own are taken, and after all others: a number that flipped must not stand in the way of the row that has it.
+/// SQLite reads a tree from its root: one damaged inner page hides everything below it, and a damaged first page hides everything. So the
+/// pages are read one by one, and each finds its table over the pointer map. Where the map is damaged as well, the rows with a checksum are
+/// recognised by their number of columns. Rows of `payload` and `record` count only with the right checksum, rows of `mutation` only beside
+/// the payload that they repeat in part. The constraints of the new tables check the others (``SalvagedRows``). A page with a wrong seal
+/// gives only rows with a checksum of their own, after all other pages: a damaged number must not displace the row that really has it.
 ///
-/// Not copied: the journal of events (readers are told to read everything again) and the state of the streams (the mirror
-/// is listed again).
+/// Two tables are not copied: the journal of events (readers are told to read everything again) and the state of the streams (the mirror is
+/// listed again).
 struct Salvage {
     private let pages: PageFile
     private let target: Database
     private var statements: [String: Statement] = [:]
     /// Names and numbers of columns of the tables to fill.
     private let columns: [String: [String]]
-    /// Cells and rows of tables of ours that could not be used.
+    /// Number of cells and rows of our tables that could not be used.
     private(set) var damaged = 0
 
     private static let skipped: Set<String> = ["event", "stream"]
 
-    /// - Parameter target: Its tables are there and empty.
+    /// - Parameter target: A database with empty tables.
     init(from pages: PageFile, into target: Database) throws(StoreError) {
         self.pages = pages
         self.target = target
@@ -42,7 +41,7 @@ struct Salvage {
 
     mutating func run() throws(StoreError) {
         let (tables, indexes) = try roots()
-        // Children before parents is the order of the pages; who is missing is seen at the end.
+        // The order of the pages puts children before parents; a missing parent is found at the end.
         try target.execute("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")
         defer { for statement in statements.values { statement.finalize() } }
         var damagedPages: [Int] = []
@@ -61,7 +60,7 @@ struct Salvage {
     private mutating func take(_ page: Page, _ tables: [Int: String], _ indexes: [Int: String]) throws(StoreError) {
         var role = pages.role(of: page.number)
         if role == .other { return }
-        // Where the map is lost, the page of a small table is still known by its place.
+        // Where the map is lost, the page of a small table is still known by its number.
         if role == .unknown, tables[page.number] != nil || indexes[page.number] != nil { role = .tree(root: page.number) }
         var name: String?
         var isIndex = false
@@ -74,7 +73,7 @@ struct Salvage {
         if name != nil { damaged += cells }
         for row in rows {
             guard let table = name ?? Self.guess(row.values) else { continue }
-            // An index has what is unique first, then the rowid.
+            // An index entry has the unique columns first, then the rowid.
             if isIndex, row.values.count != 2 { continue }
             guard row.isWhole || Self.summed.contains(table) else {
                 damaged += 1
@@ -84,17 +83,17 @@ struct Salvage {
         }
     }
 
-    /// Their rows say by themselves whether they are whole.
+    /// Tables whose rows have a checksum of their own.
     private static let summed: Set<String> = ["payload", "record"]
 
-    /// Without these names, no row says what it is about. The indexes that keep them unique hold each of them once more.
+    /// Indexes that repeat the names of rows. Without these names, no row can be assigned; the indexes that keep them unique hold a second
+    /// copy.
     private static let named = [
         "sqlite_autoindex_entity_1": "entity", "sqlite_autoindex_app_1": "app", "sqlite_autoindex_boot_1": "boot",
     ]
 
-    /// Root page to name of the table; apart from them, those of the indexes that repeat a table. The old schema says it.
-    /// Where that cannot be read, the new one does: tables are made in the same order in every database, and their roots
-    /// stand at its beginning.
+    /// Names of tables by root page, and separately those of indexes that repeat a table. The old schema is the source. If it cannot be
+    /// read, the new one is used: tables are made in the same order in every database, with their roots at the beginning of the file.
     private func roots() throws(StoreError) -> (tables: [Int: String], indexes: [Int: String]) {
         var fresh: [Int: String] = [:]
         try target.each("SELECT rootpage, name FROM sqlite_schema WHERE rootpage > 0") { row throws(StoreError) in
@@ -106,7 +105,7 @@ struct Salvage {
                 guard row.values.count == 5, case .text(let name) = row.values[1], case .int(let number) = row.values[3], number > 0
                 else { continue }
                 let root = Int(clamping: number)
-                // A number that flipped is hardly that of a root.
+                // A damaged number is hardly ever that of a root.
                 guard row.isWhole || pages.role(of: root) == .tree(root: root) else { continue }
                 found[root] = name
             }
@@ -118,9 +117,9 @@ struct Salvage {
 
     private static func guess(_ values: [SQLValue]) -> String? {
         switch values.count {
-        // Before version 11 without the last column, before version 5 without the last two.
+        // Before version 11 the last column is missing, before version 5 the last two.
         case 28...Int(Payload.columnCount): "payload"
-        // Before version 10 without the last column.
+        // Before version 10 the last column is missing.
         case 16...Int(MirrorRow.columnCount): "record"
         case 21...Int(OutboxRow.columnCount): "mutation"
         default: nil
@@ -133,7 +132,7 @@ struct Salvage {
             return
         }
         var values = values
-        // The value of an INTEGER PRIMARY KEY is the rowid and stands first in all of our tables.
+        // The value of an INTEGER PRIMARY KEY is the rowid; in all of our tables it is the first column.
         if case .null = values[0] { values[0] = .int(rowid) }
         let key = "\(table) \(values.count)"
         var statement = statements[key]
@@ -148,7 +147,7 @@ struct Salvage {
             _ = try statement?.step()
             statement?.reset()
         } catch {
-            // A value of another type than the column's, or a check that fails: not a row as we wrote it.
+            // A value of a type that does not match its column, or a failed check: this is no row as we wrote it.
             guard error.code == .constraint || error.code == .other else { throw error }
             damaged += 1
         }

@@ -1,11 +1,11 @@
 import SyncCore
 
-/// Makes a database out of rows that were salvaged one by one: whatever is not whole leaves, and what refers to each other
-/// agrees again. After that a ``Store`` can be opened on it.
+/// Makes a consistent database of rows that were salvaged one by one: incomplete rows are removed, and references between rows agree again.
+/// After that, a ``Store`` can be opened on it.
 ///
-/// - A mutation without an answer may have been sent in the time that nobody remembers: it is in flight, frozen.
-/// - A mutation whose narrow row is lost is one without an answer.
-/// - A record keeps its document and forgets its version: whatever the hub has is newer (-1, "of an unknown history").
+/// - A mutation without an answer may have been sent in the lost time: it is in flight, frozen.
+/// - A mutation whose narrow row is lost counts as one without an answer.
+/// - A record keeps its document and forgets its version: every version of the hub is newer (-1, "of an unknown history").
 struct SalvagedRows {
     let database: Database
     let rules: RuleBook
@@ -13,9 +13,9 @@ struct SalvagedRows {
     let now: Moment
     private(set) var damaged = 0
     private(set) var records: Int64 = 0
-    /// Mutations of which nothing was found: at most so many, where the count of those that were pruned is lost as well.
+    /// Upper bound of the number of mutations of which nothing was found, where the count of pruned ones is lost as well.
     private(set) var lost: Int64 = 0
-    /// The highest number that is known to have been given out.
+    /// The highest number that is known to be used.
     private(set) var lastSeq: Int64 = 0
 
     init(_ database: Database, rules: RuleBook, acknowledged: Int64, at now: Moment) {
@@ -46,7 +46,7 @@ struct SalvagedRows {
             Payload.isSound(row, at: 0) ? nil : row.int(0)
         }.compactMap { $0 }
         for seq in unsound { try database.run("DELETE FROM payload WHERE seq = ?", .int(seq)) }
-        // Nobody can say what these are about.
+        // The entity of these rows is lost.
         let unnamed = try database.run("DELETE FROM payload WHERE eid NOT IN (SELECT eid FROM entity)")
         damaged += unsound.count + unnamed
         try database.execute(
@@ -91,12 +91,12 @@ struct SalvagedRows {
         try database.all(sql) { row throws(StoreError) in row.int(0) }
     }
 
-    /// Pending, of the record that their payload names, in the atomic list that it names.
+    /// Adds narrow rows in the state pending, for the record and the atomic list that their payloads name.
     private mutating func addNarrowRows() throws(StoreError) {
         let bare = try database.all(
             "SELECT * FROM payload p WHERE NOT EXISTS (SELECT 1 FROM mutation m WHERE m.seq = p.seq) ORDER BY seq"
         ) { row throws(StoreError) in
-            // What says nothing of its content is of no use here.
+            // The content is not needed here.
             var payload = Payload(row, at: 0)
             (payload.data, payload.operations, payload.baseFields) = (nil, nil, nil)
             return payload
@@ -109,8 +109,8 @@ struct SalvagedRows {
                 seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: rid, bytes: payload.bytes)
             row.ttlAge = payload.ttlAge
             if let gid = payload.gid {
-                // A decision about a member of the list bears its name as well, and was not written with it: a list has few members,
-                // one behind the other.
+                // A decision about a member of the list names the list as well, but was not written with it. A list has few members with
+                // consecutive numbers.
                 let first = try database.number("SELECT min(seq) FROM payload WHERE gid = ?", .text(gid)) ?? payload.seq
                 let last = try database.number(
                     "SELECT max(seq) FROM payload WHERE gid = ? AND seq < ?", .text(gid), .int(first + Int64(Limits.atomicMutations)))
@@ -128,7 +128,7 @@ struct SalvagedRows {
         return rid
     }
 
-    /// Open mutations whose record was lost get an empty one: the hub has its content.
+    /// Adds empty records for open mutations whose record was lost: the hub has its content.
     private mutating func addMissingRecords() throws(StoreError) {
         let missing = try database.all(
             """
@@ -137,7 +137,7 @@ struct SalvagedRows {
             """
         ) { row throws(StoreError) in (rid: row.int(0), eid: row.int(1), id: row.text(2), version: row.int(3)) }
         for lost in missing {
-            // The same record under another number, when that was made up for a mutation whose narrow row was lost.
+            // The same record under another number, which was made up for a mutation whose narrow row was lost.
             if let found = try MirrorRow.find(database, eid: lost.eid, id: lost.id) {
                 try database.run("UPDATE mutation SET rid = ? WHERE rid = ?", .int(found.rid), .int(lost.rid))
             } else {
@@ -152,7 +152,7 @@ struct SalvagedRows {
         try row.save(to: database)
     }
 
-    /// Settled in the order in which they were made: which of them were claimed together is not known of all.
+    /// Freezes open mutations in the order in which they were made, because it is not known which of them were claimed together.
     private func freeze() throws(StoreError) {
         try database.run(
             """
@@ -161,8 +161,7 @@ struct SalvagedRows {
             """, .int(now.wall.milliseconds))
     }
 
-    /// Counts what is there. Of what was counted before, final states keep what had been pruned, and numbers that were
-    /// given away are not given again.
+    /// Counts the rows. The old counters add the pruned mutations in final states, and prevent that used numbers are used again.
     private mutating func recount() throws(StoreError) {
         let old = try Ledger.load(from: database)
         try database.execute("DELETE FROM counter")
@@ -182,7 +181,7 @@ struct SalvagedRows {
             pruned += gone
         }
         lastSeq = try highest("SELECT max(seq) FROM payload")
-        // The counters have no checksum: one that is far ahead of all that is known was damaged.
+        // The counters have no checksum: one that is far ahead of all known numbers was damaged.
         if old[.nextSeq] - 1 <= max(lastSeq, acknowledged) + Self.plausibleGap { lastSeq = max(lastSeq, old[.nextSeq] - 1) }
         for number in Ledger.Number.allCases { ledger[number] = old[number] }
         let given = max(lastSeq, acknowledged)
@@ -198,7 +197,7 @@ struct SalvagedRows {
             .saturatingAdd(IdentifierGaps.named)
         ledger[.nextClaim] = max(try highest("SELECT max(claim) FROM mutation") + 1, old[.nextClaim])
         ledger[.maxSentSeq] = max(try highest("SELECT max(seq) FROM mutation WHERE sent = 1"), old[.maxSentSeq])
-        // Found out again, from the first mutation on.
+        // Determined again, from the first mutation on.
         ledger[.ackedSeq] = 0
         ledger[.pruned] = pruned
         ledger[.tailLost] = old[.tailLost].saturatingAdd(lost)
@@ -207,7 +206,7 @@ struct SalvagedRows {
         try database.execute(Schema.countRecords)
     }
 
-    /// The first number of the first row; 0 when there is none.
+    /// The number in the first row and column; 0 when there is none.
     private func highest(_ sql: StaticString) throws(StoreError) -> Int64 {
         guard let number = try database.number(sql) else { return 0 }
         return number
@@ -217,7 +216,7 @@ struct SalvagedRows {
 }
 
 extension MirrorRow {
-    /// Its version means nothing in the history that comes.
+    /// Drops the version, which has no meaning in the next history.
     mutating func forgetHistory() {
         guard baseVersion > 0 else { return }
         setBase(base, version: -1, at: Timestamp(milliseconds: syncedMS ?? 0))
