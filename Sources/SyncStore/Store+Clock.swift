@@ -29,7 +29,7 @@ extension Store {
         anchor = known.map { ClockAnchor(difference: $0, error: .zero) }.flatMap { $0.wall(at: now.instant).isPlausible ? $0 : nil }
     }
 
-    /// The time of the open transaction, if any clock can be trusted with it.
+    /// The time of the open transaction, if a clock can be trusted.
     private var trustedWall: Timestamp? {
         let time = anchor?.wall(at: now.instant) ?? (clockTrust == .unsynced ? nil : now.wall)
         return time.flatMap { $0.isPlausible ? $0 : nil }
@@ -45,19 +45,19 @@ extension Store {
         }
     }
 
-    /// Takes a stamp of the hub into account, so that ours are later than all we have seen. Without a clock of our own nobody
-    /// could say whether it lies too far ahead.
+    /// Takes a stamp of the hub into account, so that our stamps are later than all that were seen. Without a trusted time it is impossible
+    /// to tell whether the stamp lies too far ahead.
     func observe(_ stamp: String?) {
         guard let time = stamp.flatMap({ HybridTime($0) }), let wall = trustedWall else { return }
         clock.observe(time, now: wall)
     }
 
-    /// Dates what goes out for the first time and was stamped without a clock, or by one that was wrong.
+    /// Dates mutations that are sent for the first time and were stamped without a clock, or by a wrong one.
     func restamp(_ rows: inout [ClaimRow]) throws(StoreError) {
         for index in rows.indices where !rows[index].outbox.isSent { try dateAnew(&rows[index].payload) }
     }
 
-    /// Dates what was stamped without a clock, or too far ahead by a wrong one, if by now it is known when its boot was.
+    /// Dates a mutation that was stamped without a clock, or too far ahead by a wrong one, if the time of its boot is known by now.
     ///
     /// - Precondition: It was never sent.
     func dateAnew(_ payload: inout Payload) throws(StoreError) {
@@ -65,7 +65,7 @@ extension Store {
         let made = anchor.wall(at: Instant(nanoseconds: payload.bootMS.saturatingMultiply(1_000_000)))
         guard made.isPlausible else { return }
         let time = HybridTime(milliseconds: UInt64(clamping: made.milliseconds), counter: 0, node: clock.last.node)
-        // An anchor of an earlier boot may itself be from a wrong clock.
+        // The anchor of an earlier boot may itself come from a wrong clock.
         if let wall = trustedWall, HybridClock.isAhead(time, of: wall) { return }
         if payload.clock == .unsynced {
             payload.dateParts { part in
@@ -73,21 +73,21 @@ extension Store {
                 return HybridTime(milliseconds: UInt64(clamping: made.milliseconds), counter: 0, node: clock.last.node)
             }
         } else {
-            // When in its boot a part was made is not known any more: none is later than the whole.
+            // The time of a part within its boot is not known any more; no part is later than the whole.
             payload.dateParts { $0 > time ? nil : $0 }
         }
         payload.hlc = time.description
         payload.clock = .retro
         payload.createdMS = made.milliseconds.asStored
         try rewrite(payload)
-        // What is stamped next is later than this.
+        // The next stamp is later than this one.
         if let wall = trustedWall { clock.observe(time, now: wall) }
     }
 
-    /// What an edit leaves of the mutation that it goes into keeps this stamp.
+    /// The stamp that the rest of an older mutation keeps when an edit is merged into it.
     ///
-    /// - Returns: `nil` where the two cannot tell their times in one mutation: the clock of one was trusted and that of the other was
-    ///   not, or they are of two boots without a clock.
+    /// - Returns: `nil` where the two times cannot be expressed in one mutation: only one of the two clocks was trusted, or the mutations
+    ///   were made in two boots without a clock.
     func stampOfParts(_ older: Payload, in newer: Payload) -> HybridTime? {
         guard older.clock == .unsynced else {
             return newer.clock == .unsynced || isAhead(older.hlc) ? nil : HybridTime(older.hlc)

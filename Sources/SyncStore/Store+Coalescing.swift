@@ -1,14 +1,14 @@
 import SyncCore
 
-// An edit goes into the edit before it, as long as nobody has seen that (PROTOCOL C6). What results is in
-// SyncCore/Outbox/Coalescing.swift; whether it may be is decided here, where both rows are.
+// Merges an edit into the edit before it, as long as that was not sent (PROTOCOL C6). SyncCore/Outbox/Coalescing.swift computes the result.
+// This file decides whether the merge is allowed, because both rows are here.
 
 extension Store {
-    /// Puts a mutation into the one before it on its record. Invariant: the app's receipt stays good: it names the older
-    /// mutation, and is kept as long as that.
+    /// Merges a mutation into the one before it on its record. Invariant: the app's receipt stays valid. It names the older mutation and is
+    /// kept as long as that.
     ///
-    /// - Parameter payload: Complete, not written.
-    /// - Returns: `nil` when it has to stand for itself. Nothing was written then.
+    /// - Parameter payload: The complete payload, not yet written.
+    /// - Returns: `nil` when the mutation must stay separate. Nothing was written then.
     func coalesce(
         _ intent: EnqueueIntent, _ payload: Payload, _ record: MirrorRow
     ) throws(StoreError) -> Enqueued? {
@@ -23,10 +23,10 @@ extension Store {
                 stamp: options.ablations.contains(.joinedStampsLost) ? nil : stampOfParts(kept, in: payload) ?? clock.last)
         else { return nil }
         if case .nothing = outcome {
-            // The hub may have made the record meanwhile, and other changes may wait for its creation: then both go.
+            // If the hub may have made the record meanwhile, or other changes wait for its create, both mutations are sent.
             guard record.base == nil, try tied(to: older.seq).isEmpty else { return nil }
             if !options.ablations.contains(.takenBackUntold), try !isUnknownElsewhere(kept) {
-                // A backend that cannot delete keeps what the creation made.
+                // A backend that cannot delete would keep what the create has made.
                 if let rest, rest.entities[intent.mutation.entity]?.delete == nil { return nil }
                 outcome = .one(MutationContent(.delete))
             }
@@ -38,12 +38,12 @@ extension Store {
         case .one(let content):
             guard !content.hasParts || stampOfParts(kept, in: payload) != nil else { return nil }
             let entity = intent.mutation.entity
-            // Under its key goes what both asked for, whatever a rebase has made of the older one before.
+            // The fingerprint of the key covers both requests, whatever a rebase made of the older one before.
             kept.firstDigest = kept.firstDigest.map { Fingerprint.joined($0, payload.digest(entity: entity)) }
             kept.setContent(content)
             guard kept.contentBytes <= Coalescing.bytesMax else { return nil }
             kept.action = content.action
-            // It is as late as its last edit; how long it has been waiting is told by its first.
+            // Its stamp is that of the last edit; the time that it has waited counts from the first.
             (kept.hlc, kept.clock, kept.bid, kept.bootMS) = (payload.hlc, payload.clock, payload.bid, payload.bootMS)
             kept.bytes = max(kept.bytes, payload.bytes, Int64(kept.contentBytes))
             try rewrite(kept)
@@ -59,7 +59,7 @@ extension Store {
         }
     }
 
-    /// Nothing of it has left, from an older life of this database either, and nothing holds it to others.
+    /// Whether no part of it was sent, also not in an earlier run of this database, and it is independent of other mutations.
     private func isOpen(_ older: OutboxRow) -> Bool {
         guard older.group == nil, older.state == .pending, !isDoubtful(older.seq) else { return false }
         return !older.isSent || options.ablations.contains(.sentCoalesced)
@@ -68,16 +68,16 @@ extension Store {
     private func mayJoin(
         _ intent: EnqueueIntent, _ payload: Payload, _ older: OutboxRow, _ kept: Payload
     ) throws(StoreError) -> Bool {
-        // A deadline belongs to the change that has it: with another one neither may be given up late, nor the other early.
+        // A deadline belongs to its own change. With different deadlines, one change would expire too late or the other too early.
         guard kept.coalesces, kept.aid == payload.aid, kept.priority == payload.priority, kept.author == payload.author,
             kept.blobs == nil, payload.blobs == nil, kept.ttlAge == payload.ttlAge || options.ablations.contains(.deadlinesJoined)
         else { return false }
-        // A tie of the newer may lead back to the older by way of others.
+        // A tie of the newer one may lead back to the older one through others.
         let known = Set(try ties(of: older.seq) + [older.seq])
         return intent.ties.unmet.isEmpty && intent.ties.on.isSubset(of: known)
     }
 
-    /// What people decide about is shown to them as it was asked for.
+    /// Whether neither change touches a field that people decide: those are shown as they were asked for.
     private static func hasNoManualField(_ first: MutationContent, _ second: MutationContent, _ rules: EntityRules) -> Bool {
         [first, second].allSatisfy { content in
             let touched = content.data.names + content.unset + content.operations.map(\.field)
@@ -85,9 +85,9 @@ extension Store {
         }
     }
 
-    /// A deletion that may give way must not take along what was asked for before it: where changes win, and where a person may be
-    /// asked, as about every deletion beside a change of what only people decide. Only of a record whose id was made up here it is
-    /// certain that no other device has changed anything: an id that an app chose may be in use at the hub.
+    /// Whether a deletion may give way at the hub. Then it must not absorb the change before it. This concerns entities where changes win,
+    /// and cases where a person may be asked, as for every deletion beside a change of a field that people decide. Only for an id that was
+    /// made up here it is certain that no other device has changed the record; an id that an app chose may be in use at the hub.
     private static func mayGiveWay(
         _ first: MutationContent, _ second: MutationContent, _ kept: Payload, _ rules: EntityRules
     ) -> Bool {
@@ -95,15 +95,15 @@ extension Store {
         return rules.onDeleted != .deleteWins || rules.mayAskPeople
     }
 
-    /// Whether no other side can have the record of this creation: its id was made up here, or the backend gives its own ids and
-    /// has given none.
+    /// Whether the record of this create is unknown to every other side: its id was made up here, or the backend gives its own ids and has
+    /// given none.
     private func isUnknownElsewhere(_ kept: Payload) throws(StoreError) -> Bool {
         if kept.id == nil { return true }
         guard let entity = rest?.entities[names.entity(kept.eid)], entity.clientID == nil else { return false }
         return try backendName(of: kept.recordID.text, kept.eid) == nil
     }
 
-    /// Writes the receipt of the newer one, and the record as it is now.
+    /// Writes the receipt of the newer mutation, and the present record.
     private func receive(
         _ intent: EnqueueIntent, _ payload: Payload, _ older: OutboxRow, _ key: MutationKey, as state: MutationState, _ rid: Int64
     ) throws(StoreError) -> Enqueued {
@@ -112,7 +112,7 @@ extension Store {
             seq: payload.seq, priority: intent.priority, eid: payload.eid, aid: payload.aid, rid: rid, bytes: payload.bytes)
         row.state = state
         row.into = older.seq
-        // Until the older one is settled, its receipt stays.
+        // The receipt stays until the older one is settled.
         row.pruneAge = state == .coalesced ? .max : pruneAge(eid: payload.eid, keptFor: try keptFor(older))
         try row.insert(into: database)
         ledger.add(1, to: row.ledgerGroup)

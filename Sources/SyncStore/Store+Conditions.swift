@@ -1,15 +1,15 @@
 package import SyncCore
 
-// What other parts of the agent must still know after a restart.
+// Facts that other parts of the agent need after a restart.
 extension Store {
-    /// Keeps what the hub has told to work by.
+    /// Stores the settings that the hub has sent.
     package func keepServerConfiguration(_ text: String, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in try MetaTable(database).set("server_config", text) }
     }
 
     package func serverConfiguration() throws(StoreError) -> String? { try MetaTable(database).text("server_config") }
 
-    /// Keeps when an unmetered link was last usable. Called now and then, not with every look: a few hours more or less do
+    /// Stores the time at which an unmetered link was last usable. It is called now and then, not at every check, because a few hours do
     /// not matter to a rule of a day.
     package func noteUnmetered(at time: Timestamp, now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
@@ -19,8 +19,8 @@ extension Store {
 }
 
 extension StoreReads {
-    /// When an unmetered link was last usable; where none ever was, when this installation began, so that a device that
-    /// will never have one does not wait for it for ever.
+    /// Time at which an unmetered link was last usable. If there never was one, it is the time at which this installation began, so that a
+    /// device without such a link does not wait for ever.
     package func unmeteredSeenAt() throws(StoreError) -> Timestamp {
         let meta = MetaTable(database)
         var kept = try meta.text("unmetered_seen_ms")
@@ -28,8 +28,8 @@ extension StoreReads {
         return Timestamp(milliseconds: kept.flatMap { Int64($0) } ?? 0)
     }
 
-    /// When the oldest mutation of normal priority that may be sent was enqueued; `nil` when none waits. One look into an
-    /// index each, however many wait.
+    /// Time at which the oldest sendable mutation of normal priority was enqueued; `nil` when none waits. It takes one look into each
+    /// index, however many wait.
     package func oldestNormalAt() throws(StoreError) -> Timestamp? {
         let created = try database.number(
             """

@@ -1,11 +1,10 @@
 import SyncCore
 
-// Every mutation that is in dispute has an open conflict, and no other mutation has one. Two things may have left it
-// otherwise: versions before 5 had the mutation alone, and a database that was put together again from its pieces has what
-// of either could be read.
+// Pairs disputed mutations with open conflicts: each has one, and no other mutation has any. Two causes may have broken this: versions
+// before 5 stored only the mutation, and a rescued database has only the readable rows of both.
 
 extension Store {
-    /// Invariant: afterwards, whatever waits for a person is listed.
+    /// Invariant: afterwards, every mutation that waits for a person is listed.
     func pairConflicts() throws(StoreError) {
         let stray = try database.all(
             """
@@ -30,7 +29,7 @@ extension Store {
         for row in bare { try listConflict(of: row) }
     }
 
-    /// The hub's side is its newest document here. What both had seen is lost.
+    /// The hub's side is its newest document here. The base of both sides is lost.
     private func listConflict(of row: OutboxRow) throws(StoreError) {
         guard let rid = row.rid, let record = try MirrorRow.find(database, rid: rid), let payload = try payload(row.seq),
             let content = payload.content(under: rules[names.entity(row.eid)])

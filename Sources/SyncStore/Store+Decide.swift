@@ -1,31 +1,31 @@
 import SyncCore
 
-/// What an enqueue is going to write. Nothing was written yet.
+/// The result of the decision about an enqueue. Nothing was written yet.
 ///
-/// A class, because it is large and handed from one step to the next.
+/// It is a class because it is large and passed from step to step.
 final class EnqueueIntent {
     let mutation: NewMutation
     let rules: EntityRules
     let requester: Requester
     let group: EnqueueGroup?
     let priority: Priority
-    /// Complete but for what the write gives it: seq, key, stamp, names.
+    /// Complete except for the parts that the write adds: seq, key, stamp, names.
     var payload: Payload
-    /// The record as it is; `nil` when it is new, or for an event.
+    /// The present record; `nil` when it is new, or for an event.
     let record: MirrorRow?
     /// The view after the mutation; `nil` when the record is not in it.
     let document: String?
-    /// Oldest events of the same entity that make room.
+    /// Oldest events of the same entity that are dropped to make room.
     var dropped: [Int64] = []
-    /// What it has to wait for.
+    /// The mutations and files that it must wait for.
     var ties = Ties()
-    /// Of what takes the place of another mutation, on the database's own clock.
+    /// The deadline of a mutation that takes the place of another, on the database's own clock.
     var deadline: Int64?
-    /// Mutations that wait one behind the other up to this one, itself included.
+    /// Length of the chain of waiting mutations up to this one, itself included.
     var chain = 1
-    /// What `max` or `min` has kept, because the mutation does not beat it.
+    /// Values that stay because the mutation's `max` or `min` does not beat them.
     var kept: JSONObject = [:]
-    /// What of the schema it does not keep to, where that is taken all the same.
+    /// Violations of the schema, where the mutation is accepted all the same.
     var warnings: [Problem.Pointer] = []
 
     init(
@@ -44,7 +44,7 @@ final class EnqueueIntent {
 
     var isEvent: Bool { rules.kind == .event }
 
-    /// Nothing but an append: see `Store+Intake.swift`.
+    /// Whether the write is a single append: see `Store+Intake.swift`.
     var isPlainEvent: Bool {
         isEvent && group == nil && dropped.isEmpty && ties.isEmpty && payload.supersedes == nil
     }
@@ -87,7 +87,7 @@ extension Store {
             if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
         case .record:
-            // What takes the place of another mutation has its form already, and the hub is to say what is wrong with it.
+            // A mutation that takes the place of another has its form already, and the hub is to say what is wrong with it.
             if supersedes == nil {
                 mutation = try Self.placed(mutation, rules)
                 mutation.data = MutationContent(.update, data: mutation.data).withSetsFolded(under: rules).data
@@ -115,9 +115,9 @@ extension Store {
         if !intent.ties.on.isEmpty, supersedes == nil {
             intent.chain = try chainLength(behind: intent.ties.on, at: mutation.dependsOn.isEmpty ? "/data" : "/depends_on")
         }
-        // A file that must be there first is waited for like a mutation: its number counts below zero.
+        // A file that must be uploaded first is waited for like a mutation; it has a negative number.
         for file in files { intent.ties.on.insert(-file.number) }
-        // What takes the place of another needs no more room than that had.
+        // A mutation that takes the place of another needs no more room than that.
         if supersedes == nil { intent.dropped = try makeRoom(for: intent, eid: eid) }
         return intent
     }
@@ -157,7 +157,7 @@ extension Store {
         return intent
     }
 
-    /// - Throws: `.refused` when no rule of a member has an operation that names it.
+    /// - Throws: `.refused` when no rule of a member has the operation that names it.
     private static func placed(_ mutation: NewMutation, _ rules: EntityRules) throws(StoreError) -> NewMutation {
         if mutation.operations.isEmpty { return mutation }
         var placed = mutation
@@ -169,14 +169,14 @@ extension Store {
         return placed
     }
 
-    /// - Throws: `.refused` with 412 `precondition-failed` when the record is not as its author has read it.
+    /// - Throws: `.refused` with 412 `precondition-failed` when the record has changed since its author read it.
     func checkTags(of mutation: NewMutation) throws(StoreError) {
         guard let tags = mutation.ifMatch else { return }
         var record: MirrorRow?
         if let eid = names.entities[mutation.entity], let id = mutation.recordID {
             record = try MirrorRow.find(database, eid: eid, id: id.text)
         }
-        // What is damaged, or an event, is refused for that.
+        // A damaged record or an event is refused for that reason instead.
         if record?.isDamaged == true || rules[mutation.entity]?.kind != .record { return }
         let etag = record.flatMap { $0.document == nil ? nil : $0.etag }
         guard !tags.accepts(etag) else { return }
@@ -186,7 +186,7 @@ extension Store {
 
     /// The record as the app sees it; `nil` when it does not exist.
     ///
-    /// - Throws: `.refused` when it is damaged. It is fetched again then, and nothing is decided upon it.
+    /// - Throws: `.refused` when it is damaged. It is fetched again then, and nothing is decided on its basis.
     private func readable(_ record: MirrorRow?, _ name: RecordName?) throws(StoreError) -> JSONObject? {
         guard let record else { return nil }
         switch record.parsedDocument {
@@ -198,10 +198,10 @@ extension Store {
         }
     }
 
-    /// Whether this device makes the record anew, after deleting what the hub has: what changes that has seen nothing of it.
+    /// Whether this device makes the record anew after deleting the hub's: later changes of it have not seen the hub's record.
     private func isMadeAnew(_ record: MirrorRow?) throws(StoreError) -> Bool {
         guard let record, record.status != .synced, record.base != nil else { return false }
-        // The newest tells it for nearly all, however many wait: only a creation and what comes after it rest on no version.
+        // Almost always the newest mutation decides, however many wait: only a create and the changes after it are based on no version.
         let newest = try database.first(
             """
             SELECT p.action, p.base_version FROM mutation m JOIN payload p ON p.seq = m.seq
@@ -226,8 +226,8 @@ extension Store {
             if exists, let name { throw Refusal.exists(name, version: record?.shownVersion ?? 0) }
             return .create
         case .upsert:
-            // What brings a record back says of all that it carries what was there before. That somebody else has made the record
-            // anew meanwhile does not make a change of that out of it.
+            // A mutation that brings a record back carries the former state of everything in it. It stays a create even if another device
+            // has made the record anew meanwhile.
             return exists && !isSuccessor ? .update : .create
         case .update, .delete:
             guard let name else { throw Refusal.validation("/record_id", "a record id is needed") }
@@ -239,8 +239,8 @@ extension Store {
         }
     }
 
-    /// What the app asked for, in the form that says most about what it meant: see ``WireForm``. What takes the place of
-    /// another mutation has its form already.
+    /// The content of the app's request in the form that best expresses its intent: see ``WireForm``. A mutation that takes the place of
+    /// another has its form already.
     private func content(
         _ action: MutationAction, of mutation: NewMutation, on document: JSONObject?, _ rules: EntityRules, isSuccessor: Bool,
         isAnew: Bool
@@ -249,17 +249,18 @@ extension Store {
         var content = MutationContent(
             action, data: mutation.data, unset: mutation.unset, operations: mutation.operations,
             base: mutation.base, stamps: mutation.stamps)
-        // What goes again does so by a new decision, and is as late as that.
+        // A repeated operation follows from a new decision and gets its time.
         for index in content.operations.indices { content.operations[index].hlc = nil }
         if isSuccessor { return content }
-        // Most changes need not be looked at any closer.
+        // Most changes need no closer look.
         let hasForms = action == .update && rules.strategy == .fields && !rules.fields.isEmpty
         guard hasForms || !content.operations.isEmpty else { return content }
         let seen = action == .update ? document ?? [:] : [:]
         if hasForms {
             content.base = WireForm.bases(content, seen: seen, rules: rules)
             content = WireForm.of(content, seen: seen, rules: rules)
-            // The deletion may still be undone. Then first values of fields that add up go behind what is there, not over it.
+            // The deletion may still be undone. Then first values of fields that add up are added to the present ones and do not overwrite
+            // them.
             if isAnew { content = WireForm.withFirstsAdded(content, seen: seen, rules: rules) }
         }
         let written = Fold.apply(MutationContent(.create, data: content.data, unset: content.unset), to: seen) ?? [:]
@@ -267,16 +268,16 @@ extension Store {
         return content
     }
 
-    /// An operation that cannot mean anything would be lost without a word.
+    /// An operation that cannot have an effect is refused, because it would be lost silently.
     private func misfit(of operations: [FieldOperation], on document: JSONObject) -> StoreError? {
         guard let misfit = Fold.firstMisfit(of: operations, on: document) else { return nil }
         let operation = operations[misfit.index]
         return Refusal.validation("/ops/\(misfit.index)", Fold.misfitDetail(operation, misfit.found))
     }
 
-    /// The view after one mutation more. Folding it onto the present view is the last step of folding all of them.
+    /// The view after one more mutation. Applying it to the present view is the last step of applying all of them.
     ///
-    /// - Throws: `.refused` when the view would be past a limit of documents (``DocumentLimits``).
+    /// - Throws: `.refused` when the view would exceed a limit of documents (``DocumentLimits``).
     private func fold(_ content: MutationContent, onto seen: JSONObject?, _ payload: Payload) throws(StoreError) -> String? {
         guard let result = Fold.apply(content, to: seen) else { return nil }
         if let fault = limitFault(of: content, in: result, over: seen) { throw .refused(fault) }
@@ -289,7 +290,7 @@ extension Store {
         return DocumentLimits.fault(of: content, in: result, over: seen)
     }
 
-    /// - Throws: `.refused` with `validation` and a pointer to each fault, where the entity wants that.
+    /// - Throws: `.refused` with `validation` and a pointer to each fault, where the entity asks for that.
     private func checkSchema(
         _ rules: EntityRules, _ action: MutationAction, _ mutation: NewMutation
     ) throws(StoreError) -> [Problem.Pointer] {

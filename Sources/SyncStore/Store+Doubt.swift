@@ -1,19 +1,18 @@
 import SyncCore
 
-// The file of the database may be an older copy that somebody put back. Then what waits in it may have been sent since, and
-// the hub may know its key with the content of that time. Nothing on this device tells; the hub does, with its first answer
-// to a push: it refuses one whose `max_sent_seq` is below what it has seen of this replica.
+// The database file may be an older copy that was put back. Then the mutations that wait in it may have been sent since, and the hub may
+// know their keys with later content. This device cannot tell. The hub can, with its first answer to a push: it refuses one whose
+// `max_sent_seq` is below what it has seen of this replica.
 //
-// Until then a mutation that waited at the start takes no edits in: under its key must go what may have gone before. An
-// edit gets a mutation of its own, so each start costs one more mutation for each record that is edited before the hub
-// answers.
+// Until then, no edit is merged into a mutation that waited at the start: its key must carry the content that may have been sent before. An
+// edit gets a mutation of its own, so each start costs one more mutation for each record that is edited before the hub answers.
 
 extension Store {
-    /// Called when the database was opened: everything in it is in doubt.
+    /// Marks everything in the database as doubtful. Called when it was opened.
     func doubtWhatWaits() { doubtfulSeq = opening.isNew ? 0 : ledger[.nextSeq] - 1 }
 
-    /// The hub has answered a push, so it has seen nothing of this replica above what that push stated as sent. What is
-    /// below it was sent, or waits for something else and stays in doubt.
+    /// Ends the doubt about mutations above the ones stated as sent. The hub has answered a push, so it has seen nothing of this replica
+    /// above the `seq` that the push stated. Mutations below it were sent, or wait for something else and stay doubtful.
     ///
     /// An existing backend knows no replicas and proves nothing.
     func noteAnswered() {
@@ -29,22 +28,21 @@ extension Store {
 // MARK: - A key that the hub knows with other content
 
 extension Store {
-    /// Whether the hub has refused a key that it had accepted with more content than this mutation has. That happens when
-    /// an older copy of the database was put back: the mutation had taken in edits after the copy was made and before it
-    /// was sent. A key is made with the first content and later content only adds to it, so a mutation that has its first
-    /// content alone is part of what the hub has.
+    /// Whether the hub has refused a key that it had accepted with more content than this mutation has. That happens when an older copy of
+    /// the database was put back: edits were merged into the mutation after the copy was made and before it was sent. A key is made with
+    /// the first content and later edits only add to it, so a mutation with its first content alone is part of what the hub has.
     func isContained(_ row: OutboxRow, in problem: Problem) throws(StoreError) -> Bool {
         guard problem.code == Self.keyIsOther, problem.members["original"]?.text == "accepted", row.rid != nil else { return false }
-        // A rescue may have lost the receipts of edits that the mutation has taken in.
+        // A rescue may have lost the receipts of edits that were merged into the mutation.
         let salvaged = try MetaTable(database).text(MetaTable.salvagedSeq).flatMap { Int64($0) } ?? 0
         guard row.seq > salvaged else { return false }
         return try parts(of: row.seq).isEmpty
     }
 
-    /// What a retry sends anew of a refused mutation.
+    /// The content that a retry of a refused mutation sends.
     ///
-    /// - Returns: `nil` for all of its content. Where the hub has accepted its key with the first content, the edits that
-    ///   it has taken in since: the first content must not be applied twice.
+    /// - Returns: `nil` for all of its content. Where the hub has accepted its key with the first content, only the edits that were merged
+    ///   into it since: the first content must not be applied twice.
     func unsentContent(of row: OutboxRow, _ rules: EntityRules) throws(StoreError) -> MutationContent? {
         guard let problem = Problem.read(stored: row.problem), problem.code == Self.keyIsOther,
             problem.members["original"]?.text == "accepted"
@@ -62,22 +60,22 @@ extension Store {
         return content
     }
 
-    /// Whether the hub will refuse whatever answers for this mutation, because it has decided its key, or the key of one
-    /// before it, in a life of this database that nobody here remembers. A person who retries it decides anew.
+    /// Whether the hub will refuse every replacement of this mutation, because it has decided its key, or the key of one before it, in a
+    /// run of this database that is lost here. A person who retries it makes a new decision.
     func isDecidedElsewhere(_ row: OutboxRow) -> Bool {
         let code = Problem.read(stored: row.problem)?.code
         return code == Self.keyIsOther || code == Self.isDone
     }
 
-    /// What a retry says where the hub has accepted what it answers for (`already-decided`): the values again, since a person has
-    /// decided for them, and without the operations that the hub has done already.
+    /// The content of a retry where the hub has already accepted the mutation (`already-decided`). The values are sent again, because a
+    /// person has decided for them; operations that the hub has applied already are left out.
     func withoutWhatIsDone(
         _ content: MutationContent, of payload: Payload, _ problem: Problem?, _ rules: EntityRules
     ) throws(StoreError) -> MutationContent {
         guard problem?.code == Self.isDone else { return content }
         var content = content
         var payload = payload
-        // The answer names one of them, and each holds what the one before it asked for.
+        // The answer names one of the keys, and each mutation holds the content of the one before it.
         while let older = payload.supersedes.flatMap({ UUIDv7.carried(in: $0) }), older < payload.seq, let past = try self.payload(older) {
             let done = past.content(under: rules) ?? MutationContent(.update)
             content.operations.removeAll { operation in
@@ -95,7 +93,7 @@ extension Store {
     private static let keyIsOther = "idempotency-mismatch"
     private static let isDone = "already-decided"
 
-    /// Edits that went into a mutation, in their order. Their receipts stay as long as it is open.
+    /// Edits that were merged into a mutation, in their order. Their receipts stay as long as it is open.
     private func parts(of seq: Int64) throws(StoreError) -> [Int64] {
         try database.all("SELECT seq FROM mutation WHERE into_seq = ? AND state = 9 ORDER BY seq", .int(seq)) {
             row throws(StoreError) in row.int(0)

@@ -1,7 +1,7 @@
 package import SyncCore
 
 extension Store {
-    /// Any command of the engine. What cannot be done becomes `.failed` and has changed nothing.
+    /// Performs a command of the engine. A command that fails returns `.failed` and has changed nothing.
     package func perform(_ command: StoreCommand, at now: Moment) -> StoreAnswer {
         do throws(StoreError) {
             return try answer(command, at: now)
@@ -46,8 +46,8 @@ extension Store {
         return .done
     }
 
-    /// This database went back in time. Invariant: whatever may have been sent in the lost time is frozen, key and
-    /// payload, and is settled before anything else. `seq` goes on; the hub recognises by keys alone.
+    /// Takes a new replica id after this database went back in time. Invariant: every mutation that may have been sent in the lost time is
+    /// frozen with key and payload, and is settled before anything else. `seq` continues; the hub recognises mutations by their keys alone.
     package func adoptReplica(_ replica: ReplicaID, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -65,7 +65,7 @@ extension Store {
             row throws(StoreError) in row.int(0)
         }
         guard !waiting.isEmpty else { return }
-        // An atomic list stays together, with the decisions that have joined it later.
+        // An atomic list stays together, with the decisions that joined it later.
         try database.run(
             """
             UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?, place = coalesce(first_seq, seq),
@@ -79,9 +79,9 @@ extension Store {
         try noteLostAttempts()
     }
 
-    /// This one was sent alone and the server failed over it. It goes back to waiting, frozen as it is, and from now on only
-    /// in a batch of its own. With `counts` it is one attempt more, and past the limit it is parked. An atomic list shares
-    /// all of that.
+    /// Sets a mutation aside that was sent alone and made the server fail. It waits again, frozen, and from now on only goes in a batch of
+    /// its own. With `counts` the failure counts as an attempt, and past the limit it is parked. All of this applies to its whole atomic
+    /// list.
     package func setAside(_ key: MutationKey, _ problem: Problem, counts: Bool, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -92,7 +92,7 @@ extension Store {
             let delay = isParked ? Self.parkedFor : RetryDelay.after(row.retries + 1, asked: nil, using: &random)
             let members = try row.group.map(groupMembers) ?? [row]
             for member in members {
-                // As it is now: what was in flight behind another member has gone back already.
+                // Read again: a mutation that was in flight behind another member has been returned already.
                 guard var row = try outboxRow(member.seq), row.state == .inFlight || row.state == .pending else { continue }
                 row.isAlone = true
                 row.problem = problem.stored
@@ -100,7 +100,7 @@ extension Store {
                 row.retries += 1
                 row.nextAge = age + delay.milliseconds
                 try move(row, to: isParked ? .failed : .pending)
-                // What is in flight behind it on its record must not be settled before it: it goes back behind it.
+                // Mutations in flight behind it on its record must not be settled before it, so they return to the queue.
                 if let rid = row.rid { try returnLater(of: rid, after: row.seq) }
             }
             for rid in Set(members.compactMap(\.rid)).sorted() { try restatus(rid) }
@@ -108,7 +108,7 @@ extension Store {
         }
     }
 
-    /// The earliest time at which something that waits for its own retry may go, by the present wall clock.
+    /// Earliest time at which a mutation that waits for its own retry can go, by the present wall clock.
     func retryAt(_ now: Moment) throws(StoreError) -> Timestamp? {
         if try !metTies().isEmpty { return now.wall }
         let next = try database.number("SELECT min(next_age) FROM mutation WHERE next_age IS NOT NULL AND state = 0")
@@ -132,14 +132,15 @@ extension Store {
         return memory
     }
 
-    /// Keeps what the hub may not fall behind. A row of its own, written with the verdicts: the rest of the memory is not.
+    /// Stores the hub's standing, which it may not fall behind. It has a row of its own, because it is written with the verdicts and the
+    /// rest of the memory is not.
     func keep(_ standing: HubStanding?) throws(StoreError) {
         let meta = MetaTable(database)
         let text = standing.map { JSON.object($0.json).json } ?? ""
         if try meta.text("standing") ?? "" != text { try meta.set("standing", text) }
     }
 
-    /// Written with the pages that said so, for the same reason.
+    /// Stores the left-out records together with the pages that named them. It has a row of its own for the same reason.
     func keep(_ leftOut: LeftOutRecords) throws(StoreError) {
         let meta = MetaTable(database)
         let text = leftOut.isEmpty ? "" : JSON.object(leftOut.json).json
@@ -156,7 +157,7 @@ extension HubStanding {
         return object
     }
 
-    /// - Returns: `nil` for what is damaged: the proof is lost with it, and no data.
+    /// - Returns: `nil` for damaged JSON: the proof is lost with it, but no data.
     fileprivate init?(_ object: JSONObject) {
         guard let epoch = object["epoch"]?.text, let replica = object["replica"]?.text, let head = object["head"]?.int,
             let seq = object["seq"]?.int
@@ -193,8 +194,8 @@ extension EngineMemory {
         return object.json
     }
 
-    /// A text that does not read is none: the history is asked for anew, and the hub shows with its first answer whether it is the
-    /// one that cursors and versions are of. Its page carries a seal, so it takes a hand to make one.
+    /// Reads the stored memory. An unreadable text counts as none: the history is asked for again, and the hub's first answer shows whether
+    /// it is the one that cursors and versions belong to. The page carries a seal, so only manual editing can cause this.
     fileprivate init(stored text: String?) {
         let object = text.flatMap { StoredJSON.read($0)?.object } ?? [:]
         func time(_ name: String) -> Timestamp? { object[name]?.int.map { Timestamp(milliseconds: $0) } }

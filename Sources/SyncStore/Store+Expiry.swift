@@ -1,15 +1,15 @@
 package import SyncCore
 
-// Time to live (PROTOCOL B2): what could not be sent in time is not sent at all. Never a mutation that was asked for as critical,
-// and never one that was sent: its outcome is the hub's to tell.
+// Time to live (PROTOCOL B2): a mutation that could not be sent in time is never sent. A critical mutation does not expire, and neither
+// does one that was sent, because the hub decides its outcome.
 //
-// A deadline belongs to the change that has it, however urgent the change becomes because others wait for it. What rests on an
-// expired change and has more time goes on where it can; where it cannot, it is told to people as `parent-expired`, in the same
-// place as what the hub refuses, and can be asked for again. So an accepted change without a deadline never ends without a trace.
+// A deadline belongs to its own change, however urgent the change becomes because others wait for it. A change that is based on an expired
+// one and has more time continues where it can. Where it cannot, it is reported to people as `parent-expired`, in the same list as refused
+// changes, and can be retried. So an accepted change without a deadline never ends without a trace.
 
 extension Store {
-    /// When the first time to live of all that waits unsent is over, on the boot's clock; in the past while something is
-    /// overdue. `nil`: nothing has one.
+    /// Earliest end of a time to live among unsent mutations, on the boot's clock; in the past while one is overdue. `nil`: no mutation has
+    /// one.
     package func nextExpiry(at now: Moment) throws(StoreError) -> Instant? {
         let known = try database.number(
             """
@@ -21,10 +21,10 @@ extension Store {
         return [known, new].compactMap { $0 }.min().map { ages.instant(of: $0) }
     }
 
-    /// Gives up what is overdue, the longest overdue first.
+    /// Expires overdue mutations, the longest overdue first.
     ///
-    /// - Parameter aid: Only what this app has enqueued.
-    /// - Returns: How many were found; ``sliceRows`` of them: there may be more.
+    /// - Parameter aid: Only mutations of this app.
+    /// - Returns: Number of mutations found; when it is ``sliceRows``, there may be more.
     /// - Precondition: In a transaction that is prepared for changes.
     @discardableResult
     func expireOverdue(of aid: Int64? = nil) throws(StoreError) -> Int {
@@ -38,16 +38,16 @@ extension Store {
         return overdue.count
     }
 
-    /// Gives up those of these mutations, and of their atomic lists, that are overdue. An atomic list stays one: the rest of it is
-    /// told as `parent-expired`, and so is what was to be done with a record that an expired mutation was to create. What depends
-    /// on them follows with the ties. Each record is folded once.
+    /// Expires those of these mutations, and of their atomic lists, that are overdue. An atomic list stays together: its other members are
+    /// reported as `parent-expired`, and so are the mutations of a record that an expired one was to create. Mutations that depend on them
+    /// follow with the ties. Each record is folded once.
     func expire(_ rows: [OutboxRow]) throws(StoreError) {
         var records = TouchedRecords()
         var work: [OutboxRow] = rows.reversed()
         while let next = work.popLast() {
             var waiting: [OutboxRow] = []
             for member in try next.group.map(groupMembers) ?? [next] {
-                // As it is now: another one may have taken it along.
+                // Read again, because another mutation may have ended it already.
                 guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
                 waiting.append(member)
             }
@@ -72,19 +72,19 @@ extension Store {
                     } else if try action(of: follower.seq) != .delete {
                         try rejectAlong(follower, with: parent, .expired, &records)
                     }
-                    // A deletion goes on: an app's own id may be in use at the hub.
+                    // A deletion continues: an id that an app chose may be in use at the hub.
                 }
             }
         }
         try finish(records)
     }
 
-    /// What is over anyway makes room, before anything is refused or dropped for want of it.
+    /// Expires overdue mutations to make room, before anything is refused or dropped for want of it.
     ///
-    /// It comes before the decision about what is enqueued, which may be about a record that this changes, and is whole in
-    /// itself: a refusal that follows need not undo it.
+    /// It runs before the decision about the new mutations, because that may be about a record that this changes. It is complete in itself,
+    /// so a later refusal need not undo it.
     ///
-    /// - Parameter count: Mutations that are to be enqueued.
+    /// - Parameter count: Number of mutations to enqueue.
     func expireIfFull(for requester: Requester, adding count: Int) throws(StoreError) {
         let aid = names.apps[requester.app]
         let own = aid.flatMap { ledger.openByApp[$0] } ?? 0
@@ -99,7 +99,7 @@ extension Store {
         if isFull || isShort { expired += try expireOverdue() }
         guard expired > 0 else { return }
         try settleTies()
-        // The bytes are free only when the rows are gone.
+        // The bytes are free only when the rows are removed.
         if isShort, try pruneSettled(limit: expired, dueOnly: false) > 0 { transaction?.usedBytes = nil }
     }
 }

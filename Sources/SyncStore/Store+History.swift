@@ -1,16 +1,16 @@
 package import SyncCore
 
-// The hub has another history than the one that our versions and cursors belong to: it was restored from a backup or made
-// anew (PROTOCOL A6). What it had answered since is offered to it again, with the old keys; then the mirror is listed
-// afresh. The engine asks the hub in between, so each step is a transaction of its own, and each may be repeated.
+// Handles a hub whose history is not the one that our versions and cursors belong to: it was restored from a backup or made anew (PROTOCOL
+// A6). Mutations that the old history had answered are offered again with their old keys; then the mirror is listed again. The engine asks
+// the hub in between, so each step is a transaction of its own and may be repeated.
 
 extension Store {
-    /// Keys that one question to the hub may name.
+    /// Largest number of keys in one question to the hub.
     static let keysAsked = KnownMessages.keysMax
 
     /// Mutations that the hub has answered with "accepted", by `seq`.
     ///
-    /// - Parameter after: Only later ones.
+    /// - Parameter after: Only mutations after this `seq`.
     /// - Returns: Their keys, and the `seq` of the last one; no keys at the end.
     package func loadSettled(after: Int64) throws(StoreError) -> (keys: [MutationKey], upTo: Int64) {
         var keys: [MutationKey] = []
@@ -27,10 +27,10 @@ extension Store {
         return (keys, last)
     }
 
-    /// The hub does not know these although it had accepted them. Invariant: they are in flight again, unchanged, before
-    /// everything else and in the order in which they were made; what apps see does not change by it.
+    /// Offers mutations again that the hub does not know although it had accepted them. Invariant: they are in flight again, unchanged,
+    /// before everything else and in the order in which they were made. The view of apps does not change.
     ///
-    /// - Returns: How many.
+    /// - Returns: Number of mutations.
     @discardableResult
     package func requeue(_ keys: [MutationKey], at now: Moment) throws(StoreError) -> Int {
         try transact(at: now) { () throws(StoreError) in
@@ -47,7 +47,7 @@ extension Store {
                 row.isSent = true
                 row.pruneAge = nil
                 row.problem = nil
-                // Claims count up from 1: these come before all of them, by `seq`.
+                // Claims count up from 1; these come before all of them, by `seq`.
                 row.claim = row.unit - Self.requeuedClaims
                 try move(row, to: .inFlight)
                 try database.run("INSERT INTO requeued (seq) VALUES (?) ON CONFLICT DO NOTHING", .int(seq))
@@ -57,7 +57,7 @@ extension Store {
                 guard let rid = row.rid else { continue }
                 try bringBack(rid, payload, &records)
             }
-            // What has no verdict yet may be older than something that had one, and must not come after it.
+            // A mutation without a verdict may be older than one that had a verdict, and must not come after it.
             if count > 0 {
                 try database.run("UPDATE mutation SET claim = coalesce(first_seq, seq) - ? WHERE state = 1", .int(Self.requeuedClaims))
             }
@@ -67,13 +67,13 @@ extension Store {
                 try holdBack(rid)
                 try putBehindOlder(of: rid)
             }
-            // The rest of a list waits until the hub has answered for what is on its way again.
+            // The rest of a list waits until the hub has answered for the members that are in flight again.
             for group in groups { try refreshReadiness(ofGroup: group) }
             return count
         }
     }
 
-    /// What waits on the record was free to go, and is not any more.
+    /// Makes the waiting mutations of the record wait again that were ready.
     private func holdBack(_ rid: Int64) throws(StoreError) {
         let waiting = try database.all(
             "SELECT * FROM mutation WHERE rid = ? AND state < 6 AND state = 0 ORDER BY seq", .int(rid)
@@ -87,8 +87,8 @@ extension Store {
         }
     }
 
-    /// The hub may have answered for a mutation whose predecessor on the record it left without an answer, and that waits since
-    /// then. Now that neither is known there, they go in their order.
+    /// Restores the order on a record. The hub may have answered for a mutation and left an older one on the record unanswered, which still
+    /// waits. Now that the hub knows neither of them, they go in their order.
     private func putBehindOlder(of rid: Int64) throws(StoreError) {
         let older = try database.number(
             "SELECT min(seq) FROM mutation WHERE rid = ? AND state < 6 AND state NOT IN (1, 3)", .int(rid))
@@ -99,7 +99,7 @@ extension Store {
 
     private static let requeuedClaims: Int64 = 1 << 53
 
-    /// The record of a mutation that is open again. Its tombstone may be forgotten by now.
+    /// Restores the record of a mutation that is open again. Its tombstone may be forgotten by now.
     private func bringBack(_ rid: Int64, _ payload: Payload, _ records: inout TouchedRecords) throws(StoreError) {
         if try MirrorRow.find(database, rid: rid) == nil {
             var row = MirrorRow(rid: rid, eid: payload.eid, id: payload.recordID.text, at: now.wall, edit: payload.seq)
@@ -107,15 +107,15 @@ extension Store {
             try save(&row)
         }
         try touch(rid, &records)
-        // Its base is of the old history and has this mutation already.
+        // Its base belongs to the old history and contains this mutation already.
         records[rid]?.row.forgetHistory()
         records[rid]?.needsFold = true
         if records[rid]?.row.status == .synced { records[rid]?.row.status = .pending }
         try forgetBases(of: rid)
     }
 
-    /// What was sent, or is again, goes as it is but for the version that it rests on: the new history may have come past
-    /// that number with other changes, and the hub would take those for seen.
+    /// Drops the base version of sent mutations. They go unchanged except for that: the new history may have reached the same number with
+    /// other changes, and the hub would take those for seen.
     private func forgetBases(of rid: Int64) throws(StoreError) {
         try eachOpenMutation(of: rid) { open throws(StoreError) in
             guard open.row.isSent || open.row.state == .inFlight, var payload = open.payload, payload.baseVersion > 0 else { return true }
@@ -125,14 +125,13 @@ extension Store {
         }
     }
 
-    /// Makes every version that we know one of an older history (-1), a slice at a time; after the last one, every mirrored
-    /// entity is listed afresh.
+    /// Marks every known version as one of an older history (-1), in slices. After the last one, every mirrored entity is listed again.
     ///
     /// - Returns: Whether there is more.
     package func forgetHistory(at now: Moment) throws(StoreError) -> Bool {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            // A base of the history that ends now may have them or not, and showed them.
+            // A base of the history that ends now may or may not contain them.
             try forgetRequeued()
             let known = try database.all(
                 "SELECT rid FROM record WHERE rid > ? AND base_version > 0 ORDER BY rid LIMIT ?", .int(sweep.history),
@@ -140,7 +139,7 @@ extension Store {
             ) { row throws(StoreError) in row.int(0) }
             for rid in known {
                 guard var row = try MirrorRow.find(database, rid: rid) else { continue }
-                // A damaged row keeps its wrong checksum, by which it is found and fetched again.
+                // A damaged row keeps its wrong checksum, so that it is found and fetched again.
                 if row.isDamaged { continue }
                 row.forgetHistory()
                 try save(&row)
@@ -154,22 +153,22 @@ extension Store {
             for stream in try loadStreams(at: now) {
                 let eid = try names.entity(stream.entity, in: database)
                 try restartStream(eid)
-                // What another history has deleted says nothing about this one.
+                // The deletions of another history have no meaning for this one.
                 try database.run("UPDATE stream SET deleted = NULL WHERE eid = ?", .int(eid))
             }
             return false
         }
     }
 
-    /// Whether the old base of its record has it already.
+    /// Whether the old base of its record contains the mutation already.
     func isRequeued(_ seq: Int64) throws(StoreError) -> Bool {
         guard let found = try database.number("SELECT 1 FROM requeued WHERE seq = ?", .int(seq)) else { return false }
         return found == 1
     }
 
-    /// A base of an older history without the changes that are offered again: what they rest on.
+    /// The base of an older history without the changes that are offered again, which is what these are based on.
     ///
-    /// - Parameter seq: Older ones stay in it.
+    /// - Parameter seq: Mutations older than this stay in the base.
     func withoutRequeued(
         _ record: MirrorRow, _ base: JSONObject, from seq: Int64, _ rules: EntityRules
     ) throws(StoreError) -> JSONObject {
@@ -181,7 +180,7 @@ extension Store {
         return document
     }
 
-    /// Forgets the mark of those that are settled and whose record is of the present history by now.
+    /// Removes the mark from settled mutations whose record belongs to the present history by now.
     func forgetRequeued() throws(StoreError) {
         try database.run(
             """

@@ -1,23 +1,23 @@
 package import SyncCore
 
-/// Where the slow sweeps go on. In memory only: after a restart they begin again, which costs time and nothing else.
+/// Positions of the slow sweeps. They are in memory only: after a restart the sweeps begin again, which costs only time.
 struct HousekeepingSweep {
-    /// Events that could make room.
+    /// Events that could be dropped to make room.
     var waiting: [WaitingEvents.Owner: WaitingEvents] = [:]
     /// Records up to this `rid` have lost their version to a new history of the hub.
     var history: Int64 = 0
-    /// Files up to this `bid` were looked at in this round.
+    /// Files up to this `bid` were checked in this round.
     var blobs: Int64 = 0
-    /// Giving free pages back works.
+    /// Returning free pages to the file system works.
     var vacuums = true
 }
 
-/// What the last slice of housekeeping has left to be done outside of a transaction.
+/// Work that the last slice of housekeeping left for after its transaction.
 enum Tidiness {
     case done
     /// More slices follow.
     case busy
-    /// Nothing else is to be done: the time for what costs more.
+    /// Nothing else is to be done, so this is the time for expensive work.
     case idle
 }
 
@@ -31,11 +31,10 @@ extension Store {
     static let checkpointPages = 1_000
     static let vacuumPages = 500
 
-    /// One bounded slice of what keeps the store small: expire, prune, trim, vacuum, checkpoint. Never touches rejected,
-    /// failed, held or conflicted mutations. All ages are on the database's own clock, so a jump of the wall clock purges
-    /// nothing.
+    /// Does one bounded slice of the work that keeps the store small: expire, prune, trim, vacuum, checkpoint. It never touches rejected,
+    /// failed, held or conflicted mutations. All ages are on the database's own clock, so a jump of the wall clock purges nothing.
     ///
-    /// - Returns: Whether another slice is worth while.
+    /// - Returns: Whether another slice is useful.
     package func housekeep(at now: Moment) throws(StoreError) -> Bool {
         let more = try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -55,16 +54,16 @@ extension Store {
         return more
     }
 
-    /// What housekeeping leaves for the time after its commit, because it cannot be done inside a transaction: give free
-    /// pages back to the file system, move the WAL into the database. Whoever opened the transaction calls it.
+    /// Does the work that housekeeping cannot do inside a transaction: return free pages to the file system, and move the WAL into the
+    /// database. The caller that opened the transaction calls it after the commit.
     package func tidy() throws(StoreError) {
         precondition(transaction == nil, "tidying is not part of a transaction")
         defer { tidiness = .done }
         guard tidiness != .done, database.path != nil else { return }
         if try isVacuumDue() {
-            // What fails once would be asked for again and again.
+            // A step that fails once would be tried again and again.
             sweep.vacuums = false
-            // One step frees one page: it has to run to its end.
+            // One step frees one page, so the statement has to run to its end.
             try database.execute("PRAGMA incremental_vacuum(\(Self.vacuumPages))")
             sweep.vacuums = true
         }
@@ -76,7 +75,7 @@ extension Store {
         }
     }
 
-    /// Writes the age clock down, so that a power cut forgets an hour of it at most.
+    /// Stores the age clock, so that a power cut loses at most an hour of it.
     private func keepTime() throws(StoreError) {
         let gap = now.instant.nanoseconds / 1_000_000 - ages.instant
         guard gap >= 3_600_000 || options.bootID != ages.bootID else { return }
@@ -84,10 +83,10 @@ extension Store {
         try MetaTable(database).set("age", ages.text)
     }
 
-    /// Removes settled mutations whose time is over. When space is short, also events before their time: what the hub has
-    /// is only a receipt here.
+    /// Removes settled mutations whose retention is over. When space is short, it also removes events before that time, because the hub has
+    /// them and only the receipt is here.
     ///
-    /// - Returns: How many.
+    /// - Returns: Number of removed mutations.
     @discardableResult
     func pruneSettled(limit: Int, dueOnly: Bool) throws(StoreError) -> Int {
         var seqs = try database.all(
@@ -99,8 +98,8 @@ extension Store {
             .int(limit - seqs.count)
         ) { row throws(StoreError) in row.int(0) }
         if seqs.isEmpty, !dueOnly {
-            // An app that repeats a request must not hear that its dropped event is done. The first rows only: a full queue
-            // asks this with every event.
+            // An app that repeats a request must not hear that its dropped event is done. Only the first rows are read, because a full
+            // queue runs this with every event.
             seqs = try database.all(
                 """
                 SELECT m.seq FROM (
@@ -122,7 +121,7 @@ extension Store {
         return seqs.count
     }
 
-    /// Four fifths of what may be used are used, or the file system has less than twice of what must stay free.
+    /// Whether four fifths of the allowed size are in use, or the file system has less than twice of what must stay free.
     private func isSpaceShort() throws(StoreError) -> Bool {
         if let freeBytes, freeBytes < 2 * capacity.minFree { return true }
         return try usedBytes() > capacity.bytes / 5 * 4
@@ -140,7 +139,7 @@ extension Store {
         return over.count
     }
 
-    /// App keys, tombstones and audit rows that are too old.
+    /// Removes app keys, tombstones and audit rows that are too old.
     private func forget() throws(StoreError) -> Int {
         let keys = try database.run(
             "DELETE FROM app_key WHERE (aid, key) IN (SELECT aid, key FROM app_key WHERE age < ? LIMIT ?)",
@@ -161,7 +160,7 @@ extension Store {
         return max(keys, tombstones, audits)
     }
 
-    /// Whether free pages are many enough to be given back to the file system.
+    /// Whether there are enough free pages to return them to the file system.
     private func isVacuumDue() throws(StoreError) -> Bool {
         guard sweep.vacuums, database.path != nil else { return false }
         let free = try database.number("PRAGMA freelist_count") ?? 0

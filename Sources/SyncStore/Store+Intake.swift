@@ -1,17 +1,16 @@
 import SyncCore
 
-// New events are taken in by one append to `payload`, nothing else: no narrow row, no index, no counter, no journal. That
-// is a third of the pages that a small transaction would write otherwise, and telemetry at ten a second lives on it. All of
-// it follows from the rows themselves, so it can be made up later, many rows at once: with the next transaction that writes
-// anything else, after `unabsorbedMax` rows, or when the database is opened again. Until then a missing narrow row means
-// "pending", and the journal does not tell of it yet.
+// Accepts a new event with one append to `payload` and nothing else: no narrow row, index, counter or journal. That is a third of the pages
+// that a small transaction would write otherwise, and telemetry at ten events a second needs it. All of the rest follows from the rows
+// themselves, so it can be added later for many rows at once: with the next transaction that writes anything else, after `unabsorbedMax`
+// rows, or when the database is opened again. Until then a missing narrow row means "pending", and the journal does not have the event yet.
 
 extension Store {
-    /// Rows that a start has to absorb at most; milliseconds of work.
+    /// Largest number of rows that a start has to absorb; milliseconds of work.
     static let unabsorbedMax: Int64 = 1_024
 
-    /// Must come before any write but the append of a new event. Invariant: whatever else is written, everything before
-    /// it has its narrow row, its place in the counters and in the journal.
+    /// Must come before any write except the append of a new event. Invariant: before anything else is written, every earlier mutation has
+    /// its narrow row and is in the counters and the journal.
     func prepareForChange() throws(StoreError) {
         transaction?.hasChanges = true
         try absorb()

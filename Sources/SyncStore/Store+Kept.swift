@@ -1,10 +1,10 @@
 package import SyncCore
 
-/// What the agent keeps over a restart beside work and records, in words of its own.
+/// Texts that the agent keeps over a restart besides work and records, in its own format.
 package enum KeptText: String, Sendable, CaseIterable {
-    /// What happened to the data and nobody has acknowledged.
+    /// Alarms about the data that are not acknowledged yet.
     case alarms
-    /// What links cost, as scripts and people said since the machine was started.
+    /// Costs of links, as scripts and people have set them since the machine was started.
     case linkHints = "link_hints"
 }
 
@@ -13,7 +13,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in try MetaTable(database).set(name.rawValue, text) }
     }
 
-    /// - Returns: `nil`: nothing was ever kept.
+    /// - Returns: `nil`: none was ever stored.
     package func kept(_ name: KeptText) throws(StoreError) -> String? {
         try MetaTable(database).text(name.rawValue)
     }

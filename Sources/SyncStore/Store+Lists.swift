@@ -1,19 +1,19 @@
 import SyncCore
 
-// An atomic list stays one (PROTOCOL A4, D): all of it takes effect at the hub in one commit, or none. Where members of it are in
-// dispute, the others wait until all disputes are decided. A decision is a new mutation with a new key, and joins the list in the
-// place of the one that was disputed; so what remains of the list goes together. It is ready when the list is, whatever was asked
-// for on its record since: a decision says nothing of fields that a later change has written (`Store+Conflicts.swift`).
+// Keeps an atomic list together (PROTOCOL A4, D): all of it takes effect at the hub in one commit, or none. When members are in dispute,
+// the others wait until all disputes are decided. A decision is a new mutation with a new key and joins the list in the place of the
+// disputed one, so the rest of the list goes together. It is ready when the list is, whatever was enqueued on its record since: a decision
+// does not set fields that a later change has written (`Store+Conflicts.swift`).
 
-/// What becomes of an atomic list after a decision about one of its members.
+/// The fate of an atomic list after a decision about one of its members.
 package struct AtomicListFate: Hashable, Sendable {
-    /// Changes that go on, in one commit.
+    /// Number of changes that continue, in one commit.
     package var goOn = 0
-    /// Changes that wait, those in dispute included.
+    /// Number of changes that wait, disputed ones included.
     package var wait = 0
-    /// Changes that people let go.
+    /// Number of changes that were given up.
     package var letGo = 0
-    /// Conflicts of the list that are still to be decided, such as `c-13`.
+    /// Names of the list's conflicts that are still to be decided, such as `c-13`.
     package var waitsFor: [String] = []
 
     package init(goOn: Int = 0, wait: Int = 0, letGo: Int = 0, waitsFor: [String] = []) {
@@ -22,15 +22,15 @@ package struct AtomicListFate: Hashable, Sendable {
 }
 
 extension Store {
-    /// Whether what is being accepted into a list need not wait for `seq`, because that is in the same list.
+    /// Whether a mutation that is accepted into a list need not wait for `seq`, because that is in the same list.
     func isMember(_ seq: Int64, of group: EnqueueGroup) throws(StoreError) -> Bool {
         if group.seqs.contains(seq) { return true }
         return try outboxRow(seq)?.group == group.seqs
     }
 
-    /// The list that a decision about this mutation has to join, if anything else of it is still to be done.
+    /// The list that a decision about this mutation must join, if any other part of it is still open.
     func openList(of row: OutboxRow) throws(StoreError) -> EnqueueGroup? {
-        // An existing backend knows no lists.
+        // An existing backend has no lists.
         guard rest == nil, let group = row.group else { return nil }
         let others = try groupMembers(group).filter { $0.seq != row.seq && !$0.state.isTerminal }
         guard let other = others.first else { return nil }
@@ -40,8 +40,8 @@ extension Store {
         return name.map { EnqueueGroup(seqs: group, priority: min(priority, row.priority), id: $0) }
     }
 
-    /// A decision is in its list now, and has the fate of the list: where the hub has refused another member, it waits with the rest
-    /// to be asked for again.
+    /// Adds a decision to its list, with the fate of the list: where the hub has refused another member, the decision waits with the rest
+    /// for a retry.
     func join(_ list: EnqueueGroup, seq: Int64) throws(StoreError) {
         try meetChildren(ofGroup: list.seqs)
         if try groupMembers(list.seqs).contains(where: { $0.state == .rejected }), var row = try outboxRow(seq), row.state == .pending {
@@ -55,9 +55,9 @@ extension Store {
     static let groupRejected = Problem(
         "group-rejected", status: 409, detail: "another mutation of its atomic list was rejected")
 
-    /// Gives up all of an atomic list, with what cannot be without it.
+    /// Gives up a whole atomic list, with the mutations that depend on it.
     ///
-    /// - Throws: `.refused` with `validation` where there is no list, or `already-sent` while a part of it is on its way.
+    /// - Throws: `.refused` with `validation` where there is no list, or `already-sent` while a part of it is in flight.
     func letGo(
         ofListWith row: OutboxRow, _ conflict: ConflictRow, _ decision: ConflictDecision, uid: UInt32
     ) throws(StoreError) {
@@ -98,7 +98,7 @@ extension Store {
         try finish(records)
     }
 
-    /// What becomes of a list as it is now.
+    /// The fate of a list in its present state.
     func listFate(_ group: ClosedRange<Int64>) throws(StoreError) -> AtomicListFate {
         var fate = AtomicListFate()
         var open = 0

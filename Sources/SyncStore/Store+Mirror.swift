@@ -1,7 +1,7 @@
 import SyncCore
 
 extension Store {
-    /// Takes a record into the set of those that are written at the end.
+    /// Adds a record to the set of those that are written at the end.
     func touch(_ rid: Int64, _ records: inout TouchedRecords) throws(StoreError) {
         guard records[rid] == nil, let row = try MirrorRow.find(database, rid: rid) else { return }
         var touched = TouchedRecords.Touched(row: row)
@@ -9,7 +9,7 @@ extension Store {
         records[rid] = touched
     }
 
-    /// Its base cannot be trusted or computed: forget it, and list the entity again to get it back.
+    /// Forgets a base that cannot be trusted or computed, and lists the entity again to get it back.
     func refetch(_ touched: inout TouchedRecords.Touched) throws(StoreError) {
         touched.row.dropBase()
         touched.needsFold = true
@@ -17,12 +17,12 @@ extension Store {
         try restartStream(touched.row.eid)
     }
 
-    /// The hub's present state of a record, unless ours is newer.
+    /// Installs the hub's present state of a record, unless ours is newer.
     ///
-    /// Of the same version, its word counts as well: as long as the verdict about one mutation is missing, what we made of
-    /// the verdicts about others, in the same atomic list or after it on the same record, is not what that version was.
+    /// The hub's state also counts for the same version. As long as the verdict about one mutation is missing, what was computed from the
+    /// verdicts about others, in the same atomic list or later on the same record, is not the true content of that version.
     ///
-    /// - Parameter absentIsGone: `absent` says that the hub has no such record; otherwise it says nothing.
+    /// - Parameter absentIsGone: `absent` means that the hub has no such record; otherwise it has no meaning.
     func install(
         _ current: HubState, on rid: Int64, _ records: inout TouchedRecords, absentIsGone: Bool = false,
         asked: [String] = []
@@ -44,14 +44,14 @@ extension Store {
         }
     }
 
-    /// Folds, writes and tells of every touched record, and lets its next mutation go. Invariant: view, status and
-    /// readiness follow from base and open mutations.
+    /// Folds, writes and reports every touched record, and makes its next mutation ready. Invariant: view, status and readiness follow from
+    /// base and open mutations.
     func finish(_ records: TouchedRecords) throws(StoreError) {
         for var touched in records.inOrder {
-            // A record that was synced has no open mutations: base is all there is.
+            // A synced record has no open mutations, so its base is the view.
             if touched.row.status != .synced {
                 if touched.needsFold {
-                    // What no checksum shows: without it, the mutations would be folded onto nothing.
+                    // Damage that no checksum shows: without this, the mutations would be folded onto nothing.
                     if !touched.row.parsedBase.isReadable { try refetch(&touched) }
                     touched.row.setView(try fold(touched.row))
                 }
@@ -69,7 +69,7 @@ extension Store {
         for moot in records.moot { try close(moot) }
     }
 
-    /// Computes status and readiness again where base and view stay.
+    /// Computes status and readiness again where base and view are unchanged.
     func restatus(_ rid: Int64, foldAgain: Bool = false) throws(StoreError) {
         var records = TouchedRecords()
         try touch(rid, &records)
@@ -77,7 +77,7 @@ extension Store {
         try finish(records)
     }
 
-    /// The document that apps see: the base with all open mutations on top, oldest first.
+    /// The document that apps see: the base with all open mutations applied, oldest first.
     func fold(_ row: MirrorRow) throws(StoreError) -> String? {
         let rules = rules[names.entity(row.eid)]
         let base = row.parsedBase
@@ -100,14 +100,14 @@ extension Store {
         }
         for seq in damaged { try hold(seq) }
         guard hasContents else { return row.base }
-        // A view that nothing can be told of stays as it is (``finish(_:)`` has the base fetched again).
+        // A view that cannot be computed stays as it is (``finish(_:)`` has the base fetched again).
         return base.isReadable ? document?.json : row.document
     }
 
-    /// A conflict asks for a decision first, then what was refused or parked; then something may be waiting.
+    /// The status of a record. A conflict comes first, then refused or parked mutations, then waiting ones.
     ///
-    /// What asks for somebody is rare, and what waits may be much: the record's own rows are passed only when there is more
-    /// of the former than a slice.
+    /// Mutations that need a person are rare, and those that wait may be many. So the record's own rows are scanned only when there are
+    /// more troubled ones than a slice.
     func status(of rid: Int64) throws(StoreError) -> RecordSnapshot.SyncStatus {
         let troubled = Self.troubled.reduce(0) { $0 + ledger.count($1) }
         if troubled > 0 {
@@ -115,7 +115,7 @@ extension Store {
                 "SELECT state FROM mutation WHERE rid = ? AND state < 6 ORDER BY seq LIMIT ?", .int(rid), .int(Self.ownRows)
             ) { row throws(StoreError) in row.int(0) }
             let seen = own.filter { (2...5).contains($0) }.min()
-            // These are all of them, or enough to know.
+            // These are all of them, or enough to decide.
             if seen == 2 { return .conflict }
             if seen != nil, own.count < Self.ownRows || ledger.count(.conflicted) == 0 { return .error }
             if own.count < Self.ownRows { return own.isEmpty ? .synced : .pending }
@@ -129,7 +129,7 @@ extension Store {
         return open == nil ? .synced : .pending
     }
 
-    /// The same by the record's own rows, as few of them as tell it.
+    /// Finds the same result from as few of the record's own rows as possible.
     private func firstTrouble(of rid: Int64) throws(StoreError) -> Int64? {
         if ledger.count(.conflicted) > 0 {
             let conflicted = try database.number(
@@ -140,7 +140,7 @@ extension Store {
             "SELECT state FROM mutation WHERE rid = ? AND state < 6 AND +state BETWEEN 3 AND 5 ORDER BY seq LIMIT 1", .int(rid))
     }
 
-    /// Rows of a record that are looked at before anything else. Most records have fewer.
+    /// Number of rows of a record that are read first. Most records have fewer.
     private static let ownRows = 16
 
     private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]

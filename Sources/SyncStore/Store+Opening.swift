@@ -2,8 +2,8 @@ import Glibc
 package import SyncCore
 
 extension Store {
-    /// Invariant: a database that has lost acknowledged work never speaks under its old replica id again; the mark that it
-    /// is in use is on the medium before anything else is.
+    /// Invariant: a database that has lost acknowledged work never uses its old replica id again. The mark that it is in use is on the
+    /// medium before anything else.
     func takeUp(at now: Moment) throws(StoreError) {
         let meta = MetaTable(database)
         try transact(at: now) { () throws(StoreError) in
@@ -18,26 +18,26 @@ extension Store {
             try noticeLostTail(at: now)
             if !opening.isNew { try pairConflicts() }
         }
-        // The first page has to be in the file itself, because a foreign file is told by it (OpeningSequence).
+        // The first page has to be in the file itself, because it identifies a foreign file (OpeningSequence).
         if opening.isNew, let path = database.path {
             try database.checkpoint(truncating: true)
-            // The name of a new file is to be as durable as its content.
+            // The name of a new file must be as durable as its content.
             try StoreFiles.sync(StoreFiles.parent(of: path))
         }
     }
 
     private func noticeLostTail(at now: Moment) throws(StoreError) {
-        // A number that no database can have reached is a damaged one, and says nothing about this database.
+        // A number that no database can have reached is damaged and has no meaning.
         guard let marker = options.marker, marker.acknowledged >= ledger[.nextSeq], marker.acknowledged <= Ledger.most else { return }
         opening.lostTail = marker.acknowledged - (ledger[.nextSeq] - 1)
         ledger[.tailLost] += opening.lostTail
-        // The lost numbers were given to apps: they are not given again.
+        // Apps know the lost numbers, so they are not used again.
         ledger[.nextSeq] = marker.acknowledged + 1
         ledger[.absorbedSeq] = marker.acknowledged
         try takeReplica(ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random)))
     }
 
-    /// Marks the database as closed in good order and moves the WAL into it. The store must not be used any more.
+    /// Marks the database as closed cleanly and moves the WAL into it. The store must not be used afterwards.
     package func close(at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             ages.anchor(bootID: options.bootID, at: now)

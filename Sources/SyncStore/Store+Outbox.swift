@@ -1,11 +1,11 @@
 import SyncCore
 
-// The changes of state. All of them go through here, so that row, counters and journal cannot disagree.
+// Changes of state. All of them happen here, so that row, counters and journal cannot disagree.
 
 extension Store {
     static let damaged = Problem("damaged", status: 500, detail: "the stored row does not have the checksum it was written with")
 
-    /// How long settled mutations are kept when their entity does not say.
+    /// Retention of settled mutations whose entity does not set one.
     static let retention: Duration = .seconds(7 * 86_400)
 
     func outboxRow(_ seq: Int64) throws(StoreError) -> OutboxRow? {
@@ -18,8 +18,8 @@ extension Store {
 
     /// Changes the state of one mutation. The caller sets the other columns before.
     ///
-    /// Invariant: a change of state that somebody else has made since the row was read is not overwritten, or the counters would
-    /// disagree with the rows for good. That is a mistake of the caller, which ``verify()`` tells.
+    /// Invariant: a state that was changed since the row was read is not overwritten; otherwise the counters would disagree with the rows
+    /// permanently. Such a call is a mistake of the caller, which ``verify()`` reports.
     func move(_ row: OutboxRow, to state: MutationState) throws(StoreError) {
         var changed = row
         changed.state = state
@@ -34,15 +34,15 @@ extension Store {
 
     /// Gives a mutation its final state.
     ///
-    /// - Parameter keptFor: How long its row stays; `nil` for what its entity says.
+    /// - Parameter keptFor: Retention of its row; `nil` for the retention of its entity.
     func settle(_ row: OutboxRow, as state: MutationState, keptFor: Duration? = nil) throws(StoreError) {
         precondition(state.isTerminal, "\(state) is not final")
         var settled = row
         settled.pruneAge = pruneAge(eid: row.eid, keptFor: keptFor)
         try move(settled, to: state)
-        // The receipts of what went into this one are worth as much as its own.
+        // The receipts of merged mutations are kept as long as this one.
         if row.rid != nil, ledger.count(.coalesced) > 0 {
-            // Where the answer to a repeated request is not "done", it must be told from the row.
+            // Where the answer to a repeated request is not "done", it must come from the row.
             let receiptsKeptFor = state == .done ? keptFor : max(keptFor ?? .zero, Self.appKeysKeptFor)
             try database.run(
                 "UPDATE mutation SET prune_age = ? WHERE into_seq = ? AND state = 9",
@@ -55,7 +55,7 @@ extension Store {
         return age.saturatingAdd(max(0, kept.milliseconds))
     }
 
-    /// Sets a mutation aside because its row is damaged. It is never sent; the rest flows.
+    /// Sets a mutation aside because its row is damaged. It is never sent; the others continue.
     func hold(_ seq: Int64) throws(StoreError) {
         guard var row = try outboxRow(seq), row.state != .held, !row.state.isTerminal else { return }
         row.problem = Self.damaged.stored
@@ -64,10 +64,11 @@ extension Store {
         if let group = row.group { try refreshReadiness(ofGroup: group) }
     }
 
-    /// What was handed to the network after a mutation that did not get through goes back behind it: it must not overtake.
-    /// Key and payload stay frozen, so a copy that did arrive is recognised.
+    /// Returns mutations to the queue that were sent after one that did not get through: they must not overtake it. Key and payload stay
+    /// frozen, so a copy that did arrive is recognised.
     func returnLater(of rid: Int64, after seq: Int64) throws(StoreError) {
-        // In flight is a batch, as a rule, and what waits behind it may be much. After the database went back in time all of it is.
+        // Normally one batch is in flight, and many mutations may wait behind it. After the database went back in time, all of them are in
+        // flight.
         let isBatch = ledger.count(.inFlight) <= Int64(Self.sliceRows)
         let later = try isBatch
             ? database.all(

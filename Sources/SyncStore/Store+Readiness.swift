@@ -1,14 +1,15 @@
 import SyncCore
 
-// Which mutations may go now is kept up to date with each change, instead of being found out when a batch is made. So
-// claiming costs as much as it takes, whatever waits in front of it: a million rows behind a conflict are not looked at.
+// Readiness of mutations is updated with each change instead of being computed when a batch is made. So a claim costs as much as it takes,
+// whatever waits in front of it: a million rows behind a conflict are not read.
 //
-// Invariant: a pending mutation is ready if and only if it is not delayed, not tied (`Store+Ties.swift`), and nothing of its
-// record is before it. Before it means: an older mutation that is pending, in flight, conflicted, failed or held. For an atomic list that must hold for all
-// of its members at once, where other members do not count, and its oldest waiting member alone is marked ready for all.
+// Invariant: a pending mutation is ready if and only if it is not delayed, not tied (`Store+Ties.swift`), and no other mutation of its
+// record is before it. Before it means: an older mutation that is pending, in flight, conflicted, failed or held. For an atomic list this
+// must hold for all of its members at once. Other members do not count as before, and only the oldest waiting member is marked ready, for
+// all.
 
 extension Store {
-    /// The oldest mutation of a record that later ones wait behind.
+    /// The oldest mutation of a record that blocks later ones.
     func firstBlocking(of rid: Int64) throws(StoreError) -> OutboxRow? {
         try database.first(
             """
@@ -17,7 +18,7 @@ extension Store {
         ) { row throws(StoreError) in OutboxRow(row) }
     }
 
-    /// To be called when something of the record was settled, sent back or became due.
+    /// Must be called when a mutation of the record was settled, sent back or became due.
     func refreshReadiness(ofRecord rid: Int64) throws(StoreError) {
         for group in try listsJoined(on: rid) { try refreshReadiness(ofGroup: group) }
         guard let head = try firstBlocking(of: rid), head.state == .pending else { return }
@@ -29,8 +30,8 @@ extension Store {
         }
     }
 
-    /// Lists with a decision about this record that waits. It stands where the disputed mutation stood, so what was enqueued since may
-    /// be the oldest of the record and is not before it.
+    /// Lists with a waiting decision about this record. The decision has the place of the disputed mutation, so a mutation that was
+    /// enqueued since may be the oldest of the record and is still not before it.
     private func listsJoined(on rid: Int64) throws(StoreError) -> [ClosedRange<Int64>] {
         var lists: [ClosedRange<Int64>] = []
         try database.each(
@@ -58,8 +59,8 @@ extension Store {
         for member in waiting { try setReady(member.seq, isReady && member.seq == speaker.seq, was: member.isReady) }
     }
 
-    /// All mutations of an atomic list, oldest first: those that were written with it, and what was decided about them since, which
-    /// goes in the same commit.
+    /// All mutations of an atomic list, oldest first: those that were written with it, and later decisions about them, which go in the same
+    /// commit.
     func groupMembers(_ seqs: ClosedRange<Int64>) throws(StoreError) -> [OutboxRow] {
         var members = try database.all(
             """
@@ -73,8 +74,8 @@ extension Store {
         return members
     }
 
-    /// Members of one atomic list as the hub is to decide them: a decision stands where the disputed mutation stood, because others
-    /// of the list may depend on that.
+    /// Members of one atomic list in the order in which the hub is to decide them. A decision has the place of the disputed mutation,
+    /// because other members may depend on that.
     func inListOrder(_ members: [OutboxRow]) throws(StoreError) -> [OutboxRow] {
         guard members.contains(where: \.hasJoined) else { return members }
         var placed: [(place: Int64, row: OutboxRow)] = []
@@ -82,7 +83,8 @@ extension Store {
         return placed.sorted { ($0.place, $0.row.seq) < ($1.place, $1.row.seq) }.map(\.row)
     }
 
-    /// The members of each atomic list as the hub is to decide them: a decision that has joined one is younger than the list.
+    /// The members of each atomic list in the order in which the hub is to decide them. A decision that has joined one is younger than the
+    /// list.
     func unitsInListOrder<Member>(_ rows: [Member], _ outbox: (Member) -> OutboxRow) throws(StoreError) -> [Member] {
         guard rows.contains(where: { outbox($0).hasJoined }) else { return rows }
         var ordered: [Member] = []
@@ -99,12 +101,12 @@ extension Store {
     private func listPlace(of row: OutboxRow) throws(StoreError) -> Int64 {
         guard row.hasJoined, let group = row.group else { return row.seq }
         var seq = row.seq
-        // Each takes the place of an older one.
+        // Each decision takes the place of an older mutation.
         while !group.contains(seq), let older = try payload(seq)?.supersedes.flatMap({ UUIDv7.carried(in: $0) }), older < seq { seq = older }
         return seq
     }
 
-    /// The youngest mutation of the record before `seq` that blocks.
+    /// The youngest blocking mutation of the record before `seq`.
     func lastBlocking(of rid: Int64, before seq: Int64) throws(StoreError) -> Int64? {
         try database.number(
             """
@@ -119,9 +121,9 @@ extension Store {
 
     // MARK: - Delays
 
-    /// Lets go on what is due: what was tied to one that was accepted (``letGoMet()``), delayed mutations, and those that were parked
-    /// because they failed alone. At most a slice of them at once, the longest due first; `retryAt` is in the past then, and the next
-    /// claim takes up the rest. What falls with one that was refused goes on as well (``takeAlongFalling()``).
+    /// Continues due work: mutations that were tied to an accepted one (``letGoMet()``), delayed mutations, and those that were parked
+    /// because they failed alone. It takes at most a slice of them, the longest due first; `retryAt` is then in the past, and the next
+    /// claim continues. Mutations that end with a refused one are handled as well (``takeAlongFalling()``).
     func wakeDue() throws(StoreError) {
         try letGoMet()
         try takeAlongFalling()
@@ -134,7 +136,7 @@ extension Store {
             var row = found
             row.nextAge = nil
             if found.state == .failed { row.attempts = 0 }
-            // Nothing of its record is before an event.
+            // An event has no earlier mutations on its record.
             let isTied = try isTied(row.seq)
             row.isReady = row.rid == nil && row.group == nil && !isTied
             try move(row, to: .pending)
@@ -148,9 +150,9 @@ extension Store {
 
     // MARK: - Priority inheritance
 
-    /// A more urgent mutation lends its priority to all that must go before it: older ones of its record, what it depends
-    /// on, its parents' creates; to the atomic lists that these are in, and so on. So the order of a record is kept by
-    /// taking mutations by priority and then by `seq`; and what is in flight before it is settled with it.
+    /// Raises the priority of all mutations that must go before a more urgent one: older ones of its record, those it depends on, its
+    /// parents' creates, the atomic lists of all these, and so on. So taking mutations by priority and then by `seq` keeps the order of a
+    /// record, and mutations in flight before it are settled with it.
     func raisePriorities(before row: OutboxRow) throws(StoreError) {
         guard row.priority != .bulk else { return }
         var work = [Raise.ties(of: row.seq)]
@@ -158,20 +160,20 @@ extension Store {
         try raiseAll(to: row.priority, work)
     }
 
-    /// What has to become as urgent as something that waits for it. A list instead of calls of calls: how many mutations wait for
-    /// each other, one behind the other, is up to the apps.
+    /// Work items that raise mutations to the priority of one that waits for them. They are a list instead of recursion, because the length
+    /// of the chains is up to the apps.
     private enum Raise {
         /// Mutations of a record that come before this `seq`.
         case older(rid: Int64, before: Int64)
-        /// What a mutation is tied to.
+        /// The mutations that this one is tied to.
         case ties(of: Int64)
     }
 
-    /// The same for a record of which something came back from the network: younger ones may have become more urgent
+    /// Raises priorities again on a record of which mutations returned from the network: younger ones may have become more urgent
     /// meanwhile.
     ///
-    /// - Parameter last: What came back is no younger. Of what waits behind it the first is the most urgent, so the rest need not be
-    ///   looked at; `nil`: it may be anything.
+    /// - Parameter last: The returned mutations are no younger than this. Of those behind it the first is the most urgent, so the rest need
+    ///   not be checked; `nil`: unknown.
     func levelPriorities(of rid: Int64, upTo last: Int64? = nil) throws(StoreError) {
         var waiting: [OutboxRow] = []
         var isPast = false
@@ -188,14 +190,14 @@ extension Store {
         }
     }
 
-    /// One that was parked waits again: its record and its ties have gone on without it.
+    /// Restores the priorities of a parked mutation that waits again, because its record and its ties have changed meanwhile.
     func level(_ row: OutboxRow) throws(StoreError) {
         if let rid = row.rid { try levelPriorities(of: rid) }
         try levelTies(of: row.seq)
         if let rid = row.rid { try restatus(rid) }
     }
 
-    /// What is tied to it may have come meanwhile, and what it is tied to may have been left alone.
+    /// Raises the priority along ties that were added meanwhile, in both directions.
     private func levelTies(of seq: Int64) throws(StoreError) {
         guard let row = try outboxRow(seq) else { return }
         var urgent = row.priority
@@ -206,7 +208,7 @@ extension Store {
         try raise(row, to: urgent)
     }
 
-    /// Makes a mutation, and all that must go before it, at least this urgent.
+    /// Gives a mutation, and all that must go before it, at least this priority.
     func raise(_ row: OutboxRow, to priority: Priority) throws(StoreError) {
         var work: [Raise] = []
         try raise(row, to: priority, &work)
@@ -226,12 +228,12 @@ extension Store {
         }
     }
 
-    /// A slice of the older mutations of a record; what is before the slice is added to the work.
+    /// Raises a slice of the older mutations of a record; the ones before the slice are added to the work.
     private func raiseOlder(
         of rid: Int64, before seq: Int64, to priority: Priority, _ work: inout [Raise]
     ) throws(StoreError) {
-        // An older one is never less urgent than a younger one, so those that are slower stand together at the end: a
-        // long queue behind one record is not looked through with each mutation more.
+        // An older mutation is never less urgent than a younger one, so the less urgent ones are together at the end. A long queue behind
+        // one record is not scanned with each new mutation.
         var slower: [OutboxRow] = []
         var isPast = false
         try database.each(
@@ -251,7 +253,7 @@ extension Store {
         _ row: OutboxRow, to priority: Priority, isPassing: (rid: Int64, before: Int64)? = nil, _ work: inout [Raise]
     ) throws(StoreError) {
         for member in try row.group.map(groupMembers) ?? [row] where member.isUnsettled && member.priority > priority {
-            // Another member may have been here first.
+            // Another member may have been raised first.
             guard try outboxRow(member.seq)?.priority == member.priority else { continue }
             try database.run(
                 "UPDATE mutation SET priority = ? WHERE seq = ?", .int(priority.rawValue), .int(member.seq))

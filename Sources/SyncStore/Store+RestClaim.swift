@@ -1,12 +1,12 @@
 package import SyncCore
 
-// What an existing backend is to be sent. A request that changes something is in the table `attempt` before it leaves: with
-// the claim where it follows from what is known here, by ``Store/keepAttempt(_:of:at:)`` where the record had to be read first.
-// So after a crash it is known what may have arrived.
+// Prepares the requests to an existing backend. A request that changes something is in the table `attempt` before it leaves. It is stored
+// with the claim where it follows from local data, and by ``Store/keepAttempt(_:of:at:)`` where the record had to be read first. So after a
+// crash it is known which requests may have arrived.
 extension Store {
-    /// Fills in what the requests are made of.
+    /// Adds the data that the requests are made of.
     ///
-    /// - Parameter isClaim: Nothing of it was sent yet; requests that can be made are made and written down.
+    /// - Parameter isClaim: Nothing of the batch was sent yet; requests that can be made are made and stored.
     /// - Precondition: In a transaction.
     func prepareForBackend(_ batch: inout Batch, _ rows: [ClaimRow], isClaim: Bool) throws(StoreError) {
         guard let mapping = rest else { return }
@@ -47,14 +47,15 @@ extension Store {
         guard let request = found.request else { return task }
         task.attempt = RestAttempt(stored: request)
         task.isLost = task.attempt == nil
-        // What the backend knows again is likely to be sent again.
+        // A request that the backend recognises when repeated is likely to be sent again.
         if let attempt = task.attempt, attempt.request.isRepeatable {
             try database.run("UPDATE attempt SET last_age = ? WHERE seq = ?", .int(age), .int(row.outbox.seq))
         }
         return task
     }
 
-    /// After the database went back in time, all that waited is in flight, whatever waits for what.
+    /// The reason why a mutation must wait. After the database went back in time, all waiting mutations are in flight, whatever they wait
+    /// for.
     private func blocker(of row: ClaimRow) throws(StoreError) -> Problem? {
         if try isTied(row.outbox.seq) {
             return Problem("dependency-missing", status: 409, detail: "what it depends on has not been accepted yet")
@@ -65,9 +66,9 @@ extension Store {
         return nil
     }
 
-    /// Writes a request down that leaves now.
+    /// Stores a request that is about to leave.
     ///
-    /// - Returns: Whether it may: its mutation is still in flight.
+    /// - Returns: Whether it may leave: its mutation is still in flight.
     package func keepAttempt(_ attempt: RestAttempt, of key: MutationKey, at now: Moment) throws(StoreError) -> Bool {
         try transact(at: now) { () throws(StoreError) in
             guard let seq = try seq(of: key), try outboxRow(seq)?.state == .inFlight else { return false }
@@ -84,7 +85,7 @@ extension Store {
             """, .int(seq), .int(age), .int(age), .text(attempt.stored))
     }
 
-    /// After a definite "no": the next request is a new one. With `isOther` it may have other content, so it gets another key.
+    /// Drops the request after a definite "no": the next one is new. With `isOther` it may have other content, so it gets another key.
     func dropAttempt(_ seq: Int64, isOther: Bool) throws(StoreError) {
         try database.run(
             "UPDATE attempt SET request = NULL, generation = generation + ? WHERE seq = ?", .bool(isOther), .int(seq))
@@ -94,7 +95,7 @@ extension Store {
         try database.run("DELETE FROM attempt WHERE seq = ?", .int(seq))
     }
 
-    /// What waits may have been sent in a time that this database has lost.
+    /// Notes that waiting mutations may have been sent in a time that this database has lost.
     func noteLostAttempts() throws(StoreError) {
         guard rest != nil else { return }
         try database.run(
@@ -104,7 +105,7 @@ extension Store {
             """, .int(age), .int(age))
     }
 
-    /// A bounded slice of what nobody needs any more.
+    /// Removes a bounded slice of rows that are not needed any more.
     func pruneRest() throws(StoreError) {
         try database.run(
             """

@@ -1,9 +1,9 @@
 import SyncCore
 
-// Ids and versions of an existing backend (PROTOCOL A13), in the table `idmap`. Here and towards apps, a record keeps the id
-// that it was made with; on the way out and in, its own id and the references to it are rewritten.
+// Ids and versions of an existing backend (PROTOCOL A13), in the table `idmap`. Locally and for apps, a record keeps the id that it was
+// made with. Its id and the references to it are rewritten in requests and answers.
 extension Store {
-    /// What the backend calls a record, and its version of it.
+    /// The backend's id of a record, and its version of it.
     func backendName(of id: String, _ eid: Int64) throws(StoreError) -> (id: JSON, etag: String?)? {
         try database.first(
             "SELECT server_id, is_number, etag FROM idmap WHERE eid = ? AND local_id = ?", .int(eid), .text(id)
@@ -20,8 +20,8 @@ extension Store {
         isNumber ? Int64(text).map { .int($0) } ?? .string(text) : .string(text)
     }
 
-    /// The record that an answer of the backend is about: the one that has that id of it, the one that we made under the id
-    /// that the answer shows, or one that was not known here.
+    /// The record that an answer of the backend is about: the one with that backend id, the one that was made here under the id in the
+    /// answer, or a new one.
     func recordID(of mark: RestMark, _ entity: EntityName, _ eid: Int64) throws(StoreError) -> RecordID {
         if let known = try localID(of: mark.serverID.idText ?? "", eid) { return RecordID(trusted: known) }
         if let ours = mark.ours, try backendName(of: ours.text, eid) == nil, try MirrorRow.find(database, eid: eid, id: ours.text) != nil {
@@ -37,10 +37,10 @@ extension Store {
         return plain
     }
 
-    /// Writes down what the backend calls a record. A version that is not said is one that is not known any more.
+    /// Stores the backend's id of a record. A version that the backend does not state becomes unknown.
     func name(_ id: String, _ eid: Int64, _ serverID: JSON, etag: String?) throws(StoreError) {
         guard let text = serverID.idText else { return }
-        // The backend has given the id to another record: of the older one nothing is left there.
+        // The backend has given the id to another record: the older record does not exist there any more.
         try database.run(
             "DELETE FROM idmap WHERE eid = ? AND server_id = ? AND local_id <> ?", .int(eid), .text(text), .text(id))
         var isNumber = false
@@ -58,7 +58,7 @@ extension Store {
 
     // MARK: - References
 
-    /// With the backend's ids in the place of ours.
+    /// The document with the backend's ids in the place of ours.
     func toBackend(_ document: JSONObject, _ rules: EntityRules) throws(StoreError) -> JSONObject {
         var result = document
         for (field, parent) in rules.refs {
@@ -78,7 +78,7 @@ extension Store {
         return result
     }
 
-    /// With our ids in the place of the backend's, where they differ.
+    /// The document with our ids in the place of the backend's, where they differ.
     func fromBackend(_ document: JSONObject, _ rules: EntityRules) throws(StoreError) -> JSONObject {
         var result = document
         for (field, parent) in rules.refs {
@@ -92,14 +92,15 @@ extension Store {
 
     // MARK: - Versions
 
-    /// The backend's versions can only be told apart, so a document that is another one gets the next number of ours.
+    /// The next local version of a document. The backend's versions can only be compared for equality, so a changed document gets the next
+    /// number of ours.
     func nextVersion(after version: Int64) -> Int64 {
         let next = max(ledger[.restVersion], version, 0) + 1
         ledger[.restVersion] = next
         return next
     }
 
-    /// Where a backend cannot list by time of change, every list is a complete one, and what it does not show is gone.
+    /// Starts a complete listing where a backend cannot list by time of change: records that the list does not show are removed.
     func beginWholeList(of entity: EntityName) throws(StoreError) {
         guard let list = rest?.entities[entity]?.list, list.cursorFrom == nil else { return }
         try database.run(
@@ -108,7 +109,7 @@ extension Store {
             """, .int(try names.entity(entity, in: database)))
     }
 
-    /// A page of the backend's list as a page of a hub's feed.
+    /// Converts a page of the backend's list to a page of a hub's feed.
     func localised(_ page: StreamPage) throws(StoreError) -> StreamPage {
         guard rest != nil else { return page }
         let rules = rules[page.entity] ?? EntityRules()
@@ -122,7 +123,7 @@ extension Store {
             let known = row.flatMap { $0.isDamaged ? nil : $0.base }.flatMap { StoredJSON.read($0)?.object }
             let isSame = known == document && (row?.baseVersion ?? 0) > 0
             var etag = mark.etag
-            // The list does not say it, and the record is as it was.
+            // The list does not state the version, and the record is unchanged.
             if etag == nil, isSame { etag = try backendName(of: id.text, eid)?.etag }
             try name(id.text, eid, mark.serverID, etag: etag)
             let version = row?.baseVersion ?? 0

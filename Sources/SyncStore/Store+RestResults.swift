@@ -1,8 +1,8 @@
 package import SyncCore
 
 extension Store {
-    /// Records what became of mutations at an existing backend. Invariant: state, base, view, counters and journal change
-    /// together, with the backend's ids and versions, and with what is remembered of the requests.
+    /// Records the results of mutations at an existing backend. Invariant: state, base, view, counters and journal change together, with
+    /// the backend's ids and versions and the stored requests.
     ///
     /// - Parameter next: Claims the following batch in the same transaction.
     package func applyRest(
@@ -35,7 +35,7 @@ extension Store {
             try forgetAttempt(row.seq)
             try reject(row, problem, current: nil, &pass)
         case .retry(let problem, let after):
-            // What only waits for another one was not looked at: what is known of its requests stays.
+            // A mutation that only waits for another one was not tried, so its stored requests stay.
             if !["dependency-missing", "blocked-by-earlier"].contains(problem.code) { try dropAttempt(row.seq, isOther: false) }
             try sendBack(row, problem, after: after, &pass)
         case .notSent: try unsend(row, &pass)
@@ -52,8 +52,8 @@ extension Store {
         if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
     }
 
-    /// Why the id that the backend gave cannot be this record's: it is that of another one, which is still there. Taken all
-    /// the same, it would make the other record disappear from the mirror, although the backend said that it was made.
+    /// The problem with an id that the backend gave and that belongs to another existing record; `nil` if there is none. Accepting the id
+    /// would make the other record disappear from the mirror, although the backend reported the new one as created.
     private func takenID(_ row: OutboxRow, _ remote: RestRemote) throws(StoreError) -> Problem? {
         guard row.rid != nil, let text = remote.id?.idText else { return nil }
         let id = try recordID(of: row).text
@@ -75,8 +75,8 @@ extension Store {
         }
     }
 
-    /// Nothing was done, because the backend has another record than it was made for. So it is as if it had never been sent:
-    /// what the backend has meets it like any news does (PROTOCOL C7), and what is left of it goes with a new key.
+    /// Returns a mutation that the backend did not apply because it has another version of the record. It counts as never sent: it is
+    /// rebased onto the backend's record like any other news (PROTOCOL C7), and the rest of it goes with a new key.
     private func takeBack(
         _ found: OutboxRow, _ remote: RestRemote?, _ rules: EntityRules, _ pass: inout ResultsPass
     ) throws(StoreError) {
@@ -87,7 +87,7 @@ extension Store {
         row.attempts += 1
         row.isSent = false
         guard let rid = row.rid, var touched = pass.records[rid] else { return try move(row, to: .pending) }
-        // The first ones at once: every moment more is one in which it may change again.
+        // The first retries are immediate, because in any delay the record may change again.
         if row.retries > 3 { row.nextAge = age + RetryDelay.after(row.retries - 3, asked: nil, using: &random).milliseconds }
         if row.attempts >= Int64(Limits.attempts) { row.nextAge = age + Self.parkedFor.milliseconds }
         row.problem = Problem("version-mismatch", status: 412, detail: "the backend has another version of the record by now").stored
@@ -109,7 +109,7 @@ extension Store {
         try takeRemote(RemoteSide(HubRecord(version: nextVersion(after: version), data: current)), of: rid, &pass.records)
     }
 
-    /// It never left. What was sent of it before, if anything was, had a definite answer.
+    /// Returns a mutation that never left. Earlier requests for it, if any, had a definite answer.
     private func unsend(_ found: OutboxRow, _ pass: inout ResultsPass) throws(StoreError) {
         var row = found
         let hasOther = try database.number("SELECT generation FROM attempt WHERE seq = ?", .int(row.seq)) ?? 0 > 0
@@ -121,7 +121,7 @@ extension Store {
         try move(row, to: .pending)
     }
 
-    /// It waits, frozen, with the request that may have arrived.
+    /// Makes a mutation wait, frozen, together with the request that may have arrived.
     private func doubt(
         _ found: OutboxRow, _ problem: Problem, after: Duration?, counts: Bool, _ pass: inout ResultsPass
     ) throws(StoreError) {

@@ -1,21 +1,22 @@
 package import SyncCore
 
-// Trying again what was parked or refused (PROTOCOL B2, C5).
+// Retries parked and refused mutations (PROTOCOL B2, C5).
 //
-// What the hub has refused is answered for by a new mutation with a new key, which says what the old one said but for the fix.
-// It was made on what the record was when the old one was made. What others wrote since then, its author has not seen, nor
-// has whoever fixes it: so it rests on the old version, and the hub finds what both changed, as if it had arrived late.
+// A refused mutation is replaced by a new one with a new key and the old content except for the fix. It was made on the record as it was at
+// that time, and neither its author nor the person who fixes it has seen what others wrote since. So it is based on the old version, and
+// the hub finds what both sides changed, as if it had arrived late.
 
 extension Store {
-    /// Tries again. A `failed` mutation goes as it is, key and payload; its outcome may be unknown. A `rejected`, `held` or
-    /// `expired` one is answered for by a new mutation with a new key, which keeps the deadline of the old one as long as that is
-    /// ahead: to ask for it later than that is to ask for it without one.
+    /// Retries a mutation. A `failed` one is sent unchanged, with its key and payload; its outcome may be unknown. A `rejected`, `held` or
+    /// `expired` one is replaced by a new mutation with a new key. That keeps the deadline of the old one if it is still ahead, and has
+    /// none otherwise.
     ///
     /// - Parameters:
-    ///   - fix: Members that replace those of the old data, and what else it did with these fields.
-    ///   - cascades: Also what fell only because this one did, and so on: with a member of an atomic list the others.
-    /// - Throws: `.refused` with `not-found`, `already-sent`, `validation` for one member of a list alone, or what an enqueue
-    ///   would refuse; then nothing of it is done.
+    ///   - fix: Members that replace those of the old data, and everything else that it did with these fields.
+    ///   - cascades: Also retries the mutations that were rejected only because of this one, and so on: for a member of an atomic list, all
+    ///     other members.
+    /// - Throws: `.refused` with `not-found`, `already-sent`, `validation` for one member of a list alone, or any refusal of an enqueue.
+    ///   Nothing is changed then.
     package func retry(
         _ key: MutationKey, fix: JSONObject? = nil, cascades: Bool = false, by requester: Requester, at now: Moment
     ) throws(StoreError) -> Enqueued {
@@ -70,25 +71,24 @@ extension Store {
         let new: Enqueued
     }
 
-    /// The mutation, with what else of its atomic list waits for a person.
+    /// The mutation, with the other members of its atomic list that wait for a person.
     private func refusedList(of row: OutboxRow) throws(StoreError) -> [OutboxRow] {
         guard let group = row.group else { return [row] }
         return try inListOrder(groupMembers(group).filter { [.rejected, .held, .expired].contains($0.state) })
     }
 
-    /// They are answered for by others now. All at once: as long as what was refused is open, its records are looked through for
-    /// what else waits there.
+    /// Marks the old mutations as replaced, all at once: as long as a refused one is open, its records are searched for waiting mutations.
     private func settle(_ rows: [OutboxRow]) throws(StoreError) {
         var records: [Int64: Bool] = [:]
         for row in rows {
             try settle(row, as: .resolved, keptFor: try keptFor(row))
-            // What was refused is no part of the view.
+            // A refused mutation is not part of the view.
             if let rid = row.rid { records[rid, default: false] = records[rid, default: false] || row.state != .rejected }
         }
         for (rid, foldAgain) in records.sorted(by: { $0.key < $1.key }) { try restatus(rid, foldAgain: foldAgain) }
     }
 
-    /// One new mutation for each of these, and one new list for several of them. The old ones are settled.
+    /// Makes one new mutation for each of these, and one new list for several of them. The old ones are settled.
     private func replace(
         _ rows: [OutboxRow], fixing seq: Int64, with fix: JSONObject?, _ requester: Requester
     ) throws(StoreError) -> [Replaced] {
@@ -105,7 +105,7 @@ extension Store {
             if old == nil { old = try key(ofSeq: row.seq) }
             guard let old else { continue }
             let successor = try successor(of: row, payload, fix: row.seq == seq ? fix : nil)
-            // With an empty text it answers for no key at all: the hub would refuse that once more.
+            // With an empty text it replaces no key: the hub would refuse that again.
             let isAnew = isDecidedElsewhere(row)
             let answer = try accept(
                 successor.mutation, by: requester, in: group, supersedes: isAnew ? "" : old, restingOn: successor.version,
@@ -124,10 +124,10 @@ extension Store {
         return replaced
     }
 
-    /// What fell because it was to come after these, and after those, in the order in which it is to be asked for again.
+    /// The mutations that were rejected because they were to come after these, recursively, in the order in which they are to be retried.
     /// Members of one atomic list are together.
     private func dependants(of first: [OutboxRow]) throws(StoreError) -> [[OutboxRow]] {
-        // By the mutation that each of them fell with.
+        // Grouped by the mutation that each of them was rejected with.
         var fallen: [String: [OutboxRow]] = [:]
         try database.each("SELECT * FROM mutation WHERE state = 3 ORDER BY seq") { row throws(StoreError) in
             let row = OutboxRow(row)
@@ -137,7 +137,7 @@ extension Store {
             fallen[parent, default: []].append(row)
         }
         guard !fallen.isEmpty else { return [] }
-        // A dependant may be older than its parent: the oldest of those whose parent is asked for again is next.
+        // A dependant may be older than its parent: the next one is the oldest whose parent is retried.
         var rows: [Int64: OutboxRow] = [:]
         var due = MinHeap<Int64>()
         var taken: Set<Int64> = []
@@ -154,7 +154,7 @@ extension Store {
         }
         try take(first)
         while let seq = due.popMin() {
-            // With another member of its atomic list it is taken already.
+            // It may have been added already, with another member of its atomic list.
             guard let row = rows[seq], !taken.contains(seq) else { continue }
             let list = try refusedList(of: row)
             lists.append(list)
@@ -163,7 +163,7 @@ extension Store {
         return lists
     }
 
-    /// - Returns: The new mutation, and the version of the record that its author had seen; `nil` for one that creates.
+    /// - Returns: The new mutation, and the version of the record that its author had seen; `nil` for a create.
     private func successor(
         of row: OutboxRow, _ payload: Payload?, fix: JSONObject?
     ) throws(StoreError) -> (mutation: NewMutation, version: Int64?) {
@@ -195,7 +195,7 @@ extension Store {
         return (mutation, content.action == .create ? nil : version)
     }
 
-    /// Of the fields that the fix names, nothing is left of what was asked for before.
+    /// The content with the fix. Nothing of the old content is left for the fields that the fix names.
     private static func fixed(
         _ content: MutationContent, by fix: JSONObject, seen: JSONObject, _ rules: EntityRules
     ) -> MutationContent {
@@ -215,7 +215,7 @@ extension Store {
         return result
     }
 
-    /// What somebody has given up is not waited for any more.
+    /// The dependencies of a mutation without those that were given up.
     func liveDependencies(of payload: Payload?) throws(StoreError) -> [MutationKey] {
         guard let text = payload?.depends else { return [] }
         var keys: [MutationKey] = []
@@ -229,8 +229,8 @@ extension Store {
 
     // MARK: - Whose fault it was
 
-    /// What a person has to mend first, of what the hub has refused because something before it was: the hub names no key,
-    /// and whoever repeats the one wants to repeat the other with it.
+    /// Names the refused mutation that caused this refusal, and that a person has to fix first. The hub names no key, and a person who
+    /// retries one of them usually wants to retry the other with it.
     func namingParent(_ problem: Problem, of row: OutboxRow) throws(StoreError) -> Problem {
         guard problem.code == Self.parentRejected, problem.members["parent"] == nil, let parent = try refusedParent(of: row) else {
             return problem
@@ -240,10 +240,10 @@ extension Store {
         return named
     }
 
-    /// The refused mutation that was to make the record of this one, of which the hub has nothing; its key.
+    /// The key of the refused mutation that was to make the record of this one, if the hub does not have the record.
     func refusedCreate(before row: OutboxRow) throws(StoreError) -> String? {
         guard let rid = row.rid, let payload = try payload(row.seq), payload.action != .create, payload.baseVersion <= 0 else { return nil }
-        // The newest creation before it: what was refused before that has been answered for.
+        // Only the newest create before it counts: refused ones before that have been replaced.
         return try database.first(
             """
             SELECT p.key, m.state FROM mutation m JOIN payload p ON p.seq = m.seq
@@ -260,7 +260,7 @@ extension Store {
             if try outboxRow(seq)?.state == .rejected { return key }
         }
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
-        // Only the name of a parent for the problem's text: a damaged payload names none.
+        // Only used for the name of a parent in the problem's text: a damaged payload names none.
         let data = payload.data.flatMap { StoredJSON.read($0)?.object } ?? [:]
         for (field, entity) in rules.refs.sorted(by: { $0.key < $1.key }) {
             guard let id = data[field]?.text, let eid = names.entities[entity] else { continue }

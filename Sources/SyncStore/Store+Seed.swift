@@ -1,13 +1,13 @@
 import SyncCore
 
-// What a new device needs first, before everything else is listed (PROTOCOL A8, ``SeedFilter``).
+// The records that a new device needs first, before everything else is listed (PROTOCOL A8, ``SeedFilter``).
 extension Store {
-    /// Applies one page of it. It moves no cursor and removes nothing: the listing that follows does both, and finds most of
-    /// this known.
+    /// Applies one page of the seed. It moves no cursor and removes nothing: the listing that follows does both, and finds most of these
+    /// records known.
     func applySeed(_ page: SnapshotPage, _ summary: inout PullSummary) throws(StoreError) {
         let eid = try names.entity(page.entity, in: database)
         let isSeeding = try database.number("SELECT seeding FROM stream WHERE eid = ?", .int(eid))
-        // A page that comes late: the listing has begun.
+        // A late page: the listing has begun.
         guard isSeeding ?? 1 == 1 else { return }
         try apply(page.records, eid: eid, listing: nil, &summary)
         try database.run(
@@ -17,9 +17,9 @@ extension Store {
             """, .int(eid), .bool(page.hasMore), .optional(page.hasMore ? page.after?.text : nil), .int(now.wall.milliseconds))
     }
 
-    /// Where that goes on; `nil` when it is over, was never needed, or the entity has no filter any more.
+    /// Position of the seed; `nil` when it is complete, was never needed, or the entity has no filter any more.
     ///
-    /// - Parameter place: What the stream says of it; `nil` for an entity that was never read.
+    /// - Parameter place: The stored position of the stream; `nil` for an entity that was never read.
     func seed(of entity: EntityName, _ place: (isSeeding: Bool, after: String?)?) -> StreamPosition.Seed? {
         guard rest == nil, rules[entity]?.seedFilter.isEmpty == false, place?.isSeeding ?? true else { return nil }
         return StreamPosition.Seed(after: place?.after.map { RecordID(trusted: $0) })

@@ -1,21 +1,21 @@
 package import SyncCore
 
-/// One transaction of the store and all that must go back with it.
+/// One transaction of the store, with the state that a rollback must restore.
 struct Transaction {
     let now: Moment
     let saved: Saved
     /// Measured once, see `usedBytes()`.
     var usedBytes: Int64?
-    /// Something else than new events was written.
+    /// More than new events was written.
     var hasChanges = false
-    /// Why it can no longer be committed: an operation without a savepoint failed in the middle.
+    /// The reason why it can no longer be committed: an operation without a savepoint failed in the middle.
     var spoiled: StoreError?
-    /// Mutations whose change of state others may have waited for, to be told at the end (`Store+TieEnds.swift`).
+    /// Mutations that others may have waited for and whose state has changed; handled at the end (`Store+TieEnds.swift`).
     var tieEnds: [TieEnd] = []
-    /// Ties that ended with what was waited for since the transaction began: more than a slice of them is for the next ones.
+    /// Number of ties that ended since the transaction began. Ties beyond a slice are left for the next transactions.
     var freed = 0
 
-    /// A class, so that looking at a transaction does not count a reference to everything in here.
+    /// A class, so that reading a transaction does not count a reference to everything in here.
     final class Saved {
         let ledger: Ledger
         let names: Names
@@ -46,7 +46,7 @@ struct Transaction {
 }
 
 extension Store {
-    /// Joins the following operations into one transaction, until ``commit()``. Each of them still stands or falls alone.
+    /// Joins the following operations into one transaction, until ``commit()``. Each of them still succeeds or fails alone.
     package func begin(at now: Moment) throws(StoreError) {
         precondition(transaction == nil, "transactions do not nest")
         try database.run("BEGIN IMMEDIATE")
@@ -68,7 +68,7 @@ extension Store {
             try database.run("COMMIT")
         } catch {
             rollback()
-            // A full disk shows while the pages are written, before the commit is. Any other failure may have come after.
+            // A full disk shows while the pages are written, before the commit. Any other failure may have come after it.
             if error.code == .diskFull { throw error }
             throw StoreError(.unknownOutcome, doing: "commit", detail: error.description, result: error.result)
         }
@@ -79,13 +79,13 @@ extension Store {
 
     package func rollback() {
         guard let open = transaction else { return }
-        // SQLite has rolled back by itself after some errors, and then this fails as it should.
+        // SQLite rolls back by itself after some errors; then this fails, as it should.
         if database.isInTransaction { try? database.execute("ROLLBACK") }
         restore(open.saved)
         transaction = nil
     }
 
-    /// One operation: a transaction of its own, or a part of the open one.
+    /// Runs one operation as a transaction of its own, or as a part of the open one.
     ///
     /// - Parameter refusesFirst: The operation throws `.refused` only before its first write, so it needs no savepoint.
     func transact<Value>(
@@ -129,7 +129,7 @@ extension Store {
                 try database.run("ROLLBACK TO operation")
                 try database.run("RELEASE operation")
             } catch let second {
-                // After an error of the medium SQLite has undone everything by itself, and there is nothing to go back to.
+                // After an error of the medium, SQLite has rolled back by itself, and there is no savepoint to return to.
                 transaction?.spoiled = error.code == .ioError || error.code == .diskFull ? error : second
             }
             restore(before)
@@ -138,7 +138,7 @@ extension Store {
         }
     }
 
-    /// Answers given for `relaxed` work that was then lost; written down with the next commit.
+    /// Counts answers to `relaxed` work that was lost afterwards; the count is written with the next commit.
     ///
     /// - Precondition: Between transactions, so that a rollback does not forget it.
     func countLost(_ relaxed: Int) {
@@ -146,7 +146,7 @@ extension Store {
         ledger[.relaxedLost] += Int64(relaxed)
     }
 
-    /// The time of the open transaction: all that happens in it happens at one moment.
+    /// The time of the open transaction: all of its operations happen at one moment.
     var now: Moment {
         guard let now = transaction?.now else { preconditionFailure("no transaction") }
         return now
@@ -154,7 +154,7 @@ extension Store {
 
     var age: Int64 { ages.age(at: now) }
 
-    /// Writes the numbers and the journal, if anything but new events was written.
+    /// Writes the numbers and the journal, if more than new events was written.
     private func flush(at now: Moment) throws(StoreError) {
         if ledger.unabsorbed >= Store.unabsorbedMax { try absorb() }
         guard transaction?.hasChanges == true || !journal.isEmpty else { return }

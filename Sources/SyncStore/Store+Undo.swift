@@ -1,23 +1,23 @@
 package import SyncCore
 
-/// What came of taking a mutation back.
+/// The result of undoing a mutation.
 package struct Undone: Sendable {
-    /// `nil`: it was only looked at.
+    /// The new mutation; `nil` for a trial.
     package var made: Enqueued?
     package var undo: Undo
     package var record: RecordName
 }
 
-// Taking back what the hub has. A new change of the record as it is now does the opposite (``SyncCore/Undo``); what fields had before
-// is kept for entities that ask for it.
+// Undoes changes that the hub has accepted. A new change of the present record does the opposite (``SyncCore/Undo``). Former values of
+// fields are kept for entities that ask for it.
 
 extension Store {
-    /// Keeps what a mutation finds, where its entity wants that.
+    /// Stores the values that a mutation replaces, where its entity asks for that.
     ///
-    /// - Parameter seq: Of the mutation that goes to the hub.
+    /// - Parameter seq: Number of the mutation that goes to the hub.
     func keepEarlier(_ intent: EnqueueIntent, for seq: Int64, before document: String?) throws(StoreError) {
         guard intent.rules.keepsEarlierValues, !intent.isEvent, let content = intent.payload.content(under: intent.rules) else { return }
-        // What cannot be read now was not seen by its author either.
+        // A document that cannot be read now was not seen by its author either.
         guard let before = StoredJSON.Document(document).known else { return }
         var values = EarlierValues(of: content, before: before)
         if var older = try earlierValues(of: seq) {
@@ -31,17 +31,17 @@ extension Store {
 
     private func earlierValues(of seq: Int64) throws(StoreError) -> EarlierValues? {
         let text = try database.first("SELECT before FROM undo_value WHERE seq = ?", .int(seq)) { row in row.optionalText(0) } ?? nil
-        // One that cannot be read is as good as none, and the answer says that none was kept.
+        // Unreadable values count as none, and the answer says that none were kept.
         return text.flatMap { StoredJSON.read($0) }.flatMap { EarlierValues($0) }
     }
 
-    /// Makes a mutation that takes back what another one did, as far as that is still there.
+    /// Makes a mutation that undoes another one, as far as its effect is still there.
     ///
-    /// - Parameter isTrial: Nothing is made.
+    /// - Parameter isTrial: Only computes the result; nothing is written.
     /// - Throws: `.refused` with `not-found`, `not-accepted`, `already-undone`, `nothing-to-undo`, or what an enqueue would refuse.
     package func undo(_ key: MutationKey, isTrial: Bool = false, by requester: Requester, at now: Moment) throws(StoreError) -> Undone {
         try transact(at: now) { () throws(StoreError) in
-            // A new event has no row of its own before it is taken in.
+            // A new event has no narrow row until it is absorbed.
             try prepareForChange()
             let row = try known(key)
             guard row.state == .done else {
@@ -82,7 +82,7 @@ extension Store {
         }
     }
 
-    /// The mutation that takes this one back, or has done so.
+    /// The key of the mutation that undoes this one; `nil` if there is none, or it never took effect.
     private func undoing(_ seq: Int64) throws(StoreError) -> String? {
         let found = try database.number("SELECT undone_seq FROM undo_value WHERE seq = ? AND undone_seq IS NOT NULL", .int(seq))
         guard let other = found, let row = try outboxRow(other) else { return nil }

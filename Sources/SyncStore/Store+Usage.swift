@@ -4,18 +4,18 @@ extension Store {
     static let usageKeptForDays: Int64 = 400
     private static let usageMost: Int64 = 1 << 50
 
-    /// Adds what was counted. Invariant: rows and budgets change together, so that a crash never counts bytes in one of them
-    /// only. Called beside other work it joins that work's transaction, and costs no fsync of its own.
+    /// Adds counted bytes. Invariant: rows and budgets change together, so that a crash never counts bytes in only one of them. A call
+    /// beside other work joins that work's transaction and needs no fsync of its own.
     ///
     /// - Throws: Nothing is added then; the rows may be added again.
     ///
-    /// - Parameter reserved: What may move before the next call; replaces what was stored before.
+    /// - Parameter reserved: Bytes that may move before the next call; it replaces the stored value.
     package func recordUsage(
         _ rows: [UsageRow], _ book: BudgetBook.Saved, _ reserved: UsageReservation.Stored? = nil, at now: Moment
     ) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             for row in rows {
-                // A petabyte (2^50) is more than any link moves; with that ceiling no sum over the table can overflow.
+                // A petabyte (2^50) is more than any link moves; with this limit no sum over the table can overflow.
                 try database.run(
                     """
                     INSERT INTO usage (day, link, class, up, down, requests) VALUES (?, ?, ?, ?, ?, ?)
@@ -39,21 +39,21 @@ extension Store {
             let meta = MetaTable(database)
             try meta.set("ledger_at_ms", String(book.at.milliseconds))
             try meta.set(Self.reservedName, reserved.map { $0.json.json } ?? "")
-            // By the ledger's own day: a wall clock that jumps ahead purges nothing.
+            // By the ledger's own day, so a wall clock that jumps ahead purges nothing.
             try database.run("DELETE FROM usage WHERE day < ?", .int(UTCDay(book.at).number - Self.usageKeptForDays))
         }
     }
 
     private static let reservedName = "usage_reserved"
 
-    /// What was stored by ``recordUsage(_:_:_:at:)``; `nil`: nothing was under way or to come.
+    /// The value that ``recordUsage(_:_:_:at:)`` stored; `nil`: no transfer was running or planned.
     package func usageReservation() throws(StoreError) -> UsageReservation.Stored? {
         guard let text = try MetaTable(database).text(Self.reservedName), !text.isEmpty else { return nil }
-        // `try?`: a damaged row says nothing about bytes; then they are not counted, as if it were not there.
+        // `try?`: a damaged row gives no bytes to count, as if it did not exist.
         return (try? JSONReader.read(Array(text.utf8)))?.object.flatMap { UsageReservation.Stored($0) }
     }
 
-    /// What ``recordUsage(_:_:_:at:)`` stored last; `nil` in a new database.
+    /// The budgets that ``recordUsage(_:_:_:at:)`` stored last; `nil` in a new database.
     package func budgetBook() throws(StoreError) -> BudgetBook.Saved? {
         guard let at = try MetaTable(database).text("ledger_at_ms").flatMap({ Int64($0) }) else { return nil }
         var accounts: [BudgetBook.Name: BudgetBook.Account] = [:]

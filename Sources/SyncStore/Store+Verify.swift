@@ -1,9 +1,9 @@
 import SyncCore
 
 extension Store {
-    /// Counts and computes again all that is kept up to date step by step; for tests and for `doctor`. Reads every row.
+    /// Recomputes all data that is maintained step by step and compares it; for tests and for `doctor`. Reads every row.
     ///
-    /// - Returns: Each disagreement as a sentence; empty when all is well.
+    /// - Returns: Each disagreement as a sentence; empty when there is none.
     package func verify() throws(StoreError) -> [String] {
         var found = try verifyCounters()
         found += try verifyRows()
@@ -112,7 +112,7 @@ extension Store {
         return found
     }
 
-    /// What decides whether a mutation is ready, in one line.
+    /// The facts that decide whether a mutation is ready, in one line.
     private func circumstances(of row: OutboxRow, _ before: [Int64: [OutboxRow]], _ ties: [Int64: [Int64]]) -> String {
         let members = row.group.map { group in before.values.joined().filter { $0.group == group } } ?? [row]
         return members.sorted { $0.seq < $1.seq }.map { member in
@@ -122,7 +122,8 @@ extension Store {
         }.joined(separator: "; ")
     }
 
-    /// Ties are between open mutations, or are about to end, and what is waited for is as urgent as what waits.
+    /// Checks that ties are between open mutations, or are about to end, and that a mutation is at least as urgent as those that wait for
+    /// it.
     private func verifyTies(_ ties: [Int64: [Int64]], _ rows: [OutboxRow]) throws(StoreError) -> [String] {
         var found: [String] = []
         let open = Dictionary(uniqueKeysWithValues: rows.map { ($0.seq, $0) })

@@ -1,7 +1,7 @@
 import SyncCore
 
 extension Store {
-    /// Appends a new event and nothing else.
+    /// Appends a new event without any other write.
     func takeIn(_ intent: EnqueueIntent) throws(StoreError) -> Enqueued {
         try complete(&intent.payload, intent)
         try intent.payload.insert(into: database)
@@ -31,7 +31,7 @@ extension Store {
         let hasOthers = record.map { $0.status != .synced } ?? false
         var waitsBehind = false
         if hasOthers, let record { waitsBehind = try firstBlocking(of: record.rid) != nil }
-        // An atomic list is judged as a whole when its last member is in.
+        // The readiness of an atomic list is decided for the whole list with its last member.
         row.isReady = intent.group == nil && !waitsBehind && intent.ties.on.isEmpty
         try row.insert(into: database)
         try keepEarlier(intent, for: payload.seq, before: record?.document)
@@ -71,7 +71,7 @@ extension Store {
         payload.gid = intent.group.map { $0.id ?? payload.key }
         stamp(&payload)
         payload.bootMS = now.instant.nanoseconds / 1_000_000
-        // As it will be read again: the row's checksum is over what it says.
+        // Rounded as it will be read again, because the row's checksum covers these values.
         payload.createdMS = now.wall.milliseconds.asStored
         if payload.supersedes != nil {
             payload.ttlAge = intent.deadline

@@ -2,17 +2,17 @@ package import SyncCore
 
 /// The agent's durable memory: outbox and mirror in one SQLite file.
 ///
-/// Synchronous and single-threaded; ``StoreWriter`` gives it a thread. Each operation is one transaction, or joins the one
-/// that is open (``begin(at:)``), and leaves nothing behind when it throws. A store may be thrown away at any moment, as a
-/// crash would, and another one opened on the same ``Database``.
+/// The store is synchronous and single-threaded; ``StoreWriter`` gives it a thread. Each operation is one transaction, or joins the open
+/// one (``begin(at:)``), and leaves no changes when it throws. A store may be dropped at any moment, as in a crash, and another one opened
+/// on the same ``Database``.
 package final class Store {
     package let database: Database
     package let options: StoreOptions
-    /// Where to stop taking work; may change at any time.
+    /// Limits of accepted work; they may change at any time.
     package var capacity: StoreCapacity
-    /// What was found at the start.
+    /// The findings at the start.
     package internal(set) var opening = StoreOpening()
-    /// May change at any time; what is enqueued later follows it.
+    /// The rule book. It may change at any time and applies to mutations that are enqueued later.
     package var rules: RuleBook {
         didSet { ranks = EntityRanks(rules) }
     }
@@ -20,13 +20,13 @@ package final class Store {
     package var freeBytes: Int64?
     /// Mutations wait for the files that they show (`blobs.gate: before`).
     package var gatesBlobs = false
-    /// How the requests of an existing backend look (PROTOCOL A13); `nil`: the server is a hub.
+    /// Description of the requests of an existing backend (PROTOCOL A13); `nil`: the server is a hub.
     package var rest: RestMapping?
-    /// When everything is compared with the hub; may change at any time.
+    /// The schedule of full comparisons with the hub; it may change at any time.
     package var fullSync: FullSyncTerms
-    /// Whether the wall clock is known to be right (`synced`) or not. Counts as long as there is no anchor.
+    /// Whether the wall clock is known to be right (`synced`) or not. It counts as long as there is no anchor.
     package var clockTrust: ClockTrust = .synced
-    /// How the time of this boot relates to the hub's.
+    /// The relation between this boot's clock and the hub's time.
     package internal(set) var anchor: ClockAnchor?
     /// Called before and after each commit; for tests.
     package var gate: ((CommitStage) throws(StoreError) -> Void)?
@@ -36,7 +36,7 @@ package final class Store {
     var clock: HybridClock
     var random: SeededRandom
     var ledger: Ledger
-    /// Up to here a mutation that waits unsent may have been sent from a newer copy of this database (`Store+Doubt.swift`).
+    /// A mutation up to this `seq` that waits unsent may have been sent from a newer copy of this database (`Store+Doubt.swift`).
     var doubtfulSeq: Int64 = 0
     /// The highest `seq` that the newest batch states as sent.
     var statedSeq: Int64 = 0
@@ -47,22 +47,22 @@ package final class Store {
     var transaction: Transaction?
     /// Records whose base is damaged, to be fetched again.
     var damagedRecords: Set<Int64> = []
-    /// Where the slow sweeps of housekeeping go on.
+    /// Positions of the slow sweeps of housekeeping.
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done
     var chains = ChainLengths()
     var indexes: RecordIndexes
-    /// Changes of state that came too late (``move(_:to:)``), since the start.
+    /// Number of changes of state that came too late (``move(_:to:)``), since the start.
     var staleMoves = 0
-    /// Something is left that falls with a mutation that was refused or given up (``goOnFalling(at:)``).
+    /// Mutations are left that end with one that was refused or given up (``goOnFalling(at:)``).
     package internal(set) var isFalling = false
-    /// By ``rules``.
+    /// The order of entities in a batch, from ``rules``.
     var ranks: EntityRanks
 
-    /// Opens or makes the schema in `database`, brings it up to date, and takes up where the last life ended.
+    /// Creates the schema in `database` or brings it up to date, and continues where the last run ended.
     ///
-    /// - Throws: `.foreignFile`, `.newerSchema`, `.notADatabase`: the file was not touched. `.lostDatabase`: the marker
-    ///   speaks of a database and this one is new. `.corrupt`: SQLite's check failed. `.notDurable`.
+    /// - Throws: `.foreignFile`, `.newerSchema`, `.notADatabase`: the file was not touched. `.lostDatabase`: the marker names a database
+    ///   and this one is new. `.corrupt`: SQLite's check failed. `.notDurable`.
     package init(_ database: Database, _ options: StoreOptions, at now: Moment) throws(StoreError) {
         self.database = database
         self.options = options
@@ -87,7 +87,7 @@ package final class Store {
         try takeUp(at: now)
     }
 
-    /// The highest `seq` that was given out.
+    /// The highest `seq` that is in use.
     package var lastSeq: Int64 { ledger[.nextSeq] - 1 }
 
     package var reads: StoreReads { StoreReads(database: database) }

@@ -1,52 +1,52 @@
 package import SyncCore
 
-/// Why the store could not do what was asked. Whatever was begun is undone before it is thrown, unless the code is
+/// The reason why the store could not perform an operation. Its partial effects are undone before the error is thrown, unless the code is
 /// `.unknownOutcome`.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
-        /// The request itself is at fault or must wait; the problem goes to the app as it is.
+        /// The request itself is at fault or must wait; the problem goes to the app unchanged.
         case refused(Problem)
         /// No space on the file system, a quota, or the largest file size.
         case diskFull
         /// The medium failed to read or write.
         case ioError
-        /// What SQLite read contradicts itself.
+        /// The data that SQLite read contradicts itself.
         case corrupt
         /// The file has content, and it is not a database.
         case notADatabase
-        /// Somebody else holds the database.
+        /// Another process holds the database.
         case locked
         case readOnly
         /// The file cannot be opened or created.
         case cannotOpen
-        /// A guard of the schema stopped a wrong write: our own mistake.
+        /// A constraint of the schema stopped a wrong write: a fault in this program.
         case constraint
-        /// Written by a newer program; the file was not touched.
+        /// The database was written by a newer program; the file was not touched.
         case newerSchema
-        /// A database of another program; the file was not touched.
+        /// The database belongs to another program; the file was not touched.
         case foreignFile
-        /// The writing connection does not have `synchronous=FULL`, so an answer would be no promise.
+        /// The writing connection does not have `synchronous=FULL`, so an answer would not be durable.
         case notDurable
-        /// A database was here before, as the marker says, and now there is none or a new one.
+        /// According to the marker there was a database here, and now there is none or a new one.
         case lostDatabase
-        /// The files of the database have lost their names while they were open.
+        /// The files of the database lost their names while they were open.
         case removed
-        /// The read took longer than it may.
+        /// The read exceeded its time limit.
         case tooSlow
         case outOfMemory
-        /// The commit may or may not have reached the medium: only reopening tells.
+        /// The commit may or may not have reached the medium: only opening the database again shows it.
         case unknownOutcome
         /// The store was closed, or gave up after a second failed commit.
         case closed
-        /// Stopped by a test at a commit.
+        /// A test stopped the store at a commit.
         case stopped
         case other
     }
 
     package var code: Code
-    /// For the operator: `enqueue`, `open /var/lib/agentd/agent.db`.
+    /// The failed operation, for the operator: `enqueue`, `open /var/lib/agentd/agent.db`.
     package var doing: String
-    /// SQLite's own words, or ours.
+    /// The message of SQLite, or of this program.
     package var detail: String
     /// SQLite's extended result code, where there is one.
     package var result: Int32?
@@ -67,10 +67,10 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         if case .refused(let problem) = code { problem } else { nil }
     }
 
-    /// The medium did not give what was to be read. It may give it the next time, so this alone is no damage.
+    /// The medium could not read the data. The next read may succeed, so this alone is no damage.
     package var isFailedRead: Bool { code == .ioError && result == Self.failedRead }
 
-    /// Can the same call succeed later, untouched?
+    /// Whether the same call can succeed later, unchanged.
     package var isRetryable: Bool {
         switch code {
         case .diskFull, .ioError, .locked, .tooSlow, .outOfMemory, .readOnly, .removed: true
@@ -81,7 +81,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Of an opening: the medium or another process stands in the way, and the same database may be opened later.
+    /// Whether an opening failed because of the medium or another process, so that the same database may be opened later.
     package var isPassing: Bool {
         switch code {
         case .diskFull, .ioError, .locked, .readOnly, .cannotOpen, .outOfMemory, .tooSlow, .removed: true

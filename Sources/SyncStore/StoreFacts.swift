@@ -1,27 +1,27 @@
 package import SyncCore
 
-/// What `status` tells about the store: facts, no verdicts.
+/// Facts about the store that `status` reports, without judgement.
 package struct StoreFacts: Hashable, Sendable {
     package var replica: ReplicaID
     package var createdAt: Timestamp
     /// Mutations by state and priority; with ``pruned`` they add up to ``enqueued``.
     package var counts: [MutationState: [Priority: Int64]]
-    /// Of what is pending or in flight.
+    /// The priorities of pending and in-flight mutations.
     package var waitingPriorities: Set<Priority> {
         Set([MutationState.pending, .inFlight].flatMap { (counts[$0] ?? [:]).filter { $0.value > 0 }.keys })
     }
     /// Open mutations by app.
     package var openByApp: [AppName: Int64]
-    /// All that were ever accepted here. Equal to the sum of ``counts``, at every moment.
+    /// Number of mutations that were ever accepted here; always equal to the sum of ``counts``.
     package var enqueued: Int64
-    /// Settled mutations whose rows are gone; they stay in ``counts``.
+    /// Number of settled mutations whose rows are gone; they stay in ``counts``.
     package var pruned: Int64
-    /// When the oldest mutation that still waits for the hub was enqueued.
+    /// Time at which the oldest mutation that still waits for the hub was enqueued.
     package var oldestWaiting: Timestamp?
-    /// Payload that has still to go to the hub. Exact up to 50,000 mutations; above that from the mean of the oldest 1,000,
-    /// because adding them all up would read the whole file.
+    /// Size of the payload that has still to go to the hub, bytes. Exact up to 50,000 mutations. Above that it is estimated from the mean
+    /// of the oldest 1,000, because adding them all up would read the whole file.
     package var waitingBytes: Int64
-    /// When the next delayed mutation may go, by the present wall clock.
+    /// Time at which the next delayed mutation can go, by the present wall clock.
     package var nextAttempt: Timestamp?
     package var lastSeq: Int64
     package var maxSentSeq: Int64
@@ -33,11 +33,11 @@ package struct StoreFacts: Hashable, Sendable {
     package var freePages: Int64
     package var schema: Int64
     package var sqlite: String
-    /// Answers given for `relaxed` work whose commit then failed.
+    /// Number of answers to `relaxed` work whose commit then failed.
     package var relaxedLost: Int64
-    /// Acknowledged mutations that were missing after a restart, in all.
+    /// Total number of acknowledged mutations that were missing after a restart.
     package var tailLost: Int64
-    /// Every mirrored entity was read to its end once.
+    /// Every mirrored entity was read to its end at least once.
     package var isSeeded: Bool
 
     package func count(_ states: MutationState...) -> Int64 {
@@ -49,7 +49,7 @@ package struct StoreFacts: Hashable, Sendable {
     }
 }
 
-/// One entity, configured or met.
+/// One entity that is configured or known.
 package struct EntityOverview: Hashable, Sendable {
     package var name: EntityName
     /// Records in the mirror that exist in the view.
@@ -60,11 +60,11 @@ package struct EntityOverview: Hashable, Sendable {
     package var lastFullAt: Timestamp?
     /// A complete listing is under way.
     package var isListing: Bool
-    /// Records that a sweep would have removed and did not, because they were suspiciously many.
+    /// Number of records that a sweep held back because there were suspiciously many.
     package var sweepHeld: Int64
-    /// Live records that the hub had when all of it was last listed; `nil` when it did not say.
+    /// Number of live records at the hub when the entity was last listed completely; `nil` when the hub did not say.
     package var seedTotal: Int64?
-    /// What this device needs of it first is here, if it has such a filter (``SeedFilter``).
+    /// The records that this device needs first are here, if the entity has such a filter (``SeedFilter``).
     package var isSeeded: Bool
 
     package init(

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the store does with the names of files, beside SQLite.
+/// Operations of the store on the names of files, besides SQLite.
 enum StoreFiles {
     static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
@@ -19,7 +19,7 @@ enum StoreFiles {
         guard fsync(descriptor) == 0 else { throw failure("sync", path) }
     }
 
-    /// What the last call has failed with.
+    /// The error of the last system call.
     static func failure(_ doing: String, _ path: String) -> StoreError {
         let number = errno
         return StoreError(number == ENOSPC || number == EDQUOT ? .diskFull : .ioError, doing: "\(doing) \(path)", detail: "errno \(number)")

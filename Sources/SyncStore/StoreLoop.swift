@@ -1,30 +1,30 @@
 import Glibc
 import SyncCore
 
-/// What the store's thread does: takes work, does it in a transaction, commits, tells.
+/// The loop of the store's thread: it takes work, does it in a transaction, commits, and reports.
 final class StoreLoop {
     private let open: @Sendable (Moment) throws(StoreError) -> Store
     private let time: any TimeSource
     private let deliver: StoreWriter.Deliver
     private let incident: @Sendable (StoreWriter.Incident) -> Void
     private let measured: @Sendable (Duration) -> Void
-    /// Does a job, or a commit, and notes since when.
+    /// Runs a job or a commit, and records when it began.
     private let isDoing: @Sendable (_ isJob: Bool, _ work: () -> Void) -> Void
     private let retryAfter: Duration
     private let quietAfter: Duration
     /// `nil` while the database cannot be used.
     private var store: Store?
-    /// Of the files of ``store`` or ``displaced``.
+    /// Place of the files of ``store`` or ``displaced``.
     private var place: DatabasePlace?
-    /// The store while its files have lost their names: nobody may use it, and what it has may still be kept.
+    /// The store while its files have lost their names. It must not be used, but its content may still be saved.
     private var displaced: Store?
-    /// Why it cannot.
+    /// The reason why the database cannot be used.
     private var failure: StoreError?
-    /// When it is tried again; `nil`: another one has to be made first, which is not done here.
+    /// Time of the next attempt to open it; `nil`: another database has to be made first, which is not done here.
     private var retryAt: Int64?
-    /// Commits that failed since the last one that did not.
+    /// Number of failed commits since the last successful one.
     private var failures = 0
-    /// Openings one after another that failed because the medium did not give what was to be read.
+    /// Number of consecutive openings that failed because of a failed read.
     private var failedReads = 0
 
     // The open transaction.
@@ -32,14 +32,14 @@ final class StoreLoop {
     private var rows = 0
     private var bytes = 0
     private var waiting: [Done] = []
-    /// Mutations that were acknowledged already, and are lost if the commit fails.
+    /// Number of mutations that were acknowledged already and are lost if the commit fails.
     private var relaxed = 0
     private var deadline: Int64?
-    /// When memory is given back, if nothing comes before.
+    /// Time at which memory is released, if no work comes before.
     private var quietAt: Int64?
-    /// When the store goes on with what an earlier transaction left to be done, if nobody else wants anything.
+    /// Time at which the store continues the work of an earlier transaction, if no other work is waiting.
     private var goesOnAt: Int64?
-    /// The highest `seq` that the shell was told of.
+    /// The highest `seq` that was reported to the shell.
     private var notedSeq: Int64 = 0
 
     init(
@@ -65,7 +65,7 @@ final class StoreLoop {
         return store.opening
     }
 
-    /// Most errors of reading are gone the next time, and a start is not to wait half a minute for that.
+    /// Most read errors are gone at the second attempt, so a start tries twice instead of waiting half a minute.
     private func openTwice() throws(StoreError) -> Store {
         do throws(StoreError) {
             return try open(time.now())
@@ -75,7 +75,7 @@ final class StoreLoop {
         }
     }
 
-    /// Begins without it: it is tried again until it can be opened, and everything is refused with this meanwhile.
+    /// Starts without the database: opening is retried until it succeeds, and everything is refused with this error meanwhile.
     func beginResting(after error: StoreError) {
         wait(after: error)
         failedReads = error.isFailedRead ? 1 : 0
@@ -113,14 +113,14 @@ final class StoreLoop {
         store.database.release()
     }
 
-    /// A refused change may take tens of thousands along, a slice of them in one transaction. The thread goes on with the next slice
-    /// whenever nobody has work for it, also right after a start.
+    /// Plans the rest of a large rejection. A refused change may end tens of thousands of others, a slice of them in one transaction. The
+    /// thread continues with the next slice when it has no other work, also right after a start.
     private func planRest() {
         if store?.isFalling != true { goesOnAt = nil } else if goesOnAt == nil { goesOnAt = 0 }
     }
 
     private func goOn(_ store: Store) {
-        // Where it fails, or there is no room for it, it waits like everything else that does.
+        // If it fails, or there is no room for it, it waits like all other work.
         goesOnAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
         guard begin(store) else { return }
         var failure: StoreError?
@@ -135,14 +135,14 @@ final class StoreLoop {
         if commit(), failure == nil { goesOnAt = nil }
     }
 
-    /// Does all that has gathered, in groups that one commit may hold.
+    /// Does all collected jobs, in groups that fit into one commit.
     private func work(_ jobs: [Job]) {
         for job in jobs {
             guard let done = perform(job) else {
                 refuse(job)
                 continue
             }
-            // SQLite has read something that contradicts itself: every answer from now on could be wrong.
+            // SQLite has read data that contradicts itself: every later answer could be wrong.
             if let damage = done.damage {
                 giveUp(done, damage)
                 continue
@@ -164,7 +164,7 @@ final class StoreLoop {
         if waiting.contains(where: \.needsFlash) { commit() } else { answerEarly() }
     }
 
-    /// - Returns: `nil` when there is no transaction to do it in.
+    /// - Returns: `nil` when no transaction could be opened for it.
     private func perform(_ job: Job) -> Done? {
         guard let store, begin(store) else { return nil }
         var done: Done?
@@ -172,8 +172,7 @@ final class StoreLoop {
         return done
     }
 
-    /// Relaxed work is answered now; its transaction stays open for at most a second. Without any work in it there is
-    /// nothing to keep open.
+    /// Answers relaxed work now; its transaction stays open for at most a second. A transaction without any work is committed at once.
     private func answerEarly() {
         guard isOpen else { return }
         guard rows > 0 else {
@@ -205,7 +204,7 @@ final class StoreLoop {
         deliver([{ job.refuse(error) }])
     }
 
-    /// - Returns: Whether all of it is on the medium.
+    /// - Returns: Whether everything is on the medium.
     @discardableResult
     private func commit() -> Bool {
         guard isOpen, let lastSeq = store?.lastSeq else { return false }
@@ -214,8 +213,8 @@ final class StoreLoop {
         let finished = waiting
         let early = relaxed
         (waiting, rows, bytes, relaxed) = ([], 0, 0, 0)
-        // What is committed into a folder that was moved away is kept there, and whether it comes back nobody knows: the caller
-        // would hear of a doubt that need not be. What was answered as relaxed is better kept there than undone.
+        // A commit into a folder that was moved away would stay there, and it is unknown whether it comes back. The caller would get an
+        // unnecessary unknown outcome. Work that was answered as relaxed is better kept there than undone.
         if early == 0, let fault = place?.fault(), fault == .folder || fault == .replaced {
             store?.rollback()
             leave(after: fault, finished, expecting: lastSeq, isUndone: true)
@@ -238,7 +237,7 @@ final class StoreLoop {
                 leave(after: fault, finished, expecting: lastSeq)
                 return false
             }
-            // Before anybody hears of it, as the order of the promise is.
+            // Before any answer is sent, so that the order of the promise holds.
             if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
                 note(lastSeq)
                 notedSeq = lastSeq
@@ -246,7 +245,7 @@ final class StoreLoop {
             tell(finished, nil)
         } catch {
             tell(finished, error)
-            // Without room nothing was written, and the store is as it was before; so it is after a refusal by a test.
+            // Without room nothing was written and the store is unchanged; the same holds after a refusal by a test.
             if error.code == .unknownOutcome {
                 reopen(after: error, expecting: lastSeq, relaxed: early)
                 return false
@@ -262,32 +261,32 @@ final class StoreLoop {
         return true
     }
 
-    /// The log is moved into the database after a commit, by the one connection that writes; never during one.
+    /// Moves the log into the database after a commit, over the only connection that writes; never during a commit.
     private func keepSmall(_ store: Store) {
         guard store.database.path != nil else { return }
-        // Neither changes what is stored, so a failure loses nothing; the next commit meets a broken medium itself.
+        // Neither changes stored data, so a failure loses nothing; the next commit meets a broken medium itself.
         if store.tidiness != .done { try? store.tidy() }
         if store.database.walPages >= Store.checkpointPages { _ = try? store.database.checkpoint(truncating: false) }
     }
 
-    /// A full disk stands in the way of its own cure: to delete takes room as well. So what is kept for this goes first, then
-    /// what is settled, then the log.
+    /// Frees space on a full disk. Deleting takes room as well, so the reserved space is released first, then settled rows are removed,
+    /// then the log is emptied.
     private func makeRoom(_ store: Store) {
         guard store.options.releaseBallast?() == true else { return }
         for _ in 0..<Self.slicesForRoom {
-            // As far as it gets: what fails now is tried again by the daily work.
+            // As far as it gets: the daily housekeeping repeats a slice that fails now.
             guard (try? store.housekeep(at: time.now())) == true else { return }
         }
     }
 
-    /// Slices of housekeeping, of 1,000 rows each.
+    /// Largest number of slices of housekeeping, of 1,000 rows each.
     private static let slicesForRoom = 100
 
-    /// An fsync that failed may not be tried again: the kernel has dropped the pages and would say that all is well. What
-    /// is on the medium is found out by reading it.
+    /// Opens the store again after a failed commit. A failed fsync must not be retried: the kernel has dropped the pages and would report
+    /// success. Only reading shows what is on the medium.
     private func reopen(after error: StoreError, expecting lastSeq: Int64, relaxed: Int) {
         failures += 1
-        // The connection goes with it: two that write must never be open together.
+        // The connection is dropped with it: two writing connections must never be open together.
         store = nil
         guard failures == 1 else { return rest(error) }
         do throws(StoreError) {
@@ -302,8 +301,8 @@ final class StoreLoop {
 
     private func openAgain() throws(StoreError) -> Store {
         let fresh = try openTwice()
-        // What was read back may be in the kernel's cache only, and the next answers would stand behind it in the log.
-        // From the database file, written and synced anew, it cannot vanish.
+        // The data that was read back may be in the kernel's cache only, and the next commits would follow it in the log. Rewriting and
+        // syncing the database file makes it durable.
         if fresh.database.path != nil { try rewrite(fresh.database) }
         store = fresh
         place = DatabasePlace(of: fresh.database)
@@ -316,7 +315,7 @@ final class StoreLoop {
     private func rewrite(_ database: Database) throws(StoreError) {
         for _ in 0..<Self.rewrites {
             if try database.checkpoint(truncating: true) { return }
-            // A read holds it up, and none takes longer than ``StoreReader/timeMax``.
+            // A read delays the checkpoint, and none takes longer than ``StoreReader/timeMax``.
             poll(nil, 0, 250)
         }
         throw StoreError(.locked, doing: "write the log into the database", detail: "somebody reads from it for long")
@@ -324,11 +323,11 @@ final class StoreLoop {
 
     private static let rewrites = 12
 
-    /// A medium that fails again and again is left alone for a while, and everything is refused meanwhile.
+    /// Pauses after a medium failed repeatedly; everything is refused meanwhile.
     private func rest(_ error: StoreError) {
         let before = failure?.code
         store = nil
-        // What is refused from now on was not even begun: about that there is no doubt.
+        // Work that is refused from now on was not begun, so its outcome is not in doubt.
         failure = error.code == .unknownOutcome ? StoreError(.ioError, doing: error.doing, detail: error.detail) : error
         failedReads = error.isFailedRead ? failedReads + 1 : 0
         guard !DatabaseRescue.helps(against: error), failedReads < Self.failedReadsMax else {
@@ -336,20 +335,20 @@ final class StoreLoop {
             return incident(.fatal(error))
         }
         retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
-        // That it is still so is no news.
+        // The same error again is not reported.
         if failure?.code != before { incident(.unusable(error)) }
     }
 
-    /// What cannot be read after a minute and a half, each time by a connection of its own, will not be read any more: a sector
-    /// is gone, and another database is made of the others.
+    /// Number of failed openings after which a read error counts as permanent: after a minute and a half, each time over a new connection,
+    /// a sector is lost, and a new database is made of the rest.
     private static let failedReadsMax = 3
 
     // MARK: Files that are not where they were
 
-    /// What was committed is where nobody will look for it. If the folder is still there, all that is known goes into a new file;
-    /// otherwise nothing is taken any more until it is back.
+    /// Handles files that have lost their names: commits to them would be lost. If the folder still exists, all data goes into a new file.
+    /// Otherwise no work is accepted until the folder is back.
     ///
-    /// - Parameter isUndone: Nothing of it was committed.
+    /// - Parameter isUndone: Nothing of the open transaction was committed.
     private func leave(after fault: DatabasePlace.Fault, _ finished: [Done], expecting lastSeq: Int64, isUndone: Bool = false) {
         guard let store, let path = store.database.path else { return }
         let error = fault.error(path)
@@ -364,7 +363,7 @@ final class StoreLoop {
         incident(.unusable(error))
     }
 
-    /// - Returns: Whether it is in order again. If not, it is tried again later.
+    /// - Returns: Whether the files are in order again. If not, it is tried again later.
     private func restore() -> Bool {
         guard let displaced, let place else { return false }
         do throws(StoreError) {
@@ -407,7 +406,7 @@ final class StoreLoop {
             incident(.usableAgain(StoreOpening()))
             incident(.restored(error))
         case .folder?: wait(after: DatabasePlace.Fault.folder.error(path))
-        // Whoever put it there wants it to be used.
+        // A database that was put in this place is meant to be used.
         case .replaced?:
             letGo()
             tryAgain()
@@ -426,8 +425,8 @@ final class StoreLoop {
         }
     }
 
-    /// A page that was not to be had: SQLite has undone the whole transaction, and the connection may hold what it read before.
-    /// So nothing of it is used any more, and what is on the medium is read anew.
+    /// Opens the store again after a page could not be read. SQLite has rolled back the whole transaction, and the connection may hold what
+    /// it read before. So the connection is dropped, and the medium is read again.
     private func readAgain(_ done: Done, _ failure: StoreError) {
         let early = relaxed
         let undone = undo(and: done)
@@ -442,7 +441,7 @@ final class StoreLoop {
         tell(undone, failure)
     }
 
-    /// - Returns: Who waits for it.
+    /// - Returns: The work whose callers wait for an answer.
     private func undo(and done: Done) -> [Done] {
         store?.rollback()
         isOpen = false
@@ -452,15 +451,15 @@ final class StoreLoop {
         return undone
     }
 
-    /// Undoes what the open transaction holds, tells whoever waits for it, and lets go of the database.
+    /// Rolls back the open transaction, answers its callers with the error, and drops the database.
     private func giveUp(_ done: Done, _ damage: StoreError) {
         let undone = undo(and: done)
-        // Before anybody hears of it, it is written down that there is damage.
+        // The damage is recorded before any caller gets an answer.
         rest(damage)
         tell(undone, damage)
     }
 
-    /// Counts answers that were no promise and were not kept; the count is written with the next commit.
+    /// Counts relaxed answers that were not kept; the count is written with the next commit.
     private func lose(_ relaxed: Int) {
         store?.countLost(relaxed)
     }
@@ -472,7 +471,7 @@ final class StoreLoop {
 
     private func close() {
         if displaced != nil {
-            // The last attempt of many: that the files are gone was told when it was noticed, and nothing was acknowledged since.
+            // The last of many attempts. The loss of the files was reported when it was noticed, and nothing was acknowledged since.
             if case .removed? = place?.fault(), let displaced { try? place?.restore(from: displaced.database) }
             letGo()
         }
@@ -480,7 +479,7 @@ final class StoreLoop {
         do throws(StoreError) {
             try store.close(at: time.now())
         } catch {
-            // What was acknowledged is on the medium; the next start only has to look at more of it.
+            // All acknowledged work is on the medium; the next start only has to read more of it.
             incident(.unusable(error))
         }
         self.store = nil

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// What a store is told when it is opened.
+/// The options of a store when it is opened.
 package struct StoreOptions: Sendable {
     /// Node of the clock stamps.
     package var device: DeviceID
@@ -8,17 +8,17 @@ package struct StoreOptions: Sendable {
     package var bootID: String
     package var rules: RuleBook
     package var capacity: StoreCapacity
-    /// For keys, replica ids and jitter. Drawn from the system in production.
+    /// Seed for keys, replica ids and jitter. In production it is drawn from the system.
     package var seed: UInt64
-    /// What is known from outside the database about its past.
+    /// Facts about the past of the database that are stored outside of it.
     package var marker: StoreMarker?
-    /// Called on the store's thread after each commit that gave out numbers, with the highest `seq`: so that the shell can
-    /// write down, outside of the database, how far it was acknowledged. Must not block.
+    /// Called on the store's thread after each commit that used new numbers, with the highest `seq`. The shell can then store, outside of
+    /// the database, how far work was acknowledged. Must not block.
     package var noteAcknowledged: (@Sendable (Int64) -> Void)?
-    /// Called on the store's thread when the disk is full: gives back the room that was kept for this moment, and says
-    /// whether there was any.
+    /// Called on the store's thread when the disk is full. Releases the space that was reserved for this case, and returns whether there
+    /// was any.
     package var releaseBallast: (@Sendable () -> Bool)?
-    /// Called on the store's thread with the free bytes, now and then: makes that room again where there is enough.
+    /// Called on the store's thread now and then, with the free bytes. Reserves that space again where there is enough.
     package var restoreBallast: (@Sendable (_ freeBytes: Int64?) -> Void)?
     package var massDelete = MassDeleteGuard()
     package var fullSync = Store.FullSyncTerms()
@@ -28,7 +28,7 @@ package struct StoreOptions: Sendable {
     /// Whether the wall clock is known to be right.
     package var clockTrust: ClockTrust = .synced
 
-    /// With another marker, for an opening after the first one.
+    /// The same options with another marker, for an opening after the first one.
     package func with(_ marker: StoreMarker?) -> StoreOptions {
         var options = self
         options.marker = marker
@@ -49,12 +49,12 @@ package struct StoreOptions: Sendable {
     }
 }
 
-/// What one listing, or one run of the feed, may delete of an entity without being asked: more than that is held back until
-/// an operator has looked at it. A hub that is empty, made anew or seen with the wrong rights must not wipe a fleet.
+/// Limits how many records of an entity one listing, or one run of the feed, may delete. Deletions beyond that are held back until an
+/// operator has checked them. A hub that is empty, newly made or read with the wrong rights must not wipe a fleet.
 package struct MassDeleteGuard: Hashable, Sendable {
-    /// One in so many.
+    /// One record in this many may be deleted.
     package var share: Int64 = 5
-    /// So many at any rate.
+    /// Number of records that may always be deleted.
     package var free: Int64 = 50
 
     package init() {}
@@ -64,18 +64,18 @@ package struct MassDeleteGuard: Hashable, Sendable {
     }
 }
 
-/// Where the store stops taking work. The last tenth of each is reserved for critical mutations.
+/// Limits beyond which the store accepts no work. The last tenth of each is reserved for critical mutations.
 package struct StoreCapacity: Hashable, Sendable {
-    /// Open mutations.
+    /// Number of open mutations.
     package var mutations = 100_000
-    /// Bytes of the database and its WAL, free pages not counted.
+    /// Size of the database and its WAL without free pages, bytes.
     package var bytes: Int64 = 512_000_000
-    /// Bytes that must stay free on the file system.
+    /// Space that must stay free on the file system, bytes.
     package var minFree: Int64 = 64_000_000
 
     package init() {}
 
-    /// What of it ordinary work may use up; the rest is for critical mutations.
+    /// The part of a limit that ordinary work may use; the rest is for critical mutations.
     package static func ordinary(_ whole: Int64) -> Int64 { whole - whole / 10 }
 
     /// Bytes that must be free for ordinary work.
@@ -83,12 +83,12 @@ package struct StoreCapacity: Hashable, Sendable {
 
     package enum Limit: Sendable { case disk, queue }
 
-    /// Which limit refuses the next ordinary mutation, whoever it is of; `nil`: there is room.
+    /// The limit that refuses the next ordinary mutation of any app; `nil`: there is room.
     ///
     /// - Parameters:
-    ///   - open: Mutations that are open.
-    ///   - bytes: Of the database and its WAL in use.
-    ///   - free: Bytes that are free on the file system; `nil` where that is not known.
+    ///   - open: Number of open mutations.
+    ///   - bytes: Size of the database and its WAL in use, bytes.
+    ///   - free: Free space on the file system, bytes; `nil` where that is not known.
     package func limit(open: Int64, bytes: Int64, free: Int64?) -> Limit? {
         if open + 1 > Self.ordinary(Int64(mutations)) || bytes >= Self.ordinary(self.bytes) { return .queue }
         if let free, free < minFreeForOrdinary { return .disk }
@@ -96,10 +96,10 @@ package struct StoreCapacity: Hashable, Sendable {
     }
 }
 
-/// What the shell keeps beside the database (`identity.json`), so that a lost or an older database is noticed.
+/// Facts that the shell stores beside the database (`identity.json`), so that a lost or older database is noticed.
 package struct StoreMarker: Hashable, Sendable {
     package var replica: ReplicaID
-    /// The highest `seq` that was ever acknowledged to an app, as far as it was written down.
+    /// The highest `seq` that was ever acknowledged to an app, as far as it was stored.
     package var acknowledged: Int64
 
     package init(replica: ReplicaID, acknowledged: Int64) {
@@ -108,17 +108,17 @@ package struct StoreMarker: Hashable, Sendable {
     }
 }
 
-/// What was found when the store was opened.
+/// The findings when the store was opened.
 package struct StoreOpening: Hashable, Sendable {
-    /// The database was made now.
+    /// The database was just created.
     package var isNew = false
-    /// It was not closed in good order the last time.
+    /// The database was not closed cleanly the last time.
     package var wasUnclean = false
-    /// The database was too large to be checked before the first answer: run ``StoreReads/check()`` soon.
+    /// The database was too large for a check before the first answer: run ``StoreReads/check()`` soon.
     package var needsCheck = false
-    /// Acknowledged mutations that are missing at the end. The store has taken a new replica id then.
+    /// Number of acknowledged mutations that are missing at the end. The store has taken a new replica id in that case.
     package var lostTail: Int64 = 0
-    /// The database before this one could not be opened, and this one was made of what could be read of it.
+    /// The rescue from which this database was made, because the one before it could not be opened.
     package var rescue: StoreRescue?
 
     package init() {}
@@ -128,6 +128,6 @@ package struct StoreOpening: Hashable, Sendable {
 package enum CommitStage: Sendable {
     /// Nothing is committed yet; an error thrown here undoes the transaction.
     case before
-    /// The transaction is on the medium, and nobody knows yet.
+    /// The transaction is on the medium, and no caller has an answer yet.
     case after
 }

@@ -1,13 +1,12 @@
 import Glibc
 package import SyncCore
 
-/// Reads on a connection and a thread of their own, each at most 2 s. Never checkpoints, never writes. Reads that may look at
-/// everything there is have another connection and thread, so that no short one waits for them. Each of the two is made with its first
-/// read.
+/// Reads on a connection and a thread of its own, each for at most 2 s. It never checkpoints and never writes. Reads that may scan
+/// everything have another connection and thread, so that no short one waits for them. Each of the two is made with its first read.
 package final class StoreReader: @unchecked Sendable {
-    /// A read that takes longer ends with `.tooSlow`: while it lasts the log cannot shrink.
+    /// Time limit of a read; a longer one ends with `.tooSlow`, because the log cannot shrink during a read.
     package static let timeMax: Duration = .seconds(2)
-    /// The check of a whole file reads half a gigabyte from slow flash.
+    /// Time limit of the check of a whole file, which reads half a gigabyte from slow flash.
     package static let checkTimeMax: Duration = .seconds(600)
 
     private let path: String
@@ -16,31 +15,31 @@ package final class StoreReader: @unchecked Sendable {
     private let quietAfter: Duration
     private let deliver: StoreWriter.Deliver
     private let damaged: @Sendable (StoreError) -> Void
-    /// For long reads; `nil`: this is it.
+    /// The reader for long reads; `nil`: this is it.
     private let apart: StoreReader?
     private let thread: StoreThread<Box>
 
     private struct Box {
         var hasStarted = false
         var reads: [Read] = []
-        /// The connection that is there has to go.
+        /// The present connection must be dropped.
         var drops = false
         var keepsConnection = true
     }
 
-    /// With the second argument it may ask to be done once more.
+    /// A read; when the second argument is `true` it may ask for a second attempt.
     private typealias Read = @Sendable (Result<Database, StoreError>, Bool) -> Again?
 
-    /// What a read wants to be done once more over.
+    /// The kind of connection that a second attempt needs.
     private enum Again {
-        /// Another connection: the medium did not give what was to be read.
+        /// Another connection, because the medium failed to read.
         case anew
-        /// One that needs no log: none can be made.
+        /// A connection that needs no log, because none can be created.
         case withoutLog
     }
 
-    /// - Parameter damaged: Called on the reader's thread for every read that meets damage: only another database helps, and
-    ///   that is made at a start. Also for a read that the medium does not answer, twice (``StoreError/isFailedRead``).
+    /// - Parameter damaged: Called on the reader's thread for every read that meets damage. Only a new database helps then, and that is
+    ///   made at a start. Also called for a read that the medium fails twice (``StoreError/isFailedRead``).
     package convenience init(
         path: String, time: any TimeSource, limit: Duration = StoreReader.timeMax, quietAfter: Duration = StoreWriter.quietAfter,
         deliver: @escaping StoreWriter.Deliver, damaged: @escaping @Sendable (StoreError) -> Void = { _ in }
@@ -63,7 +62,7 @@ package final class StoreReader: @unchecked Sendable {
         self.damaged = damaged
     }
 
-    /// SQLite's own check of the whole file, beside all other reads: on a thread and a connection that end with it.
+    /// Runs SQLite's check of the whole file beside all other reads, on a thread and a connection that end with it.
     package func check(completion: @escaping @Sendable (Result<[String], StoreError>) -> Void) {
         let (path, damaged) = (path, damaged)
         let apart = StoreReader(path, time, Self.checkTimeMax, quietAfter, deliver, damaged, apart: nil)
@@ -78,7 +77,7 @@ package final class StoreReader: @unchecked Sendable {
         }
     }
 
-    /// - Parameter isLong: It may look at everything there is.
+    /// - Parameter isLong: The read may scan everything.
     package func read<Value: Sendable>(
         isLong: Bool = false, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
@@ -90,11 +89,12 @@ package final class StoreReader: @unchecked Sendable {
             do throws(StoreError) {
                 let database = try connection.get()
                 let end = StoreThread<Box>.monotonicNow() + limit.nanoseconds
-                // One transaction: the parts of an answer belong to one moment.
+                // One transaction, because the parts of an answer belong to one moment.
                 result = .success(
                     try database.bounded(by: { StoreThread<Box>.monotonicNow() > end }) { () throws(StoreError) in
                         try database.execute("BEGIN")
-                        // Nothing was written. It fails where SQLite has ended the transaction by itself, after an error that is told.
+                        // Nothing was written. The COMMIT fails where SQLite has ended the transaction by itself, after an error that is
+                        // reported.
                         defer { try? database.execute("COMMIT") }
                         return try work(StoreReads(database: database), time.now())
                     })
@@ -102,8 +102,8 @@ package final class StoreReader: @unchecked Sendable {
                 if mayAskAgain, error.isFailedRead { return .anew }
                 if mayAskAgain, [.cannotOpen, .readOnly, .diskFull].contains(error.code) { return .withoutLog }
                 result = .failure(error)
-                // Who reads the file alone may meet it while it is written.
-                // Without a connection nothing was read, and the error of opening it is the one that is told.
+                // A reader of the file alone may read it while it is written. Without a connection nothing was read, and the error of the
+                // opening is the one to report.
                 let isSure = (try? connection.get())?.isImmutable != true
                 if isSure, [.corrupt, .notADatabase].contains(error.code) || error.isFailedRead { damaged(error) }
             }
@@ -122,10 +122,10 @@ package final class StoreReader: @unchecked Sendable {
         }
     }
 
-    /// The next read asks the database that is there now.
+    /// Makes the next read open the database again.
     ///
-    /// - Parameter keepingConnection: `false` while the writer cannot open the database. In one process all connections share what
-    ///   SQLite has of the log, and one that was opened on a disk that can only be read makes it read-only for the writer, too.
+    /// - Parameter keepingConnection: `false` while the writer cannot open the database. All connections of a process share SQLite's state
+    ///   of the log, and one that was opened on a read-only disk makes it read-only for the writer, too.
     package func openAgain(keepingConnection: Bool = true) {
         apart?.openAgain(keepingConnection: keepingConnection)
         _ = thread.change { ($0.drops, $0.keepsConnection) = (true, keepingConnection) }
@@ -140,7 +140,7 @@ package final class StoreReader: @unchecked Sendable {
         do throws(StoreError) {
             try thread.start { [self] in run() }
         } catch {
-            // The next read tries again; those that wait are told.
+            // The next read tries again; waiting reads get the error.
             let reads = thread.change { box in
                 box.hasStarted = false
                 defer { box.reads.removeAll() }
@@ -171,10 +171,10 @@ package final class StoreReader: @unchecked Sendable {
             if box.drops { connection = nil }
             for read in box.reads {
                 guard let again = perform(read, over: &connection, mayAskAgain: true) else { continue }
-                // What a connection has read before is not asked a second time.
+                // The second attempt uses a new connection, because the old one may have cached what it read.
                 connection = nil
                 _ = perform(read, over: &connection, mayAskAgain: false, withoutLog: again == .withoutLog && !hasLog)
-                // It would not notice that somebody writes again.
+                // It would not notice that another connection writes again.
                 if again == .withoutLog { connection = nil }
             }
             if !box.keepsConnection { connection = nil }
@@ -182,7 +182,7 @@ package final class StoreReader: @unchecked Sendable {
         }
     }
 
-    /// Whether something may have been committed that is not in the file of the database.
+    /// Whether there may be commits that are not in the database file.
     private var hasLog: Bool {
         var facts = stat()
         return stat(path + "-wal", &facts) == 0 ? facts.st_size > 0 : errno != ENOENT

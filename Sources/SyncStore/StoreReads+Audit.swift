@@ -1,25 +1,26 @@
 package import SyncCore
 
-/// One decision of a person or an app, as it was written down: who, when, what, about what.
+/// One recorded decision of a person or an app: author, time, action and target.
 package struct AuditEntry: Hashable, Sendable {
-    /// Rises by one from entry to entry.
+    /// Increases by one from entry to entry.
     package var number: Int64
     package var at: Timestamp
     package var uid: UInt32
     package var verb: String
-    /// A mutation, or what else it was about; empty where that is the whole agent.
+    /// A mutation or another target; empty for the whole agent.
     package var target: String
-    /// JSON text: the reason, or what came of it.
+    /// JSON text: the reason, or the result.
     package var json: String?
 }
 
 extension StoreReads {
-    /// In the order of their numbers. A page also ends after ``pageBytes``: an entry has the value that was lost, of any size.
+    /// Entries in the order of their numbers. A page also ends after ``pageBytes``, because an entry holds the lost value, which may have
+    /// any size.
     ///
     /// - Parameters:
-    ///   - number: Only later ones.
+    ///   - number: Only entries after this number.
     ///   - limit: 1 to 1,000.
-    /// - Returns: Also after which number there may be more.
+    /// - Returns: The entries, and the number after which there may be more.
     package func audit(after number: Int64, limit: Int) throws(StoreError) -> (items: [AuditEntry], next: Int64?) {
         var items: [AuditEntry] = []
         var bytes = 0

@@ -1,13 +1,13 @@
 package import SyncCore
 
-/// Something that waits for a person, or has found its answer (PROTOCOL B5).
+/// A conflict that waits for a person, or has ended (PROTOCOL B5).
 package struct ConflictSnapshot: Hashable, Sendable {
-    /// 12 for `c-12`.
+    /// Number of the conflict; 12 for `c-12`.
     package var number: Int64
     package var record: RecordName
-    /// The mutation in dispute; `nil` when its row was pruned since.
+    /// The disputed mutation; `nil` when its row was pruned since.
     package var mutation: MutationKey?
-    /// The app that made it.
+    /// The app that made the mutation.
     package var app: AppName?
     package var kind: ConflictKind
     /// `open`, `stale` (still open, the hub's side has changed), `resolving`, `resolved`, `moot`.
@@ -15,7 +15,7 @@ package struct ConflictSnapshot: Hashable, Sendable {
     package var openedAt: Timestamp
     package var remoteVersion: Int64
     package var sides: [ConflictSide]
-    /// What became of it so far, oldest first.
+    /// Events of the conflict so far, oldest first.
     package var history: [JSON]
     /// The mutation that carries the decision.
     package var into: MutationKey?
@@ -25,7 +25,7 @@ package struct ConflictSnapshot: Hashable, Sendable {
 
 package struct ConflictQuery: Hashable, Sendable {
     package var entity: EntityName?
-    /// Names of states; empty means those that wait for a decision. `open` stands for `stale` as well.
+    /// Names of states; empty means conflicts that wait for a decision. `open` includes `stale`.
     package var states: Set<String> = []
     package var after: Int64 = 0
     package var limit = 100
@@ -36,7 +36,8 @@ package struct ConflictQuery: Hashable, Sendable {
 }
 
 extension StoreReads {
-    /// In the order of their numbers. A page also ends after ``pageBytes``: in a conflict, each field has three values of any size.
+    /// Conflicts in the order of their numbers. A page also ends after ``pageBytes``, because each field of a conflict has three values of
+    /// any size.
     package func conflicts(_ query: ConflictQuery) throws(StoreError) -> (items: [ConflictSnapshot], next: Int64?) {
         var numbers = Set(query.states.compactMap { ConflictQuery.states.firstIndex(of: $0) })
         if numbers.isEmpty || numbers.contains(0) { numbers.formUnion([0, 1]) }
@@ -70,7 +71,7 @@ extension StoreReads {
         return try statement.step() ? Self.snapshot(of: statement) : nil
     }
 
-    /// How many wait for a decision.
+    /// Number of conflicts that wait for a decision.
     package func openConflicts() throws(StoreError) -> Int64 {
         try database.number("SELECT count(*) FROM conflict INDEXED BY conflict_open WHERE state < 2") ?? 0
     }

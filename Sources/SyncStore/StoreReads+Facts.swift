@@ -1,6 +1,6 @@
 package import SyncCore
 
-// What status and metrics tell.
+// Facts for status and metrics.
 extension StoreReads {
     package func facts(at now: Moment) throws(StoreError) -> StoreFacts {
         let ledger = try Ledger.load(from: database)
@@ -27,7 +27,7 @@ extension StoreReads {
             isSeeded: try meta.text("seeded") == "1")
     }
 
-    /// Mutations that go to the hub, sooner or later.
+    /// Number of mutations that still have to go to the hub.
     package func waitingCount() throws(StoreError) -> Int64 {
         let ledger = try Ledger.load(from: database)
         return ledger.count(.pending) + ledger.count(.inFlight)
@@ -41,7 +41,7 @@ extension StoreReads {
         return open
     }
 
-    /// When the oldest mutation that the hub does not have, and that still goes there, was enqueued.
+    /// Time at which the oldest mutation that still has to go to the hub was enqueued.
     private func oldestWaiting(after acked: Int64) throws(StoreError) -> Timestamp? {
         let created = try database.number(
             """
@@ -65,12 +65,12 @@ extension StoreReads {
         return isExact ? sample.bytes + new : sample.bytes / sample.count * waiting
     }
 
-    /// Whether something was ever written here or pulled of an entity.
+    /// Whether any record of an entity was ever written here or pulled.
     package func knows(_ entity: EntityName) throws(StoreError) -> Bool {
         try database.number("SELECT 1 FROM entity WHERE name = ?", .text(entity.text)) != nil
     }
 
-    /// Records of an entity that are shown.
+    /// Number of shown records of an entity.
     func recordCount(of entity: EntityName) throws(StoreError) -> Int64 {
         try database.number(
             """
@@ -80,7 +80,7 @@ extension StoreReads {
             """, .text(entity.text)) ?? 0
     }
 
-    /// Every entity that was ever met here, by name.
+    /// Every entity that was ever known here, by name.
     package func entities() throws(StoreError) -> [EntityOverview] {
         let ledger = try Ledger.load(from: database)
         var open: [Int64: Int64] = [:]

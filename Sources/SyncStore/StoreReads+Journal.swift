@@ -1,12 +1,12 @@
 import SyncCore
 
-// Reading the journal: one row tells many events, which are taken apart here with what is known of their mutations and
-// records now.
+// Reads the journal. One row holds many events; they are separated here and completed with the present facts of their mutations and
+// records.
 extension StoreReads {
     /// Events after an id, oldest first.
     ///
     /// - Parameters:
-    ///   - limit: Events to return at most; a page may look at more and pass over those that the filter leaves out.
+    ///   - limit: Largest number of events to return; a page may read more and skip those that the filter leaves out.
     package func journal(after: Int64, limit: Int, filter: JournalFilter) throws(StoreError) -> JournalPage {
         let newest = try counter(.nextEvent) - 1
         let oldest = try database.number("SELECT n FROM event ORDER BY n LIMIT 1") ?? newest + 1
@@ -26,7 +26,7 @@ extension StoreReads {
         return page
     }
 
-    /// Rows looked at in one page: a filter that matches nothing must not hold the reader for ever.
+    /// Largest number of rows read for one page: a filter that matches nothing must not occupy the reader for ever.
     private static let rowsMax = 500
 
     private struct JournalRow {
@@ -75,11 +75,12 @@ extension StoreReads {
             page.events.append(JournalEvent(id: page.next, at: row.at, body: body))
             left -= 1
         }
-        // Damaged items are passed over, not looked for again and again.
+        // Damaged items are skipped, not read again and again.
         if left > 0 { page.next = max(page.next, row.first + row.count - 1) }
     }
 
-    /// A conflict is about one entity, and not for those who may not see that. Other notes are about the agent.
+    /// Whether a note passes the filter. A conflict is about one entity and is hidden from callers that may not see it. Other notes are
+    /// about the agent.
     private func concerns(_ row: JournalRow, _ filter: JournalFilter) -> Bool {
         guard row.type == "conflict", !filter.entities.isEmpty else { return true }
         let entity = StoredJSON.read(row.items)?.object?["entity"]?.text.flatMap { EntityName($0) }

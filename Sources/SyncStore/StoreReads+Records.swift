@@ -1,19 +1,19 @@
 import SyncCore
 
-// Queries over the mirror. Conditions and order are those of the core, evaluated here and not in SQL: numbers of any length
-// compare exactly, text by its bytes, and there is one meaning of a filter in the whole product. An index (`StoreReads+Access.swift`)
-// only spares the look at records that do not match. Without one, 10,000 records of 230 bytes take some tens of milliseconds;
-// listing by id, what apps do most, goes by the index of ids.
+// Queries over the mirror. Conditions and order are those of the core and are evaluated here, not in SQL. Numbers of any length compare
+// exactly, text compares by its bytes, and a filter means the same everywhere in the product. An index (`StoreReads+Access.swift`) only
+// avoids reading records that do not match. Without one, 10,000 records of 230 bytes take some tens of milliseconds; listing by id, the
+// most common query, uses the index of ids.
 extension StoreReads {
-    /// One page of the records that match, in order.
+    /// One page of the matching records, in order.
     ///
-    /// - Throws: `.refused` with 400 for a cursor that is not of this query, `.tooSlow`.
+    /// - Throws: `.refused` with 400 for a cursor of another query, `.tooSlow`.
     package func records(_ query: RecordQuery) throws(StoreError) -> RecordPage {
         var access = RecordAccess(way: .scan)
         return try records(query, &access)
     }
 
-    /// The way that the query takes. It is taken for that, so that what it costs is what it costs.
+    /// Runs the query and returns its access path, so that the measured cost is the real one.
     package func explain(_ query: RecordQuery) throws(StoreError) -> RecordAccess {
         var access = RecordAccess(way: .scan)
         access.records = try recordCount(of: query.entity)
@@ -40,7 +40,7 @@ extension StoreReads {
         let limit = min(max(1, query.limit), 1_000)
         var selection = RecordSelection(order: order, after: start, count: limit + 1)
         defer { told.read = selection.offered }
-        // What was left when enough were chosen.
+        // Whether records were left when enough were chosen.
         var isCutShort = false
         switch try access(query, order, after: start) {
         case .byID:
@@ -78,8 +78,8 @@ extension StoreReads {
     }
 }
 
-/// The first records of an order, found in one pass. Holds where they stand and not what they say, and never more than
-/// twice as many as are wanted.
+/// The first records of an order, found in one pass. It stores their positions but not their content, and at most twice as many as are
+/// wanted.
 private struct RecordSelection {
     struct Entry {
         var position: RecordOrder.Position
@@ -99,10 +99,11 @@ private struct RecordSelection {
         self.count = count
     }
 
-    /// For the order that the rows are read in: as many as are wanted, or more bytes than a page takes.
+    /// Whether enough records, or more bytes than a page holds, are chosen. Valid if the rows are read in the query's order.
     var isFull: Bool { entries.count >= count || bytes > StoreReads.pageBytes }
 
-    /// - Parameter key: Under which an index has the record. One that the record no longer has is left out: it was found by another.
+    /// - Parameter key: The key under which the index found the record. A record that no longer has this key is skipped, because it is
+    ///   found under its other key.
     mutating func offer(_ row: MirrorRow, _ query: RecordQuery, foundBy key: IndexKey? = nil, in index: RecordIndex? = nil) {
         offered += 1
         guard row.isKnown, query.includesDeleted || !row.isDeleted else { return }
@@ -110,7 +111,7 @@ private struct RecordSelection {
         let needsDocument = key != nil || !order.isByID || query.filter != .all([])
         let parsed = needsDocument ? row.parsedDocument : .none
         let document = parsed.known ?? [:]
-        // A document that cannot be read is shown as what it is, whatever is asked for: leaving it out would say that there is none.
+        // An unreadable document is always shown as such: leaving it out would mean that it does not exist.
         guard !parsed.isReadable || query.filter.matches(document) else { return }
         if let key, let index, let record = row.indexed, IndexKey(index, record, parsed) != key { return }
         let position = order.position(of: row, document)
@@ -125,7 +126,7 @@ private struct RecordSelection {
     }
 }
 
-/// The order of a query, ties broken by id, and where in it a record stands.
+/// The order of a query, with ties broken by id, and the position of a record in it.
 struct RecordOrder {
     struct Position {
         var values: [JSON]
@@ -155,8 +156,8 @@ struct RecordOrder {
         return Position(values: values, id: row.id)
     }
 
-    /// As much of a value as its place in the order needs. A position is kept for each record of a page, and is its cursor: with whole
-    /// values, 1,000 records of a page would hold all their documents in memory, and a cursor be larger than a request may be.
+    /// The part of a value that its place in the order needs. A position is kept for each record of a page and serves as its cursor. With
+    /// whole values, a page of 1,000 records would hold all their documents in memory, and a cursor could be larger than a request may be.
     static func key(_ value: JSON) -> JSON {
         switch value {
         case .null, .bool, .number: return value
@@ -182,7 +183,7 @@ struct RecordOrder {
         return left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
     }
 
-    /// Missing and null first, then false and true, numbers, text, everything else (equal among itself).
+    /// Missing and null first, then false and true, numbers, text, all others (equal to each other).
     private static func isLess(_ left: JSON, _ right: JSON) -> Bool {
         switch (left, right) {
         case (.bool(let a), .bool(let b)): !a && b
@@ -204,7 +205,7 @@ struct RecordOrder {
 
     // MARK: - As a cursor
 
-    /// The position as JSON in hexadecimal: a word that needs no escape in a URL, and no secret.
+    /// The position as JSON in hexadecimal: a word that needs no escape in a URL. It is no secret.
     func text(of position: Position) -> String {
         let json = JSON.array([.int(sort.hashText), .string(position.id)] + position.values)
         return json.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
@@ -232,7 +233,7 @@ struct RecordOrder {
 }
 
 extension [RecordQuery.Sort] {
-    /// Tells orders apart, so that a cursor is used only where it was made.
+    /// Identifies the order, so that a cursor is accepted only for the order that it was made in.
     fileprivate var hashText: Int64 {
         let text = map { "\($0.key)\($0.isDescending)" }.joined(separator: ",")
         return Int64(CRC32C.hash([UInt8](text.utf8)))

@@ -1,14 +1,14 @@
 package import SyncCore
 
-/// What keeps a pending mutation back, apart from links and policy.
+/// The reason why a pending mutation waits, apart from links and policy.
 package enum Obstacle: Hashable, Sendable {
     /// An earlier open mutation of its record goes first.
     case order(MutationKey, MutationState)
-    /// What it depends on, or the creation of a parent, is not at the hub yet.
+    /// A mutation that it depends on, or the create of a parent, is not at the hub yet.
     case dependency(MutationKey, MutationState)
-    /// A file that it shows must be at the server first.
+    /// A file that it shows must be uploaded first.
     case blob(BlobID)
-    /// It failed and is tried again then.
+    /// It failed and is retried at this time.
     case retry(Timestamp?)
 }
 
@@ -18,18 +18,18 @@ package struct WaitingMutation: Hashable, Sendable {
     package var priority: Priority
     package var bytes: Int
     package var createdAt: Timestamp
-    /// What keeps it back, apart from links and policy: the same that ``StoreReads/obstacle(to:at:)`` names. `nil`: nothing does.
+    /// The reason why it waits, apart from links and policy: the one of ``StoreReads/obstacle(to:at:)``. `nil`: there is none.
     package var blockedBy: Deferral?
 }
 
 extension StoreReads {
-    /// - Returns: `nil` when nothing does, or there is no such pending mutation.
+    /// - Returns: `nil` when there is no reason, or no such pending mutation.
     package func obstacle(to key: MutationKey, at now: Moment) throws(StoreError) -> Obstacle? {
         guard let mutation = try mutation(key, at: now), mutation.state == .pending else { return nil }
         let row = try database.first("SELECT ready, rid FROM mutation WHERE seq = ?", .int(mutation.seq)) {
             row throws(StoreError) in (isReady: row.bool(0), rid: row.int(1))
         }
-        // An event that has no row of its own yet is ready.
+        // An event without a narrow row is ready.
         guard let row, !row.isReady else { return nil }
         if let next = mutation.nextAttempt { return .retry(next) }
         let earlier = try database.first(
@@ -51,9 +51,9 @@ extension StoreReads {
         } ?? nil
     }
 
-    /// What is pending or in flight, oldest first. What is in flight is sent again before anything else, so nothing blocks it.
+    /// Pending and in-flight mutations, oldest first. Mutations in flight are sent again before anything else, so they have no obstacle.
     ///
-    /// - Parameter limit: Rows at most; one is some 150 bytes in memory.
+    /// - Parameter limit: Largest number of rows; one takes some 150 bytes of memory.
     package func waiting(limit: Int, at now: Moment) throws(StoreError) -> [WaitingMutation] {
         let ledger = try Ledger.load(from: database)
         let ages = try ages(at: now)
@@ -78,12 +78,12 @@ extension StoreReads {
         }.compactMap { $0 }
     }
 
-    /// In the order in which ``obstacle(to:at:)`` looks: its own retry, an earlier mutation of its record, a file, another one.
+    /// The obstacle in the order of ``obstacle(to:at:)``: its own retry, an earlier mutation of its record, a file, another mutation.
     ///
     /// - Parameters:
-    ///   - retry: `nil`: it waits for no retry; a `nil` inside: nobody knows the time of it.
+    ///   - retry: `nil`: it waits for no retry; a `nil` inside: the time of the retry is unknown.
     ///   - earlier: State of the first open mutation of its record before it.
-    ///   - tiedTo: The least that it is tied to; files have negative numbers.
+    ///   - tiedTo: The smallest number that it is tied to; files have negative numbers.
     private static func deferral(retry: Timestamp??, earlier: Int64?, tiedTo: Int64?) -> Deferral {
         if let retry { return Deferral(.backoff, until: retry) }
         if let earlier { return Deferral(earlier == Int64(MutationState.conflicted.rawValue) ? .conflict : .order) }

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// Everything that can be read, on the writing connection or on a reader's own.
+/// All reads, on the writing connection or on a reader's own.
 ///
 /// A mutation without its narrow row is new and pending (`Store+Intake.swift`); every query here allows for that.
 package struct StoreReads {
@@ -12,7 +12,7 @@ package struct StoreReads {
 
     // MARK: - Mutations
 
-    /// - Parameter now: To tell by the present wall clock when the next attempt is due.
+    /// - Parameter now: Present time, to express the next attempt by the present wall clock.
     package func mutation(_ key: MutationKey, at now: Moment) throws(StoreError) -> MutationSnapshot? {
         guard let seq = UUIDv7.carried(in: key.text) else { return nil }
         let ages = try ages(at: now)
@@ -27,7 +27,7 @@ package struct StoreReads {
         return found?.key == key ? found : nil
     }
 
-    /// What the journal still tells about a mutation, oldest first; its states and when it took them on.
+    /// The states of a mutation that the journal still has, with their times, oldest first.
     package func history(of key: MutationKey) throws(StoreError) -> [MutationHistory] {
         guard let seq = UUIDv7.carried(in: key.text) else { return [] }
         var history: [MutationHistory] = []
@@ -38,7 +38,7 @@ package struct StoreReads {
             else { return }
             history.append(MutationHistory(at: Timestamp(milliseconds: row.int(0)), state: state))
         }
-        // Of a new event the journal tells nothing yet: its row does.
+        // The journal does not have a new event yet; its row gives the time.
         let taken = try database.number(
             "SELECT created_ms FROM payload WHERE seq = ? AND NOT EXISTS (SELECT 1 FROM mutation WHERE seq = payload.seq)",
             .int(seq))
@@ -46,12 +46,12 @@ package struct StoreReads {
         return history
     }
 
-    /// What one page holds at the most, but for its last item: 1,000 documents at their limit would be half a gigabyte.
+    /// Largest size of one page except for its last item, bytes: 1,000 documents at their limit would be half a gigabyte.
     package static let pageBytes = 4 << 20
-    /// Bytes of a text that count for the order of a query; those that are equal so far are in the order of their ids.
+    /// Bytes of a text that count for the order of a query; texts that are equal up to there are in the order of their ids.
     package static let sortBytes = 256
 
-    /// In the order of `seq`. What matches only after long searching ends in `.tooSlow` on a reader.
+    /// Mutations in the order of `seq`. A query that searches too long ends in `.tooSlow` on a reader.
     package func mutations(_ query: MutationQuery, at now: Moment) throws(StoreError) -> MutationPage {
         let ages = try ages(at: now)
         var sql = """
@@ -78,7 +78,7 @@ package struct StoreReads {
             if let entity = query.entity, !query.states.isEmpty, !query.states.contains(where: \.isTerminal),
                 let rid = try rid(of: RecordName(entity, id))
             {
-                // What is open of one record has an index, however much else waits.
+                // The open mutations of one record have an index, however many others wait.
                 sql += " AND p.seq IN (SELECT seq FROM mutation WHERE rid = ? AND state < 6)"
                 values.append(.int(rid))
             }
@@ -103,7 +103,7 @@ package struct StoreReads {
         return page
     }
 
-    /// Before this there are only settled mutations, and a week of them may be many.
+    /// A `seq` before which there are only settled mutations, of which a week may hold many.
     private func firstPossible(_ states: Set<MutationState>) throws(StoreError) -> Int64 {
         guard !states.isEmpty, states.isSubset(of: [.pending, .inFlight, .failed, .held]) else { return 1 }
         return try counter(.ackedSeq) + 1
@@ -128,7 +128,7 @@ package struct StoreReads {
         var snapshot = RecordSnapshot(row, name, pending: row.status == .synced ? [] : try openKeys(of: row.rid))
         if row.status == .conflict { snapshot.conflict = try openConflict(ofRecord: row.rid) }
         if row.isDamaged {
-            // Rather nothing than something that was never sent.
+            // No content is shown rather than damaged content.
             snapshot.status = .error
             snapshot.base = nil
             snapshot.view = nil
@@ -136,7 +136,7 @@ package struct StoreReads {
         return snapshot
     }
 
-    /// Oldest first, at most 100: enough to see what is going on, and bounded whatever an app does.
+    /// Keys of the record's open mutations, oldest first, at most 100: enough for a picture, and bounded whatever an app does.
     func openKeys(of rid: Int64) throws(StoreError) -> [MutationKey] {
         try database.all(
             """
@@ -156,14 +156,14 @@ package struct StoreReads {
         try MetaTable(database).text("age").flatMap { AgeClock($0) }
     }
 
-    /// SQLite's own check of the whole file.
+    /// Runs SQLite's own check of the whole file.
     ///
-    /// - Returns: What it complains about; empty when all is well.
-    /// - Throws: A failed read when the medium did not give a page.
+    /// - Returns: Its complaints; empty when there are none.
+    /// - Throws: A failed read when the medium could not read a page.
     package func check() throws(StoreError) -> [String] {
         let failedReads = Database.failedReads
         let complaints = try database.all("PRAGMA quick_check") { row throws(StoreError) in row.text(0) }
-        // A page that it does not get is a complaint to SQLite, and may be there the next time.
+        // SQLite reports a page that it could not read as a complaint, although the next read may succeed.
         guard Database.failedReads == failedReads else {
             throw StoreError(.ioError, doing: "check the database", detail: complaints.first ?? "", result: StoreError.failedRead)
         }
@@ -172,11 +172,10 @@ package struct StoreReads {
 }
 
 extension MutationSnapshot {
-    /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key and state of the one that answers
-    ///   for it.
+    /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key and state of the mutation that replaces it.
     init(_ row: Statement, _ ages: AgeClock?, at now: Moment) {
         var payload = Payload(row, at: 0)
-        // Rather nothing than something that nobody asked for.
+        // No content is shown rather than content that no app has sent.
         let isSound = Payload.isSound(row, at: 0)
         if !isSound { (payload.data, payload.unset, payload.operations) = (nil, nil, nil) }
         let isNew = row.isNull(Payload.columnCount)
@@ -185,7 +184,7 @@ extension MutationSnapshot {
             ? OutboxRow(seq: payload.seq, priority: payload.priority, eid: payload.eid, aid: payload.aid, rid: nil, bytes: payload.bytes)
             : OutboxRow(row, at: Payload.columnCount)
         let names = Payload.columnCount + OutboxRow.columnCount
-        // While it has no row of its own yet, its payload says it.
+        // Without a narrow row, the payload has the value.
         let ttlAge = isNew ? payload.ttlAge : outbox.ttlAge
         let canExpire = outbox.state == .pending && !outbox.isSent
         self.init(

@@ -1,7 +1,7 @@
 import CSQLite
 import Glibc
 
-/// A thread that sleeps until there is something in its box. It wakes by nothing else, so an idle one costs nothing.
+/// A thread that sleeps until its box has content. It has no other wake-ups, so an idle one costs nothing.
 ///
 /// Invariant: `box`, `isClosing` and `handle` are touched only with the mutex held.
 final class StoreThread<Box>: @unchecked Sendable {
@@ -12,14 +12,14 @@ final class StoreThread<Box>: @unchecked Sendable {
     private var handle: pthread_t?
     private let name: String
 
-    /// - Parameter name: At most 15 bytes; tools show it.
+    /// - Parameter name: Name of at most 15 bytes, which system tools show.
     init(_ box: Box, name: String) {
         self.box = box
         self.name = name
         mutex = .allocate(capacity: 1)
         condition = .allocate(capacity: 1)
         pthread_mutex_init(mutex, nil)
-        // Waits with a limit count monotonic time: the wall clock steps when the network comes.
+        // Timed waits use monotonic time, because the wall clock steps when the network comes.
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
@@ -39,10 +39,10 @@ final class StoreThread<Box>: @unchecked Sendable {
         let start = Unmanaged.passRetained(ThreadStart(name, body))
         var everything = sigset_t(), before = sigset_t()
         sigfillset(&everything)
-        // A thread inherits the mask of the one that makes it: signals are heard elsewhere from its first instruction on.
+        // A thread inherits the signal mask of its creator, so signals are blocked in it from its first instruction on.
         pthread_sigmask(SIG_SETMASK, &everything, &before)
         var handle = pthread_t()
-        // Until it is known who the thread is, it cannot close itself.
+        // The thread cannot close itself before its handle is stored.
         pthread_mutex_lock(mutex)
         let result = pthread_create(
             &handle, nil,
@@ -53,7 +53,7 @@ final class StoreThread<Box>: @unchecked Sendable {
                 start.body()
                 return nil
             }, start.toOpaque())
-        // Nobody waits for one that comes after the end was told: it finds that and ends.
+        // A thread that starts after the end was announced is not joined: it finds that and ends.
         if result == 0 { if isClosing { pthread_detach(handle) } else { self.handle = handle } }
         pthread_mutex_unlock(mutex)
         pthread_sigmask(SIG_SETMASK, &before, nil)
@@ -63,7 +63,7 @@ final class StoreThread<Box>: @unchecked Sendable {
         }
     }
 
-    /// Changes the box, and wakes the thread if `change` says so.
+    /// Changes the box, and wakes the thread if `waking` is set.
     ///
     /// - Returns: `nil` when the thread was told to end before; nothing was changed then.
     func change<Value>(waking: Bool = true, _ change: (inout Box) -> Value) -> Value? {
@@ -85,8 +85,8 @@ final class StoreThread<Box>: @unchecked Sendable {
         case closed
     }
 
-    /// For the thread itself: waits until `take` finds something, the deadline passes, or the end has come and nothing is
-    /// left to take.
+    /// Called by the thread itself. It waits until `take` returns a value, the deadline passes, or the end has come and nothing is left to
+    /// take.
     ///
     /// - Parameter deadline: Nanoseconds of `CLOCK_MONOTONIC`; `nil` means none.
     func wait<Value>(until deadline: Int64?, _ take: (inout Box) -> Value?) -> Wait<Value> {
@@ -107,7 +107,7 @@ final class StoreThread<Box>: @unchecked Sendable {
         }
     }
 
-    /// Lets the thread finish what is in the box, and waits for its end.
+    /// Lets the thread process the content of the box, and waits for its end.
     func close() {
         pthread_mutex_lock(mutex)
         isClosing = true
@@ -116,14 +116,14 @@ final class StoreThread<Box>: @unchecked Sendable {
         join()
     }
 
-    /// Waits for the end of a thread that ends by itself, and lets the system have its stack back. Another may be started then.
+    /// Waits for the end of a thread that ends by itself, and frees its stack. Another one may be started then.
     func join() {
         pthread_mutex_lock(mutex)
         let waited = handle
         handle = nil
         pthread_mutex_unlock(mutex)
         guard let waited else { return }
-        // A thread that closes itself has nobody to wait for.
+        // A thread cannot join itself.
         if pthread_equal(waited, pthread_self()) != 0 { pthread_detach(waited) } else { pthread_join(waited, nil) }
     }
 

@@ -3,41 +3,41 @@ import Synchronization
 
 /// The thread that owns the store.
 ///
-/// **Group commit without a timer.** While a commit is on its way to the medium, work gathers; when it is there, all of it is
-/// done in one transaction and committed together. A lone producer gets a commit of its own at once, 64 of them share one.
-/// Completions are called after the commit, those of a group in one call of `deliver`.
+/// **Group commit without a timer.** While a commit is being written, work collects; afterwards, all of it is done in one transaction and
+/// committed together. A lone producer gets a commit of its own at once, 64 of them share one. Completions are called after the commit,
+/// those of a group in one call of `deliver`.
 ///
-/// **Relaxed work** is done at once in a transaction that is left open, and answered before it is committed. It is on the
-/// medium within a second, or with the next work that is not relaxed. Only while such a transaction is open does the thread
-/// wake up by itself, and once when nothing has come for a while, to give back memory.
+/// **Relaxed work** is done at once in a transaction that is left open, and answered before the commit. It is on the medium within a
+/// second, or with the next work that is not relaxed. The thread wakes up by itself only while such a transaction is open, and once after a
+/// quiet time to release memory.
 package final class StoreWriter: @unchecked Sendable {
     package typealias Deliver = @Sendable ([@Sendable () -> Void]) -> Void
 
     package enum Incident: Sendable {
-        /// A commit failed and its outcome is unknown. The store was opened again; `survived` tells whether the group is in it.
+        /// A commit failed and its outcome is unknown. The store was opened again; `survived` says whether the group is in it.
         case commitFailed(StoreError, survived: Bool, relaxedLost: Int)
-        /// The medium did not give what was to be read. The store was opened again and is as it was after the last commit.
+        /// The medium failed to read. The store was opened again in the state of the last commit.
         case readFailed(StoreError, relaxedLost: Int)
-        /// It happened again, or the store could not be opened again. Everything is refused, and the database tried again
-        /// every half minute.
+        /// The error happened again, or the store could not be opened again. Everything is refused, and opening is retried every half
+        /// minute.
         case unusable(StoreError)
-        /// It could be opened: all goes on.
+        /// The database could be opened again, and work continues.
         case usableAgain(StoreOpening)
-        /// Its files were removed while they were in use. What they held was written anew: nothing is lost, and all goes on.
+        /// The files were removed while they were in use. Their content was written to new ones: nothing is lost, and work continues.
         case restored(StoreError)
-        /// More of what falls with a refused change has fallen, without anybody having asked for it now.
+        /// The thread has ended more mutations that depended on a refused one, without a request.
         case wentOn
-        /// Only another database helps, and that is made at a start: exit and restart.
+        /// Only a new database helps, and that is made at a start: exit and restart.
         case fatal(StoreError)
     }
 
-    /// Relaxed work is on the medium after this.
+    /// Time after which relaxed work is on the medium.
     package static let relaxedDelay: Duration = .seconds(1)
 
-    /// A database that could not be used is tried again after this (PROTOCOL C2).
+    /// Time after which a database that could not be used is opened again (PROTOCOL C2).
     package static let retryAfter: Duration = .seconds(30)
 
-    /// Memory that a connection keeps for the next work is given back when there was none for this long.
+    /// Time without work after which the memory of a connection is released.
     package static let quietAfter: Duration = .seconds(10)
 
     private let time: any TimeSource
@@ -49,7 +49,7 @@ package final class StoreWriter: @unchecked Sendable {
     private let thread = StoreThread([Job](), name: "store writer")
     private let measuredCommits = Mutex(DurationHistogram())
     private let measuredJobs = Mutex(StoreJobTimes())
-    /// When the thread began what it is doing, nanoseconds of `CLOCK_MONOTONIC`; 0 while it waits for work.
+    /// Start of the present job, nanoseconds of `CLOCK_MONOTONIC`; 0 while the thread waits for work.
     private let busySince = Atomic<Int64>(0)
 
     package init(
@@ -82,7 +82,7 @@ package final class StoreWriter: @unchecked Sendable {
         }
         _ = answer.wait(until: nil) { $0 ? true : nil }
         guard let result = opened.withLock({ $0 }) else { preconditionFailure("the store thread said nothing") }
-        // The thread has nothing more to do; the next attempt makes one of its own.
+        // The thread has nothing more to do; the next attempt makes a new one.
         if case .failure = result { thread.join() }
         return try result.get()
     }
@@ -102,16 +102,16 @@ package final class StoreWriter: @unchecked Sendable {
             })
     }
 
-    /// How long single jobs took since the start, the commit not included. Whatever else wants the store waits that long.
+    /// Durations of single jobs since the start, without the commit. Other work waits for this long.
     package var jobTimes: StoreJobTimes { measuredJobs.withLock { $0 } }
 
-    /// How long the thread has been at the same job or commit; `nil` while it has nothing to do.
+    /// Time that the thread has spent on the present job or commit; `nil` while it has none.
     package var heldFor: Duration? {
         let began = busySince.load(ordering: .relaxed)
         return began == 0 ? nil : .nanoseconds(max(0, StoreThread<[Job]>.monotonicNow() - began))
     }
 
-    /// How long commits took since the start, the wait for the medium included.
+    /// Durations of commits since the start, including the wait for the medium.
     package var commitTimes: DurationHistogram { measuredCommits.withLock { $0 } }
 
     /// Refuses all work with this error until the database can be opened.
@@ -123,7 +123,7 @@ package final class StoreWriter: @unchecked Sendable {
         }
     }
 
-    /// Refuses all work with this error: the database may be looked at, and nothing else.
+    /// Refuses all work with this error: the database may only be inspected.
     package func startRefusing(with error: StoreError) throws(StoreError) {
         try thread.start { [self] in
             while case .value(let jobs) = thread.wait(until: nil, { (box: inout [Job]) -> [Job]? in
@@ -159,10 +159,10 @@ package final class StoreWriter: @unchecked Sendable {
         }
     }
 
-    /// Any other work on the store, durable when `completion` is called.
+    /// Runs any other work on the store; it is durable when `completion` is called.
     ///
     /// - Parameters:
-    ///   - rows: About how many rows it writes; with `bytes` it bounds what one commit holds.
+    ///   - rows: Approximate number of rows that it writes; together with `bytes` it limits the size of a commit.
     package func run<Value: Sendable>(
         rows: Int = 1, bytes: Int = 0, _ work: @escaping @Sendable (Store, Moment) throws(StoreError) -> Value,
         completion: @escaping @Sendable (Result<Value, StoreError>) -> Void
@@ -192,7 +192,7 @@ package final class StoreWriter: @unchecked Sendable {
                 if error.isFailedRead { failedRead = error }
             }
             return Done(needsFlash: needsFlash, relaxed: relaxed, damage: damage, failedRead: failedRead) { failure in
-                // What was refused stays refused, whatever became of the others of the group.
+                // A refusal stays a refusal, whatever happened to the others of the group.
                 if let failure, case .success = result { return completion(.failure(failure)) }
                 completion(result)
             }
@@ -204,15 +204,15 @@ package final class StoreWriter: @unchecked Sendable {
         }
     }
 
-    /// Somebody else did not get what was to be read: the database is opened again, which reads what a start reads.
+    /// Reports a failed read of another part: the database is opened again, with the checks of a start.
     package func doubt(_ error: StoreError) {
-        // Refused or too late, it is in doubt already.
+        // If the thread refuses the job, the database is in doubt already.
         _ = thread.change { jobs in
             jobs.append(Job(rows: 0, bytes: 0) { _, _ in Done(needsFlash: false, failedRead: error) { _ in } } refuse: { _ in })
         }
     }
 
-    /// Finishes what was handed in, closes the store in good order and ends the thread.
+    /// Finishes the queued work, closes the store cleanly and ends the thread.
     package func close() throws(StoreError) {
         thread.close()
     }
@@ -222,32 +222,32 @@ package final class StoreWriter: @unchecked Sendable {
 struct Job: Sendable {
     var rows: Int
     var bytes: Int
-    /// Does it, inside the open transaction.
+    /// Does the work, inside the open transaction.
     var run: @Sendable (Store, Moment) -> Done
-    /// Answers without having done it.
+    /// Answers without doing the work.
     var refuse: @Sendable (StoreError) -> Void
 }
 
 struct Done: Sendable {
     var needsFlash: Bool
-    /// New mutations that may be answered before they are on the medium.
+    /// Number of new mutations that may be answered before they are on the medium.
     var relaxed = 0
     /// The database contradicts itself.
     var damage: StoreError?
-    /// The medium did not give what was to be read.
+    /// The medium failed to read.
     var failedRead: StoreError?
-    /// Tells whoever asked. With an error nothing of it was kept, or it is not known whether it was.
+    /// Answers the caller. With an error, nothing of the work was kept, or it is unknown whether it was.
     var finish: @Sendable (StoreError?) -> Void
 }
 
-/// How long the jobs of the store's thread took.
+/// Durations of the jobs of the store's thread.
 package struct StoreJobTimes: Hashable, Sendable {
-    /// A job is to take no longer than this on the slowest hardware that is supported. What may be larger is done in slices.
+    /// Longest time that a job should take on the slowest supported hardware. Larger work is done in slices.
     package static let bound: Duration = .seconds(5)
 
     package private(set) var times = DurationHistogram()
     package private(set) var longest: Duration = .zero
-    /// Jobs that took longer than ``bound``.
+    /// Number of jobs that took longer than ``bound``.
     package private(set) var overBound = 0
 
     package init() {}
