@@ -1,28 +1,29 @@
-/// How large the next batch is, and the search for the one mutation that spoils it.
+/// Chooses the size of the next batch, and searches for the one mutation that makes batches fail.
 ///
-/// Batches grow while answers are quick: fewer round trips. Three failures in a row over the same batch, or one clear "it
-/// is this request", start the search: the batch is halved with every further failure down to a single mutation, or to one
-/// atomic list, which cannot be halved. That is set aside, the rest flows, and after a few good answers the size grows back.
-/// It is remembered, so that its next failure needs no search.
+/// Batches grow while answers are quick, which saves round trips. Three failures in a row over the same batch, or one clear "it is this
+/// request", start the search: with every further failure the batch is halved, down to a single mutation or to one atomic list, which
+/// cannot be halved. That unit is set aside, the others continue, and after a few good answers the size grows back. The unit is remembered,
+/// so that its next failure needs no search.
 package struct BatchSizer: Hashable, Sendable {
     package private(set) var mutations = Limits.batchMutations
     package private(set) var bytes = Limits.batchBytes
     /// The hub's own limits, from its hello.
     private var mutationsMax = Limits.batchMutationsMax
     private var bytesMax = Limits.batchBytesMax
-    /// Failures in a row over the same oldest mutation.
+    /// Number of failures in a row over the same oldest mutation.
     private var strikes = 0
     private var suspect: MutationKey?
-    /// Batches that passed since the search began; `nil` when nothing is searched.
+    /// Number of batches that passed since the search began; `nil` when there is no search.
     private var passed: Int?
-    /// Batches that passed in all.
+    /// Total number of batches that passed.
     private var passedInAll = 0
-    /// Mutations that failed alone, or began an atomic list that did, and how many batches had passed then. Bounded: forgetting one only costs another search.
+    /// Mutations that failed alone, or began an atomic list that did, with the number of batches that had passed by then. Bounded:
+    /// forgetting one only costs another search.
     private var loners: [MutationKey: Int] = [:]
     private static let lonersMax = 64
-    /// The answer to a larger batch was beyond what the agent reads: batches stay small for a while.
+    /// The answer to a larger batch was larger than the agent reads, so batches stay small for a while.
     private var answerable: Answerable?
-    /// Batches after which a larger one is tried again: each trial may cost an answer at the limit.
+    /// Number of batches after which a larger one is tried again: each trial may cost an answer at the limit.
     private static let answerablePasses = 64
 
     package init() {}
@@ -39,7 +40,7 @@ package struct BatchSizer: Hashable, Sendable {
         BatchLimits(mutations: mutations, bytes: bytes, leastPriority: leastPriority)
     }
 
-    /// - Parameter growing: Whether a larger batch would have been of use if this one was as large as allowed.
+    /// - Parameter growing: A larger batch would have been useful if this one had the largest allowed size.
     package mutating func succeeded(_ batch: Batch, after trip: Duration, growing: Bool) {
         strikes = 0
         suspect = nil
@@ -47,7 +48,7 @@ package struct BatchSizer: Hashable, Sendable {
         if let known = answerable, passedInAll >= known.until { answerable = nil }
         if let first = batch.mutations.first, batch.isOneUnit { loners[first.key] = nil }
         if let count = passed {
-            // Four good batches in a row: whatever spoiled the others is out of the way.
+            // After four good batches in a row, the cause of the failures is out of the way.
             passed = count < 3 ? count + 1 : nil
             if passed == nil { mutations = min(Limits.batchMutations, mutationsMax, answerable?.mutations ?? .max) }
             return
@@ -57,11 +58,11 @@ package struct BatchSizer: Hashable, Sendable {
         bytes = min(max(bytes * 2, Limits.batchBytes), bytesMax)
     }
 
-    /// An answer or a time-out that this very batch may have caused.
+    /// Records an error answer or a timeout that this very batch may have caused.
     ///
     /// - Parameters:
-    ///   - isCertain: The server spoke about this request (400, 413), not about its own state.
-    ///   - isAnswerTooLarge: Its answer was beyond what the agent reads.
+    ///   - isCertain: The server's answer was about this request (400, 413), not about its own state.
+    ///   - isAnswerTooLarge: Its answer was larger than the agent reads.
     /// - Returns: Whether to try the smaller batch at once; otherwise the usual backoff comes first.
     package mutating func failed(_ batch: Batch, isCertain: Bool, isAnswerTooLarge: Bool = false) -> Bool {
         strikes = suspect == batch.mutations.first?.key ? strikes + 1 : 1
@@ -75,16 +76,16 @@ package struct BatchSizer: Hashable, Sendable {
         return isCertain || (passed ?? 0) > 0
     }
 
-    /// Whether this is the one that a search was for: alone in its batch, during a search or known from an earlier one.
+    /// Whether this is the unit that a search was for: alone in its batch, during a search or known from an earlier one.
     package func isPoison(_ batch: Batch) -> Bool {
         guard let first = batch.mutations.first, batch.isOneUnit else { return false }
         return passed != nil || loners[first.key] != nil
     }
 
-    /// It is set aside.
+    /// Records that a unit is set aside.
     ///
-    /// - Returns: Whether that was its own fault. It was when another batch has passed since it last failed alone, or since
-    ///   the search for it began. A hub that fails over everything must not use up anybody's attempts.
+    /// - Returns: Whether the unit itself was at fault. It was when another batch has passed since it last failed alone, or since the
+    ///   search for it began. A hub that fails for everything must not use up the attempts of mutations.
     package mutating func setAside(_ poison: MutationKey) -> Bool {
         let isItsFault = loners[poison].map { $0 < passedInAll } ?? ((passed ?? 0) > 0)
         if loners.count >= Self.lonersMax, loners[poison] == nil, let oldest = loners.min(by: { ($0.value, $0.key) < ($1.value, $1.key) }) {
@@ -96,7 +97,7 @@ package struct BatchSizer: Hashable, Sendable {
 
     private struct Answerable: Hashable, Sendable {
         var mutations: Int
-        /// Batches that have passed in all by then.
+        /// Total number of passed batches at which the limit ends.
         var until: Int
     }
 }

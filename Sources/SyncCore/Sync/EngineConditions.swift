@@ -1,21 +1,20 @@
-/// What links, power and budgets are like, as those who watch them saw it last. The engine is told of every change and
-/// decides about traffic by it (PROTOCOL F).
+/// The last known state of links, power and budgets. The engine is told of every change and decides about traffic by it (PROTOCOL F).
 package struct Conditions: Hashable, Sendable {
-    /// What links and probes say. `offline`, `captive` and `degraded` end all traffic; under every other the engine finds
-    /// out by itself how the hub answers. `connecting` is no opinion: there is a link.
+    /// The result of links and probes. `offline`, `captive` and `degraded` end all traffic. Under every other value the engine finds out
+    /// itself how the hub answers. `connecting` means only that there is a link.
     package var reachability: Reachability
-    /// The link that carries the sync; `nil`: none, or nobody watches.
+    /// The link that carries the sync; `nil`: there is none, or links are not watched.
     package var uplink: Uplink?
     package var power = PowerLevel.ample
-    /// Day and month of the uplink, as far as they are limited.
+    /// Budgets of the uplink for the day and the month, as far as they are limited.
     package var budgets: [Budget] = []
-    /// When an unmetered link was last usable; see ``Situation/unmeteredSeenAt``.
+    /// Time at which an unmetered link was last usable; see ``Situation/unmeteredSeenAt``.
     package var unmeteredSeenAt: Timestamp?
-    /// When the oldest waiting mutation of normal priority was enqueued.
+    /// Time at which the oldest waiting mutation of normal priority was enqueued.
     package var oldestNormalAt: Timestamp?
-    /// An app follows the events.
+    /// An app reads the events.
     package var isActive = false
-    /// Whether the configured time windows are open, and when they open next.
+    /// The configured time windows are open. `windowOpensAt` is when they open next.
     package var isWindowOpen = true
     package var windowOpensAt: Timestamp?
 
@@ -24,12 +23,12 @@ package struct Conditions: Hashable, Sendable {
         self.uplink = uplink
     }
 
-    /// There is a link, it costs nothing, and nothing else is known.
+    /// There is an unmetered link, and nothing else is known.
     package static let plain = Conditions()
     package static let offline = Conditions(reachability: .offline)
 
     package var hasLink: Bool { reachability != .offline }
 
-    /// Somebody else says that the hub is not to be had over this link.
+    /// A probe has found that the hub cannot be reached over this link.
     var isBlocked: Bool { reachability == .captive || reachability == .degraded }
 }

@@ -1,4 +1,4 @@
-/// Who is behind a failure, and so what may end the wait for the next attempt early.
+/// The origin of a failure, which decides what may end the wait for the next attempt early.
 ///
 /// | cause | a new link | new credentials | a configuration that was read again | a request after 10 s | a forced one |
 /// |---|---|---|---|---|---|
@@ -6,13 +6,13 @@
 /// | `server` | | | ends it | goes | goes |
 /// | `credentials` | | ends it | ends it | waits | waits |
 ///
-/// What the server itself asks for by `Retry-After` is waited for in each case, unless the configuration names another server.
+/// A delay that the server itself asks for by `Retry-After` is kept in each case, unless the configuration names another server.
 enum FailureCause: Hashable, Sendable {
-    /// There was no failure, or it was the store's.
+    /// There was no failure, or it was in the store.
     case none
-    /// Silence, a portal, or a proxy that spoke for the server: nobody knows anything about the server itself.
+    /// Silence, a portal, or a proxy that answered for the server: the state of the server itself is unknown.
     case between
     case server
-    /// The credentials were refused, by the server or by our own disk.
+    /// The server refused the credentials, or they could not be read from disk.
     case credentials
 }

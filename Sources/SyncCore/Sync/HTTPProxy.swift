@@ -1,14 +1,14 @@
-/// A proxy between this machine and the servers that it asks. It gets a `CONNECT` for https, so that it carries bytes that it cannot
-/// read (RFC 9110, 9.3.6), and the whole URL for http.
+/// A proxy between this machine and the servers. For https it receives a `CONNECT`, so that it carries bytes that it cannot read (RFC 9110,
+/// section 9.3.6); for http it receives the whole URL.
 package struct HTTPProxy: Hashable, Sendable {
     /// `http://HOST:PORT`
     package var url: ServiceURL
-    /// Holds `USER:PASSWORD` in one line. `nil`: the systemd credential ``credentialName``, where there is one.
+    /// Path of a file that holds `USER:PASSWORD` in one line. `nil`: the systemd credential ``credentialName``, where there is one.
     package var credentialsFile: String?
-    /// Where it is not used.
+    /// Servers for which it is not used.
     package var exceptions: [Exception]
 
-    /// As the service manager hands the credentials over.
+    /// Name of the credential that the service manager passes.
     package static let credentialName = "hub-proxy"
 
     package init(url: ServiceURL, credentialsFile: String? = nil, exceptions: [Exception] = []) {
@@ -17,9 +17,9 @@ package struct HTTPProxy: Hashable, Sendable {
         self.exceptions = exceptions
     }
 
-    /// Whether requests to a server go through it. Those that stay in this machine never do.
+    /// Whether requests to a server go through the proxy. Requests to this machine never do.
     ///
-    /// - Parameter host: As in a URL: an IPv6 address may have its brackets.
+    /// - Parameter host: The host as in a URL: an IPv6 address may have its brackets.
     package func carries(_ host: String) -> Bool {
         var host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
@@ -31,7 +31,7 @@ package struct HTTPProxy: Hashable, Sendable {
     package enum Exception: Hashable, Sendable, CustomStringConvertible {
         /// A name, in lower case, and all names below it.
         case name(String)
-        /// Addresses that begin with the same bits. They are compared with the host of a URL; names are not resolved for it.
+        /// Addresses with the same leading bits. They are compared with the host of a URL; names are not resolved for this.
         case network(address: [UInt8], bits: Int, text: String)
 
         /// - Parameter text: `example.com`, `.example.com`, `192.0.2.7`, `10.0.0.0/8`, `2001:db8::/32`.
@@ -45,7 +45,7 @@ package struct HTTPProxy: Hashable, Sendable {
                 return
             }
             let name = text.hasPrefix(".") ? String(text.dropFirst()) : text
-            // What is no host of a URL never matches one.
+            // A text that cannot be the host of a URL never matches one.
             guard parts.count == 1, let url = try? ServiceURL("https://" + name), url.path.isEmpty, url.host == name.lowercased() else { return nil }
             self = .name(url.host)
         }

@@ -1,22 +1,22 @@
-/// Carries one HTTP request and brings back its whole answer: over TCP, TLS or a Unix socket.
+/// Carries one HTTP request over TCP, TLS or a Unix socket, and returns its complete answer.
 ///
-/// Conformers: `CurlTransport` (SyncLinux) and the simulated network. They follow no redirect, keep no cookie, hold every
-/// limit of the request before memory is spent, and never retry.
+/// Conformers: `CurlTransport` (SyncLinux) and the simulated network. They follow no redirect, keep no cookie, enforce every limit of the
+/// request before memory is used, and never retry.
 package protocol HTTPTransport: Sendable {
-    /// - Throws: ``TransportError`` when no whole, valid answer came. An HTTP error status is an answer, not an error.
+    /// - Throws: ``TransportError`` when no complete, valid answer came. An HTTP error status is an answer, not an error.
     func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse
 
-    /// Like ``send(_:)``, but hands the decoded body to `onBody` piece by piece as it arrives; the answer's `body` is
-    /// empty then. `onBody` returning `false` ends the transfer without an error.
+    /// Does the same as ``send(_:)``, but passes the decoded body to `onBody` piece by piece as it arrives; the answer's `body` is empty
+    /// then. If `onBody` returns `false`, the transfer ends without an error.
     func stream(
         _ request: HTTPRequest, onHead: @escaping @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void,
         onBody: @escaping @Sendable ([UInt8]) -> Bool
     ) async throws(TransportError) -> HTTPResponse
 }
 
-/// The same for a thread that may wait.
+/// The same transport for a thread that may block.
 package protocol WaitingTransport: Sendable {
-    /// - Throws: As ``HTTPTransport/send(_:)``.
+    /// - Throws: The errors of ``HTTPTransport/send(_:)``.
     func exchange(_ request: HTTPRequest) throws(TransportError) -> HTTPResponse
 }
 
@@ -26,10 +26,10 @@ package struct HTTPRequest: Sendable {
     package enum Body: Sendable {
         case none
         case bytes([UInt8])
-        /// Sent chunked; called on the transport's thread for the next piece (at most the given count of bytes), `nil` at
-        /// the end, an empty array never.
+        /// A chunked body. The closure is called on the transport's thread for the next piece (at most the given count of bytes); it
+        /// returns `nil` at the end and never an empty array.
         case pieces(@Sendable (_ upTo: Int) -> [UInt8]?)
-        /// As `pieces`, announced with its length, which is not 0. An end before that breaks the transfer.
+        /// A body like `pieces`, announced with its length, which is not 0. An earlier end breaks the transfer.
         case sized(Int, @Sendable (_ upTo: Int) -> [UInt8]?)
     }
 
@@ -43,22 +43,22 @@ package struct HTTPRequest: Sendable {
     /// Send through this network interface only (`SO_BINDTODEVICE`).
     package var interface: String?
     package var tls: TLSIdentity?
-    /// Goes this way where the proxy carries the URL's host; never with `socketPath`.
+    /// The proxy to use where it carries the URL's host; never with `socketPath`.
     package var proxy: HTTPProxy?
     package var deadlines: Deadlines
-    /// Largest decoded answer, and largest ratio of decoded to received bytes, that is accepted.
+    /// Largest accepted answer after decoding, bytes, and largest accepted ratio of decoded to received bytes.
     package var maxResponseBytes: Int
     package var maxInflateRatio: Int
-    /// Ask for `gzip` and decode it.
+    /// Accept `gzip` in the answer and decode it.
     package var acceptsGzip: Bool
     /// Keep the connection for the next request to the same place.
     package var keepsConnection: Bool
-    /// Send, and receive, at most this many bytes a second on average, together with all other requests that have a rate; `nil`: as fast
-    /// as it goes.
+    /// Rate limit for sending and for receiving, bytes per second on average, shared with all other requests that have one; `nil`: no
+    /// limit.
     package var bytesPerSecond: Int?
-    /// Bytes of the answer that are to be expected, more than which may come; for whoever makes room for them.
+    /// Expected size of the answer, bytes; more may come. It serves to reserve memory.
     package var expectedBytes = 4 << 10
-    /// Sign it for a service that wants that.
+    /// The signature, for a service that needs one.
     package var signature: RequestSignature?
 
     package init(
@@ -83,8 +83,8 @@ package struct HTTPRequest: Sendable {
         self.bytesPerSecond = bytesPerSecond
     }
 
-    /// A limit for each step; `nil` means none. `idle` is the longest time without a byte in either direction, which is
-    /// what notices a peer that accepts and then stalls.
+    /// A limit for each step; `nil` means none. `idle` is the longest time without a byte in either direction; it detects a peer that
+    /// accepts and then stalls.
     package struct Deadlines: Hashable, Sendable {
         package var connect: Duration = .seconds(10)
         package var firstByte: Duration? = .seconds(30)
@@ -97,8 +97,8 @@ package struct HTTPRequest: Sendable {
 
 /// AWS Signature Version 4, which every S3-compatible store understands. The transport adds the `Authorization`.
 ///
-/// What the transport signs is the URL as it is: path escaped as AWS does (all but `A-Z a-z 0-9 - . _ ~ /`), the names of the
-/// query in order, each with a `=`. The header `x-amz-content-sha256` must be there.
+/// The transport signs the URL unchanged: the path is escaped as AWS does (all but `A-Z a-z 0-9 - . _ ~ /`), the names of the query are
+/// sorted, each with a `=`. The header `x-amz-content-sha256` must be there.
 package struct RequestSignature: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
     package var region: String
     package var service: String
@@ -112,17 +112,17 @@ package struct RequestSignature: Hashable, Sendable, CustomStringConvertible, Cu
         self.secret = secret
     }
 
-    /// Without the secret, wherever it is printed.
+    /// The text leaves out the secret, wherever it is printed.
     package var description: String { "\(keyID) \(region)/\(service)" }
     package var debugDescription: String { description }
 }
 
-/// What a TLS connection trusts and shows. Files are read by the TLS library at each new connection.
+/// The trusted issuers and the own certificate of a TLS connection. The TLS library reads the files at each new connection.
 package struct TLSIdentity: Hashable, Sendable {
     package var caFile: String?
     package var clientCertificateFile: String?
     package var clientKeyFile: String?
-    /// `sha256//base64` of the public key, as libcurl writes it.
+    /// Pin of the public key in the form `sha256//base64`, as libcurl uses it.
     package var publicKeyPin: String?
 
     package init(
@@ -137,7 +137,7 @@ package struct TLSIdentity: Hashable, Sendable {
 }
 
 extension HTTPRequest.Body {
-    /// Bytes; `nil` when only its source knows.
+    /// Length, bytes; `nil` when it is not known in advance.
     package var count: Int? {
         switch self {
         case .none: 0
@@ -154,8 +154,7 @@ package struct HTTPResponse: Sendable {
     /// Decoded (gunzipped) body.
     package var body: [UInt8]
     package var traffic: Traffic
-    /// When the first certificate of the server's chain ends; `nil` without TLS, and on a connection or session that was kept
-    /// from before.
+    /// End of validity of the first certificate in the server's chain; `nil` without TLS, and on a kept connection or session.
     package var certificateEndsAt: Timestamp?
 
     package init(status: Int, headers: HTTPHeaders = [], body: [UInt8] = [], traffic: Traffic = Traffic()) {
@@ -166,12 +165,12 @@ package struct HTTPResponse: Sendable {
     }
 }
 
-/// Bytes that one request moved, as far as the transport knows: heads and bodies as sent, and what TCP counted when the
-/// conformer can see it.
+/// Bytes that one request moved, as far as the transport knows: heads and bodies as sent, and the bytes that TCP counted where the
+/// conformer can see them.
 package struct Traffic: Hashable, Sendable {
     package var up: Int = 0
     package var down: Int = 0
-    /// TCP and IP headers of every segment, acknowledgements included; 0 where there is no TCP or nobody counts.
+    /// Bytes of the TCP and IP headers of every segment, acknowledgements included; 0 where there is no TCP or they are not counted.
     package var headersUp: Int = 0
     package var headersDown: Int = 0
     package var newConnection: Bool = false
@@ -180,7 +179,7 @@ package struct Traffic: Hashable, Sendable {
 
     package init() {}
 
-    /// A repeat of the same request.
+    /// Adds the traffic of a repeated attempt of the same request.
     package mutating func add(_ other: Traffic) {
         up = up.saturatingAdd(other.up)
         down = down.saturatingAdd(other.down)
@@ -189,7 +188,7 @@ package struct Traffic: Hashable, Sendable {
         newConnection = newConnection || other.newConnection
     }
 
-    /// What the link carried and what the bill counts.
+    /// Bytes on the wire, which a provider bills.
     package var wireUp: Int { up.saturatingAdd(headersUp) }
     package var wireDown: Int { down.saturatingAdd(headersDown) }
 }
@@ -215,7 +214,7 @@ package struct HTTPHeaders: Sendable, Hashable, ExpressibleByArrayLiteral, Expre
         self.fields = fields.map { Field(name: $0.0, value: $0.1) }
     }
 
-    /// The first value of that name; setting replaces all of them.
+    /// The first value of that name; setting it replaces all values.
     package subscript(name: String) -> String? {
         get { fields.first { asciiCaseEqual($0.name, name) }?.value }
         set {
@@ -229,7 +228,7 @@ package struct HTTPHeaders: Sendable, Hashable, ExpressibleByArrayLiteral, Expre
     }
 }
 
-/// ASCII case folding only: header names, content codings and hex are ASCII by definition.
+/// Compares with ASCII case folding only: header names, content codings and hexadecimal digits are ASCII by definition.
 package func asciiCaseEqual(_ left: String, _ right: String) -> Bool {
     let a = left.utf8, b = right.utf8
     return a.count == b.count && zip(a, b).allSatisfy { asciiLower($0) == asciiLower($1) }
@@ -239,40 +238,40 @@ private func asciiLower(_ byte: UInt8) -> UInt8 {
     byte >= 65 && byte <= 90 ? byte | 0x20 : byte
 }
 
-/// Why a request got no answer.
+/// The reason why a request got no answer.
 package struct TransportError: Error, Sendable, Hashable, CustomStringConvertible {
     package enum Code: String, Sendable, CaseIterable {
         /// The name could not be resolved.
         case unresolved
         /// No connection: refused, no route, interface gone.
         case unreachable
-        /// A deadline passed; `doing` says which step.
+        /// A deadline passed; `doing` names the step.
         case timedOut
         /// The connection broke in the middle.
         case broken
         /// TLS refused the peer: name, issuer, pin, protocol version.
         case untrusted
-        /// TLS refused the peer because of a date, which a wrong clock of ours explains as well.
+        /// TLS refused the peer because of a date; a wrong local clock may be the reason.
         case untrustedDate
-        /// The peer wants a client certificate that we do not have, or refuses ours.
+        /// The peer needs a client certificate that is not configured, or refuses ours.
         case clientCertificate
-        /// The answer passed a limit (bytes, inflate ratio, header size).
+        /// The answer exceeded a limit (bytes, inflate ratio, header size).
         case tooLarge
-        /// What came is not valid HTTP or not the announced encoding.
+        /// The answer is not valid HTTP, or not in the announced encoding.
         case malformed
-        /// Our own credentials cannot be used: a file is missing, unreadable, or open to others. Nothing was sent.
+        /// The local credentials cannot be used: a file is missing, unreadable, or open to others. Nothing was sent.
         case credentials
         /// Cancelled by the caller.
         case cancelled
     }
 
     package var code: Code
-    /// What was being done, for the operator: `connect to hub.example:443`.
+    /// The failed step, for the operator: `connect to hub.example:443`.
     package var doing: String
-    /// The transport's own words.
+    /// The message of the transport.
     package var detail: String
     package var traffic: Traffic
-    /// Of an answer that had begun; `nil`: none had, or nobody can tell.
+    /// Status of an answer that had begun; `nil`: none had, or it is not known.
     package var status: Int?
 
     package init(_ code: Code, doing: String, detail: String, traffic: Traffic = Traffic()) {

@@ -1,78 +1,78 @@
-/// What the engine asks of the store. Each command is one transaction that keeps the invariant named beside it; its answer
-/// comes back to the engine as an event.
+/// Commands from the engine to the store. Each is one transaction that keeps the invariant named beside it; its answer comes back to the
+/// engine as an event.
 package enum StoreCommand: Sendable {
-    /// The mutations whose outcome is unknown, in the order they were claimed, unchanged; of them those within the limits.
+    /// Loads the mutations whose outcome is unknown, unchanged and in the order they were claimed, within the limits.
     case loadInFlight(BatchLimits)
-    /// Takes the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
+    /// Claims the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
     case claim(BatchLimits)
-    /// Records the hub's verdicts. Invariant: state, base, view, counters and journal change together. With `next`, the
-    /// following batch is claimed in the same transaction, which saves an fsync. With `standing`, what the hub signed about
-    /// this answer is kept in it, too: verdicts on flash never lack the proof of them.
+    /// Records the hub's verdicts. Invariant: state, base, view, counters and journal change together. With `next`, the following batch is
+    /// claimed in the same transaction, which saves an fsync. With `standing`, the hub's signed proof of this answer is stored in it too,
+    /// so that verdicts on flash always have their proof.
     case applyResults([PushResult], next: BatchLimits?, standing: HubStanding? = nil)
-    /// Records what became of mutations at an existing backend. Invariant: as with ``applyResults(_:next:)``, and ids, versions
-    /// and attempts change with the state.
+    /// Records the results of mutations at an existing backend. Invariant: as with ``applyResults(_:next:)``; ids, versions and attempts
+    /// change with the state.
     case applyRest([RestResult], next: BatchLimits?)
-    /// Entities to pull, with their cursors: reference entities first. Those that only the hub knows so far are named.
+    /// Loads the entities to pull with their cursors, reference entities first. `also` names entities that only the hub knows so far.
     case loadStreams(also: [EntityName] = [])
     /// Applies one answer to a pull. Invariant: a cursor is committed only together with its page.
     case applyPull(PullResponse)
-    /// The hub no longer knows our cursor of these entities: start their feed again, keep what we have until the new
-    /// listing is complete, then remove what it did not contain.
+    /// The hub no longer knows our cursor of these entities. Their feed starts again; present records stay until the new listing is
+    /// complete, then those that it did not contain are removed.
     case restartStreams([EntityName])
-    /// This database went back in time, the hub has seen more of it than it remembers: take a new replica id, and treat
-    /// every mutation that waits as possibly sent (key and payload frozen).
+    /// This database went back in time: the hub has seen more of it than it remembers. It takes a new replica id and treats every waiting
+    /// mutation as possibly sent (key and payload frozen).
     case adoptReplica(ReplicaID)
-    /// This one was sent alone, or with nothing but the rest of its atomic list, and the server failed over it: back to
-    /// pending, with that list, to be tried later and only in a batch of its own. With `counts` it was its own fault: one
-    /// attempt more, and past the limit it is parked.
+    /// The server failed over a mutation that was sent alone, or with only the rest of its atomic list. It becomes pending again, with that
+    /// list, and is tried later in a batch of its own. With `counts` the mutation itself was at fault: the attempt counts, and past the
+    /// limit it is parked.
     case setAside(MutationKey, Problem, counts: Bool)
-    /// Small durable facts of the engine: see ``EngineMemory``.
+    /// Stores small durable facts of the engine: see ``EngineMemory``.
     case remember(EngineMemory)
-    /// Prune, expire, checkpoint, vacuum: a bounded slice.
+    /// Does a bounded slice of housekeeping: prune, expire, checkpoint, vacuum.
     case housekeep
-    /// Applies one page of a listing by id. Invariant: the place in the listing is committed only together with its page.
+    /// Applies one page of a listing by id. Invariant: the position in the listing is committed only together with its page.
     case applySnapshot(SnapshotPage)
-    /// Keys of the next mutations that the hub has accepted, after that `seq`.
+    /// Loads keys of the next mutations that the hub has accepted, after that `seq`.
     case loadSettled(after: Int64)
-    /// The hub no longer knows these: they are in flight again, before everything else, in the order of `seq`.
+    /// The hub no longer knows these mutations: they are in flight again, before everything else, in the order of `seq`.
     case requeue([MutationKey])
-    /// Makes our versions those of an older history: a bounded slice. With the last one, every entity is listed afresh.
+    /// Marks a bounded slice of our versions as those of an older history. After the last slice, every entity is listed again.
     case forgetHistory
-    /// What of an entity the hub is asked to compare.
+    /// Computes the digest of an entity that the hub compares with its own.
     case digest(EntityName)
-    /// The hub has compared: these buckets differ and are listed afresh; none: all is the same.
+    /// The hub has compared: these buckets differ and are listed again; if there are none, everything is equal.
     case noteVerified(EntityName, differs: [UInt8])
 }
 
 package enum StoreAnswer: Sendable {
-    /// `retryAt`: the earliest time at which a mutation that waits for its own retry may go; `nil` when none does.
-    /// With what was left where it is only for its size.
+    /// The claimed batch. `retryAt` is the earliest time at which a mutation that waits for its own retry can go; `nil` when there is none.
+    /// `withheld` is the work that stays only because of its size.
     case batch(Batch?, retryAt: Timestamp?, withheld: WithheldWork = WithheldWork())
     case resultsApplied(ResultsSummary, next: Batch?)
     case streams([StreamPosition])
     case pullApplied(PullSummary)
     case done
-    /// Whether another slice is worth while, and when the first time to live of what waits is over then.
+    /// Whether another slice is useful, and the earliest end of a time to live among waiting mutations.
     case housekept(more: Bool, expiry: Instant? = nil)
-    /// Where the stream stands now.
+    /// The new position of the stream.
     case snapshotApplied(PullSummary, StreamPosition)
-    /// No keys: there are no more.
+    /// Without keys, there are no more.
     case settled([MutationKey], upTo: Int64)
     case requeued(Int)
     case historyForgotten(more: Bool)
     case digest(EntityDigest)
-    /// The store could not: the text is for people. Nothing was changed.
+    /// The command failed with a text for people. Nothing was changed.
     case failed(String)
 }
 
-/// What a batch may hold. It holds at least one mutation if any is eligible, however large.
+/// Limits of a batch. It holds at least one mutation if any is eligible, however large.
 package struct BatchLimits: Hashable, Sendable {
     package var mutations: Int
-    /// Bytes of payload.
+    /// Size of the payload, bytes.
     package var bytes: Int
-    /// Only this priority or more urgent.
+    /// Least urgent priority that is allowed.
     package var leastPriority: Priority
-    /// A mutation, or an atomic list, with more payload than this stays where it is.
+    /// A mutation or an atomic list with a larger payload than this is not claimed.
     package var sizes: MutationSizes
 
     package init(mutations: Int, bytes: Int, leastPriority: Priority = .bulk, sizes: MutationSizes = MutationSizes()) {
@@ -86,7 +86,7 @@ package struct BatchLimits: Hashable, Sendable {
 /// The mutations of one push request.
 package struct Batch: Hashable, Sendable {
     package var mutations: [OutgoingMutation]
-    /// All results up to this `seq` are durably recorded here; lets the hub drop old payloads, never keys.
+    /// All results up to this `seq` are durably recorded here. The hub may drop old payloads up to it, but never keys.
     package var ackedSeq: Int64
     package var maxSentSeq: Int64
 
@@ -96,15 +96,15 @@ package struct Batch: Hashable, Sendable {
         self.maxSentSeq = maxSentSeq
     }
 
-    /// Whether no smaller batch can be made of it: a single mutation, or members of one atomic list, which go together.
+    /// Whether no smaller batch can be made of it: it is a single mutation, or consists of members of one atomic list.
     package var isOneUnit: Bool {
         guard let first = mutations.first else { return false }
         return mutations.count == 1 || first.group != nil && mutations.allSatisfy { $0.group == first.group }
     }
 }
 
-/// A mutation as it goes out. The parts of the payload are JSON text straight from the row: they are sent as they were
-/// enqueued, and nothing parses them again.
+/// A mutation as it is sent. The parts of the payload are JSON text straight from the row: they are sent as they were enqueued and are not
+/// parsed again.
 package struct OutgoingMutation: Hashable, Sendable {
     package var seq: Int64
     package var key: MutationKey
@@ -120,20 +120,20 @@ package struct OutgoingMutation: Hashable, Sendable {
     package var dependsOn: String?
     package var baseVersion: Int64
     package var hlc: String
-    /// An object: the stamps of fields that were written at another time. Operations have theirs in them.
+    /// An object with the stamps of fields that were written at another time. Operations contain their own stamps.
     package var fieldHLC: String?
     package var clock: ClockTrust
     package var clientUpdatedAt: Timestamp
     package var priority: Priority
     package var group: GroupID?
-    /// An object: what the app had seen in the fields whose rule merges objects.
+    /// An object with the base of the fields whose rule merges objects.
     package var base: String?
     package var author: String?
-    /// The fingerprint of what was first asked for, when that is not this: see ``Fingerprint``.
+    /// The fingerprint of the first request, when the content has changed since: see ``Fingerprint``.
     package var firstDigest: String?
-    /// Mutations that it answers for: none of them may take effect beside it.
+    /// Keys of mutations that this one replaces: none of them may take effect beside it.
     package var supersedes: [MutationKey] = []
-    /// Where it goes to an existing backend: what its request is made of.
+    /// The data of its request, where the server is an existing backend.
     package var rest: RestTask?
 
     package init(
@@ -167,11 +167,11 @@ package struct ResultsSummary: Hashable, Sendable {
     package var conflicted: [EntityName] = []
     package var rejected = 0
     package var retried = 0
-    /// Results for keys that were not in flight: ignored, counted.
+    /// Number of results for keys that were not in flight; they are ignored.
     package var unknown = 0
-    /// The earliest time at which a mutation that waits for its own retry may go, of all in the outbox.
+    /// Earliest time at which any mutation of the outbox that waits for its own retry can go.
     package var retryAt: Timestamp?
-    /// What was left where it is only for its size, when the next batch was chosen.
+    /// Work that stayed only because of its size when the next batch was chosen.
     package var withheld = WithheldWork()
 
     package init() {}
@@ -180,16 +180,16 @@ package struct ResultsSummary: Hashable, Sendable {
 package struct StreamPosition: Hashable, Sendable {
     package var entity: EntityName
     package var cursor: String?
-    /// A listing by id is under way: its next page comes before anything of the feed.
+    /// A listing by id is running: its next page comes before the feed.
     package var listing: Listing?
-    /// What this device needs of a new entity before the rest is not all here yet.
+    /// The records that this device needs first of a new entity are not all here yet.
     package var seed: Seed?
-    /// Other records refer to these.
+    /// Other records refer to records of this entity.
     package var isReference = false
     package var fullSync = FullSync.notDue
 
     package struct Seed: Hashable, Sendable {
-        /// The last id that was listed.
+        /// The last listed id.
         package var after: RecordID?
 
         package init(after: RecordID? = nil) {
@@ -198,9 +198,9 @@ package struct StreamPosition: Hashable, Sendable {
     }
 
     package struct Listing: Hashable, Sendable {
-        /// The last id that was listed.
+        /// The last listed id.
         package var after: RecordID?
-        /// Only these; `nil` means all.
+        /// Buckets that are listed; `nil` means all.
         package var buckets: [UInt8]?
 
         package init(after: RecordID? = nil, buckets: [UInt8]? = nil) {
@@ -209,12 +209,12 @@ package struct StreamPosition: Hashable, Sendable {
         }
     }
 
-    /// Whether all of it is to be compared with the hub again, just because it was long ago.
+    /// Whether a full comparison with the hub is due because the last one was long ago.
     package enum FullSync: Hashable, Sendable {
         case notDue
-        /// When that costs nothing.
+        /// Due as soon as the link and the power cost nothing.
         case due
-        /// In any case.
+        /// Due in any case.
         case overdue
     }
 
@@ -227,49 +227,49 @@ package struct StreamPosition: Hashable, Sendable {
 package struct PullSummary: Hashable, Sendable {
     package var upserts = 0
     package var deletions = 0
-    /// Records that were already here in that version or a newer one.
+    /// Number of records that were already here in that version or a newer one.
     package var unchanged = 0
-    /// An entity whose sweep would have removed suspiciously much; nothing was removed.
+    /// Entities whose sweep would have removed suspiciously many records; nothing was removed.
     package var massDeletes: [EntityName] = []
 
     package init() {}
 }
 
-/// What the engine must still know after a restart.
+/// State of the engine that must survive a restart.
 package struct EngineMemory: Hashable, Sendable {
     /// The hub's history that our cursors and versions belong to; `nil` before the first contact.
     package var epoch: String?
-    /// No request before this wall time (persisted `Retry-After`).
+    /// Earliest wall time of the next request (persisted `Retry-After`).
     package var notBefore: Timestamp?
-    /// Consecutive failed cycles.
+    /// Number of consecutive failed cycles.
     package var failures: Int
-    /// The hub had failed for so long that only probes were sent.
+    /// The breaker was open: the hub had failed for so long that only probes were sent.
     package var isBreakerOpen: Bool
-    /// Paused by an operator, until then or for good.
+    /// A pause by an operator, until a time or without an end.
     package var pause: Pause?
     package var lastSuccess: Timestamp?
-    /// When everything that is mirrored was last asked for and read to the hub's head. Written with the rest, never for itself.
+    /// Time at which everything mirrored was last asked for and read to the hub's head. It is written with the rest, never alone.
     package var pulledAt: Timestamp?
     package var lastError: String?
     package var lastErrorAt: Timestamp?
-    /// Names the server that ``failures``, ``notBefore`` and ``lastError`` are of; `nil`: an earlier version did not say.
+    /// Name of the server that ``failures``, ``notBefore`` and ``lastError`` belong to; `nil`: an earlier version did not store it.
     package var server: String?
-    /// The entities that the hub has for this device; `nil`: it has not said.
+    /// Entities that the hub offers to this device; `nil`: it has not named them.
     package var hubEntities: [EntityName]?
-    /// What the hub may not fall behind in the present history; `nil` before its first answer to a push.
+    /// The state of the present history that the hub may not fall behind; `nil` before its first answer to a push.
     package var standing: HubStanding?
     /// Records that the hub has and could not show.
     package var leftOut = LeftOutRecords()
-    /// The hub's new history that this database is being moved to, and how far that has come.
+    /// The new history of the hub that this database is moving to, with the progress.
     package var healing: Healing?
 
     package struct Healing: Hashable, Sendable {
         package var epoch: String
         /// The hub was asked about every accepted mutation up to this `seq`.
         package var askedSeq: Int64 = 0
-        /// Mutations that it did not know.
+        /// Number of mutations that the hub did not know.
         package var requeued: Int = 0
-        /// How far the hub was when it answered; `nil` before its first answer.
+        /// The state of the hub when it answered; `nil` before its first answer.
         package var standing: HubStanding?
 
         package init(epoch: String, askedSeq: Int64 = 0, requeued: Int = 0, standing: HubStanding? = nil) {

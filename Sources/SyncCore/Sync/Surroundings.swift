@@ -1,17 +1,17 @@
-/// Reads both clocks. The shell has the system's, the simulation its own.
+/// Reads both clocks. The shell uses the system's clocks, the simulation its own.
 package protocol TimeSource: Sendable {
     func now() -> Moment
 }
 
-/// Shrinks request bodies and opens gzip; the core has no zlib of its own.
+/// Compresses request bodies and decompresses gzip; the core has no zlib of its own.
 package protocol Compressor: Sendable {
     /// gzip at level 6, or `nil` when that fails or does not shrink the input.
     func gzip(_ bytes: [UInt8]) -> [UInt8]?
-    /// - Returns: `nil` when the input is not whole, valid gzip or would pass a limit.
+    /// - Returns: `nil` when the input is not complete, valid gzip or would exceed a limit.
     func gunzip(_ bytes: [UInt8], maxBytes: Int, maxRatio: Int) -> [UInt8]?
 }
 
-/// A small seeded generator (SplitMix64): jitter, identifiers, and every choice of the simulation.
+/// A small seeded generator (SplitMix64) for jitter, identifiers, and every choice of the simulation.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     package private(set) var state: UInt64
 
@@ -35,7 +35,7 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
     /// Uniform in `low...high`, to the nanosecond.
     package mutating func duration(from low: Duration, to high: Duration) -> Duration {
         guard high > low else { return low }
-        // 2^63 - 1 is 2^63 as a floating point number, which an integer cannot hold.
+        // 2^63 - 1 becomes 2^63 as a floating-point number, which an integer cannot hold.
         return low + .nanoseconds(Int64(min(Double((high - low).nanoseconds) * fraction(), 9e18)))
     }
 }

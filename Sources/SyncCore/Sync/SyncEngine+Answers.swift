@@ -1,4 +1,4 @@
-// What follows from each answer of the hub.
+// Handles the answers of the hub.
 extension SyncEngine {
     mutating func answered(
         _ call: UInt64, _ result: Result<HTTPResponse, TransportError>, sent: Instant, at moment: Moment,
@@ -32,7 +32,7 @@ extension SyncEngine {
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
                 if hasForgotten, hubForgot(facts, at: moment, &effects) { return }
-                // It is the hub that we knew after all; what was asked of the other one meanwhile says nothing about it.
+                // The known hub answers after all; answers of the other one have no meaning for it.
                 if facts.epoch != nil, facts.epoch == memory.epoch, memory.healing?.epoch != memory.epoch { memory.healing = nil }
                 cycle?.wasAnswered = true
                 cycle?.facts = facts
@@ -63,7 +63,7 @@ extension SyncEngine {
             hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
             hubNamesUnreadable = hello.capabilities.contains(UnreadableRecords.capability)
             hubNamesEntities = hello.capabilities.contains(EntityList.capability)
-            // A hub that was put in the place of another one may say nothing of that.
+            // A hub that replaced another one may not name entities at all.
             if !hubNamesEntities { memory.hubEntities = nil }
             greetedAt = moment.instant
             if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
@@ -84,11 +84,11 @@ extension SyncEngine {
             if cycle?.pulledHead == nil { cycle?.pulledHead = response.head }
             if !usable.pages.isEmpty { cycle?.badReads = 0 }
             cycle?.asked.subtract(response.errors.map(\.entity))
-            // Until these are read afresh, nobody can say up to where we know everything.
+            // Until these are read again, the head up to which everything is known is undefined.
             if !gone.isEmpty { knownHead = nil }
             advance(to: .applyingPull(next(usable), restart: gone))
             let standing = stand(at: response.head)
-            // Nothing new is nothing to write.
+            // A page without news needs no write.
             if !usable.pages.isEmpty { usable.standing = standing }
             effects.append(.store(.applyPull(usable)))
         case .pushing(let batch, _):
@@ -96,7 +96,7 @@ extension SyncEngine {
             endTrial(&effects)
             noteOwnCommits(response)
             sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
-            // What was left without a verdict is still in flight: the next cycle settles it.
+            // A mutation without a verdict is still in flight: the next cycle settles it.
             if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
             let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
             advance(to: .recordingResults(next: next?.leastPriority))
@@ -109,7 +109,7 @@ extension SyncEngine {
         }
     }
 
-    /// What an answer says about the link.
+    /// Measures the link by an answer.
     private mutating func measure(_ step: Step, read: Int, in time: Duration) {
         switch step {
         case .pulling, .listing, .seeding: pace.down.moved(read, in: time)
@@ -118,8 +118,8 @@ extension SyncEngine {
         }
     }
 
-    /// Results for keys that were not sent are left to the store, which ignores and counts them; a batch without a single
-    /// verdict of its own is no answer at all.
+    /// Checks an answer to a push. The store ignores and counts results for keys that were not sent. An answer without a single verdict
+    /// about the batch counts as no answer.
     func results(_ body: [UInt8], of batch: Batch) throws(ReplyError) -> PushResponse {
         let response = try PushMessages.readResponse(body)
         let sent = Set(batch.mutations.map(\.key))
@@ -129,7 +129,7 @@ extension SyncEngine {
         return response
     }
 
-    /// What the hub has besides is asked for in the same cycle, so that who asks for a sync has it then.
+    /// Records the entities that the hub names. New ones are pulled in the same cycle, so that a requested sync brings them.
     private mutating func noteEntities(_ entities: [EntityName]?) {
         guard let entities else { return }
         let known = Set(memory.hubEntities ?? [])
@@ -137,7 +137,7 @@ extension SyncEngine {
         if memory.hubEntities != entities { memory.hubEntities = entities }
     }
 
-    /// The streams to ask next, at once: those that did not fit into the request, and those with more to come.
+    /// The streams to ask next: those that did not fit into the request, and those with more pages.
     func next(_ response: PullResponse) -> [StreamPosition] {
         (cycle?.unasked ?? []) + response.pages.filter(\.hasMore).map { StreamPosition(entity: $0.entity, cursor: $0.cursor) }
     }

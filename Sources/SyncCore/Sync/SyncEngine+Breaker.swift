@@ -1,21 +1,21 @@
-// The breaker's part: what counts as a failure of the hub, and the probe that goes in place of a cycle (PROTOCOL G3).
+// The engine's part of the breaker: failures of the hub that count, and the probe that replaces a cycle (PROTOCOL G3).
 extension SyncEngine {
-    /// A probe that is not answered for this long has failed.
+    /// Time without an answer after which a probe has failed.
     static let probePatience: Duration = .seconds(60)
 
-    /// A call brought no usable answer.
+    /// Records a call without a usable answer.
     mutating func noteFailure(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
         switch refusal.kind {
-        // Our own credentials, a portal, an answer that made no sense: neither that the hub is away nor that it is not.
+        // These say nothing about the hub: our own credentials, a portal, an answer that made no sense.
         case .transport(.credentials), .transport(.clientCertificate), .transport(.cancelled), .foreign, .nonsense: return
-        // A hub that fails over what we sent may take everything else: one mutation must not silence the others.
+        // A hub that fails over one batch may accept everything else: one mutation must not stop the others.
         case .failed where refusal.facts?.version != nil && batchUnderWay != nil: return
-        // It has answered, and at length: a smaller batch gets a shorter answer.
+        // The hub has answered, but with too much: a smaller batch gets a shorter answer.
         case .transport(.tooLarge) where batchUnderWay != nil && cycle?.wasAnswered == true: return
         case .transport, .failed: breakerFailed(at: moment, &effects)
         case .overloaded where refusal.status.map { $0 >= 500 } ?? true: breakerFailed(at: moment, &effects)
         case .overloaded, .auth, .blocked, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed, .gone:
-            // Only the hub itself proves that it is alive, not a proxy before it.
+            // Only an answer of the hub itself proves that it works, not that of a proxy before it.
             if refusal.facts?.version != nil { closeBreaker(&effects) }
         }
     }
@@ -32,13 +32,13 @@ extension SyncEngine {
         breakerChanged(from: before, &effects)
     }
 
-    /// A push or a pull went through.
+    /// Ends the trial after a successful push or pull.
     mutating func endTrial(_ effects: inout [SyncEffect]) {
         if breaker.state == .halfOpen { closeBreaker(&effects) }
     }
 
     private mutating func breakerChanged(from before: Breaker.State, _ effects: inout [SyncEffect]) {
-        // Half open is as good as open after a restart: the trial was not made.
+        // After a restart, half open counts as open, because the trial was not made.
         memory.isBreakerOpen = breaker.state != .closed
         guard breaker.state != before else { return }
         effects.append(.report(.breaker(from: before, to: breaker.state)))
@@ -65,7 +65,7 @@ extension SyncEngine {
         guard isGood else { return breakerFailed(at: moment, &effects) }
         breaker.probed()
         breakerChanged(from: .open, &effects)
-        // The probes were spread already; what the hub asked for still holds.
+        // The probes were spread already; a delay that the hub asked for still holds.
         timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
         showHold(at: moment)
         timer.wish(.again(at: moment.instant), now: moment.instant)
@@ -75,7 +75,7 @@ extension SyncEngine {
         probe.map { $0.sent.advanced(by: Self.probePatience) } ?? probeDueAt(at: moment, despitePause: despitePause)
     }
 
-    /// Where nothing could be sent afterwards, nobody asks.
+    /// Where nothing could be sent afterwards, no probe is made.
     private func probeDueAt(at moment: Moment, despitePause: Bool = false) -> Instant? {
         guard let planned = breaker.probeAt else { return nil }
         guard !allowance(at: moment, despitePause: despitePause, despiteBreaker: true).isNothing else { return nil }

@@ -1,6 +1,6 @@
-// The steps of a cycle, and what follows from each answer of the store.
+// The steps of a cycle, and the handling of the store's answers.
 extension SyncEngine {
-    /// A hello is due this long after the last one.
+    /// Time after the last hello at which the next one is due.
     static let helloInterval: Duration = .seconds(24 * 3600)
 
     mutating func beginCycle(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -39,7 +39,7 @@ extension SyncEngine {
     mutating func stored(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
         guard let step = cycle?.step else { return }
         switch (step, answer) {
-        // A refused disk or a damaged page: nothing was changed, so the cycle just ends; the store says it in status.
+        // A full disk or a damaged page: nothing was changed, so the cycle just ends; the store reports it in status.
         case (.remembering, _):
             saved(answer)
             finish(at: moment, &effects)
@@ -50,21 +50,21 @@ extension SyncEngine {
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             push(batch, as: .settle, at: moment, &effects) { .settling(batch, call: $0) }
         case (.loadingInFlight, .batch(nil, let retryAt, _)):
-            // A cycle that only pulls must not forget it; otherwise the claim knows better.
+            // A cycle that only pulls must not forget it; otherwise the claim has the newer value.
             if let retryAt { timer.wish(.due(at: instant(of: retryAt, at: moment)), now: moment.instant) }
             pullOrPush(at: moment, &effects)
         case (.recordingSettled, .resultsApplied(let summary, _)):
             record(summary, at: moment)
-            // Nothing settled: asking again would be the same question.
+            // Nothing was settled, so asking again would repeat the same question.
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
-            // Nothing may be pulled or pushed before all is settled; the next cycle goes on with that.
+            // Nothing may be pulled or pushed before everything is settled; the next cycle continues with that.
             if mustEnd(at: moment) { return goOnLater(at: moment, &effects) }
             loadInFlight(at: moment, &effects)
         case (.adoptingReplica(let adopted), .done):
-            // Only now: had the store refused, the hub would take us for somebody new and nobody would settle anything.
+            // Only now: if the store had refused, the hub would see a new replica while the mutations in flight stay unsettled.
             (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
             greetedAt = nil
-            // Whose history the verdicts are of that come now has to be known before them.
+            // The history of the coming verdicts has to be known before them.
             memory.epoch == nil && !settings.isRest ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
         case (.lookingForUnsettled, .batch(let unsettled, _, _)):
             if unsettled != nil { return push(at: moment, &effects) }
@@ -119,7 +119,7 @@ extension SyncEngine {
             housekept(more: more, expiry: expiry, at: moment)
             succeed(at: moment, &effects)
         default:
-            // An answer of the wrong kind is a mistake of ours; the cycle ends unharmed and says so.
+            // An answer of the wrong kind is a fault in this program; the cycle ends with an error and without harm.
             endInFailure("the store gave an answer of another kind", retry: .seconds(30), at: moment, &effects)
         }
     }
@@ -138,23 +138,23 @@ extension SyncEngine {
             }
             notePulled(at: moment)
             if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
-            // A second look at a few entities, or one that missed some, does not bring everything up to that head.
+            // A second read of a few entities, or a read that missed some, does not bring everything up to that head.
             (readings.width, readings.failures) = (nil, 0)
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
             return compare(at: moment, &effects)
         }
         if quietUntil != nil { return goOnLater(at: moment, &effects) }
         if hasReadEnough(at: moment) {
-            // What the hub no longer knows our cursor of is asked again then, and refused again.
+            // Streams whose cursor the hub no longer knows would be asked again then, and refused again.
             return push(at: moment, &effects)
         }
-        // The others go on with the cursors that were committed with their pages.
+        // The others continue with the cursors that were committed with their pages.
         if !gone.isEmpty { return restart(gone, at: moment, &effects) }
         pull(next, at: moment, &effects)
     }
 
-    /// All that was asked for has been read to its end. Remembered is only what is so for everything: few bytes, and the
-    /// pages themselves tell the rest.
+    /// Records that everything asked for was read to its end. Only a complete read is stored: it takes few bytes, and the pages themselves
+    /// hold the rest.
     private mutating func notePulled(at moment: Moment) {
         guard let cycle else { return }
         for entity in cycle.asked { pulledAt[entity] = moment.wall }
@@ -171,18 +171,18 @@ extension SyncEngine {
         noteRetry(summary.retryAt, at: moment)
     }
 
-    /// What the store knows of all waiting mutations replaces what was known. A time that has passed is that of a mutation
-    /// which waits for something else by now; that has its own wish.
+    /// The store's value for all waiting mutations replaces the known one. A time in the past belongs to a mutation that waits for
+    /// something else by now, which has its own timer.
     mutating func noteRetry(_ time: Timestamp?, at moment: Moment) {
         timer.workIsDue(at: time.flatMap { $0 > moment.wall ? instant(of: $0, at: moment) : nil })
     }
 
-    /// The boot time that will be when the wall clock shows `time`, if it does not step: then the store is asked again.
+    /// The boot time at which the wall clock will show `time` if it does not step. The store is asked again then.
     func instant(of time: Timestamp, at moment: Moment) -> Instant {
         moment.instant.advanced(by: max(.zero, moment.wall.duration(to: time)))
     }
 
-    /// Committed as sent before this point, so the hub can never have seen more of this replica than this says.
+    /// Records a batch that was committed as sent before this point, so the hub can never have seen more of this replica than this.
     mutating func noteSent(_ batch: Batch) {
         maxSentSeq = max(maxSentSeq, batch.maxSentSeq)
         ackedSeq = max(ackedSeq, batch.ackedSeq)
@@ -204,12 +204,12 @@ extension SyncEngine {
             return push(at: moment, &effects)
         }
         let allowed = allowed(at: moment)
-        // A trial is a push where there is something to push.
+        // A trial is a push if there is anything to push.
         guard cycle?.scope != .push, cycle?.isTrial != true, mayPull(under: allowed), needsPull(at: moment) else {
             return push(at: moment, &effects)
         }
         if allowed.push == .bulk, allowed.sizes.isUnlimited { return loadStreams(&effects) }
-        // What may not be settled now must not be in a base that is pulled either.
+        // Mutations that cannot be settled now must not be part of a pulled base either.
         advance(to: .lookingForUnsettled)
         effects.append(.store(.loadInFlight(BatchLimits(mutations: 1, bytes: 1))))
     }
@@ -219,7 +219,7 @@ extension SyncEngine {
         effects.append(.store(.loadStreams(also: settings.pullsAll ? memory.hubEntities ?? [] : [])))
     }
 
-    /// Nothing is known that could be pulled: a pull of no stream says what the hub has.
+    /// No entity to pull is known: a pull without streams asks which ones the hub has.
     private mutating func askForEntities(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard namesEntities, cycle?.hasAskedForEntities == false, allowed(at: moment).pull?.entities == .all else {
             return push(at: moment, &effects)
@@ -230,32 +230,32 @@ extension SyncEngine {
 
     private var namesEntities: Bool { settings.pullsAll && hubNamesEntities && !settings.isRest }
 
-    /// A pull is spared when the hub said within the last minute that it has nothing newer than we do, and nobody asked
-    /// for the news: who asks for a sync wants to see what others wrote just now.
+    /// Whether to pull. A pull is skipped when the hub said within the last minute that it has nothing newer, and no sync was requested: a
+    /// caller that requests a sync wants to see what others wrote just now.
     func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
-        // After a failure only an answer says that the hub is there, and what it has by now.
+        // After a failure only an answer shows that the hub works, and what it has by now.
         if memory.failures > 0 { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
-        // A stream that was left out is asked for again.
+        // A stream that was left out is asked again.
         if let next = readings.held.nextAt, next <= moment.instant { return true }
         let interval = allowed(at: moment).pull?.interval ?? settings.policy.pullInterval
-        // The periodic pull comes an interval after the last one began, which is less than that after its answer.
+        // The periodic pull is due one interval after the last one began, which is less than one interval after its answer.
         let isFresh = cycle?.pullIsDue == true ? interval / 2 : interval
         return headSeenAt.duration(to: moment.instant) >= min(isFresh, .seconds(60))
     }
 
-    /// A link that costs something is pulled over when that is due, or somebody asks.
+    /// A metered link is used for a pull only when the pull is due or requested.
     func mayPull(under allowed: Allowance) -> Bool {
         guard let terms = allowed.pull else { return false }
         return terms.entities == .all || cycle?.pullIsDue == true || cycle?.isRequested == true
     }
 
     mutating func pull(_ streams: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
-        // The hub takes so many in one request and no more; the others are asked for with the next page.
+        // The hub limits the streams of one request; the others are asked for with the next page.
         let streams = streams.filter { mayPull($0.entity, at: moment) }
         guard !streams.isEmpty else { return push(at: moment, &effects) }
-        // One that failed before is asked alone, after the others: it must not spoil their answer again.
+        // A stream that failed before is asked alone, after the others, so that it does not make their answer fail again.
         let (sound, doubtful) = settings.isRest ? (streams, []) : readings.held.split(streams)
         let asked = Array(sound.isEmpty ? doubtful.prefix(1) : sound.prefix(readings.width ?? PullMessages.streamsMax))
         cycle?.unasked = Array((sound + doubtful).dropFirst(asked.count))
@@ -274,11 +274,11 @@ extension SyncEngine {
         }
     }
 
-    /// Asked before each page. What is left out is no news up to the hub's head, so it is not caught up with.
+    /// Asked before each page. An entity that is left out does not count as read up to the hub's head.
     mutating func mayPull(_ entity: EntityName, at moment: Moment) -> Bool {
         switch allowed(at: moment).pull?.entities {
         case .all: return true
-        // Whoever may push may learn what became of it.
+        // A caller that may push may also read the results.
         case .critical where settings.criticalEntities.contains(entity) || cycle?.conflicted.contains(entity) == true: return true
         case .critical, nil:
             cycle?.missedStreams = true
@@ -287,7 +287,7 @@ extension SyncEngine {
         }
     }
 
-    /// Lists these afresh; the others go on where they are.
+    /// Lists these entities again; the others continue.
     mutating func restart(_ entities: [EntityName], at moment: Moment, _ effects: inout [SyncEffect]) {
         guard !entities.isEmpty else { return push(at: moment, &effects) }
         knownHead = nil
@@ -298,7 +298,7 @@ extension SyncEngine {
 
     mutating func push(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard cycle?.scope != .pull else { return keepHouse(at: moment, &effects) }
-        // Before the claim: what is claimed counts as sent.
+        // Before the claim, because a claimed mutation counts as sent.
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         if hasNoRequestsLeft {
             pushesFirst = true
@@ -312,12 +312,12 @@ extension SyncEngine {
     mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let batch {
             noteSent(batch)
-            // The verdict may have changed while the store claimed it. It counts as sent, and is settled when it may go.
+            // The verdict may have changed while the store claimed the batch. The batch counts as sent; the next allowed cycle settles it.
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             return push(batch, as: .push, at: moment, &effects) { .pushing(batch, call: $0) }
         }
         if cycle?.isTrial == true, cycle?.scope != .push {
-            // Nothing to push: then a pull is the trial.
+            // Without anything to push, a pull is the trial.
             cycle?.isTrial = false
             return pullOrPush(at: moment, &effects)
         }
@@ -332,8 +332,8 @@ extension SyncEngine {
         keepHouse(at: moment, &effects)
     }
 
-    /// Nothing may be sent any more: somebody paused, the link went down, or it costs too much now. Checked before every
-    /// call, so that a cycle ends at its next step. Nothing failed; what is left is for the next cycle.
+    /// Whether nothing may be sent any more: sync was paused, the link went down, or it costs too much now. It is checked before every
+    /// call, so that a cycle ends at its next step. That is no failure; the next cycle continues.
     func isHalted(at moment: Moment) -> Bool {
         allowed(at: moment).isNothing
     }
@@ -351,10 +351,10 @@ extension SyncEngine {
         saveOrFinish(at: moment, &effects)
     }
 
-    /// Work is left, and this cycle has no time, no requests or no trust for it.
+    /// Ends the cycle with work left, because it has no time or requests left, or was only a trial.
     mutating func goOnLater(at moment: Moment, _ effects: inout [SyncEffect]) {
         var next = max(moment.instant, quietUntil ?? moment.instant)
-        // The whole fleet has found the hub alive again.
+        // The whole fleet notices at the same time that the hub works again.
         if cycle?.isTrial == true {
             next = max(next, moment.instant.advanced(by: random.duration(from: .zero, to: hubSpread)))
             timer.wish(.spread(until: next), now: moment.instant)
@@ -375,11 +375,11 @@ extension SyncEngine {
         memory.failures = 0
         memory.notBefore = nil
         memory.lastSuccess = moment.wall
-        // An entity that could not be read is no reason to hold back the others, but it is to be seen.
+        // An entity that could not be read does not hold back the others, but must be visible.
         memory.lastError = cycle?.outcome.error ?? (readings.held.isEmpty ? nil : readings.held.sentence)
         memory.lastErrorAt = memory.lastError == nil ? nil : moment.wall
         failureCause = .none
-        // A whole cycle without a call says nothing new, but neither does the hub's probe lie.
+        // A whole cycle without a call brings no news, but the hub's answer to the probe is valid.
         if breaker.state == .halfOpen { closeBreaker(&effects) }
         timer.holdBack(retryAt: nil, notBefore: hasNoRequestsLeft ? quietUntil : nil)
         showHold(at: moment)
@@ -420,7 +420,7 @@ extension SyncEngine {
         call.rest = question
         if kind.isReading { call.answerBytes = pace.down.bytes }
         lastBody = body.count
-        // A page may be twice as large as asked, where a commit is, and hold one record of any size.
+        // A page may be twice as large as asked, when a commit is that large, and may hold one record of any size.
         let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
         call.timeLimit = LinkPace.timeLimit(for: body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
         lastTimeLimit = call.timeLimit
@@ -444,7 +444,7 @@ extension SyncEngine {
         if let seq = facts.deviceSeq { hubSeq = seq }
     }
 
-    /// Told once while it lasts, and once more when the hub's time agrees again.
+    /// Reports the verdict about the hub's time once while it lasts, and once more when the time agrees again.
     private mutating func judge(_ time: Timestamp, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
         let verdict = clock.add(
             hubTime: time, sent: sent, received: moment.instant, systemTime: wallIsSynchronised ? moment.wall : nil)
@@ -452,7 +452,7 @@ extension SyncEngine {
         hubTime = verdict
     }
 
-    /// Another database speaks under our name: this device was cloned, or is one (PROTOCOL A6).
+    /// Reports that another database uses our name: this device was cloned, or is a clone (PROTOCOL A6).
     mutating func noteTwins(_ facts: HubHeaders, _ effects: inout [SyncEffect]) {
         let count = max(1, facts.twins ?? 1)
         guard count != twins else { return }
@@ -460,14 +460,13 @@ extension SyncEngine {
         effects.append(.report(.twins(count)))
     }
 
-    /// The latest answer counts.
+    /// Records the rate limit of the latest answer.
     mutating func noteRate(_ facts: HubHeaders, at moment: Moment) {
         quietUntil = facts.rateLimit?.pause.map { moment.instant.advanced(by: $0) }
         hasNoRequestsLeft = quietUntil != nil && facts.rateLimit?.remaining == 0
     }
 
-    /// When every commit since the head we know is one of our own, we still know everything: the echoes may wait for the
-    /// next periodic pull.
+    /// If every commit since the known head is one of our own, everything is still known: the echoes can wait for the next periodic pull.
     mutating func noteOwnCommits(_ response: PushResponse) {
         guard let known = knownHead else { return }
         seenHead = max(seenHead ?? 0, response.head)
@@ -484,7 +483,7 @@ extension SyncEngine {
     }
 
     mutating func regressed(_ hubSeq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
-        // A new replica has no past. A hub that says otherwise again would have us write new ids for ever.
+        // A new replica has no past. A hub that keeps reporting one would make the agent write new ids for ever.
         if cycle?.hasAdoptedReplica == true {
             let detail = "the hub says that it has seen mutations of a replica that is new"
             return failed(HubReply.Refusal(.nonsense, detail), at: moment, &effects)

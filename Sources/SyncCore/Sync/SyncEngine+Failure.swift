@@ -1,5 +1,5 @@
-// What follows when a call brings no usable answer. No failure of a whole request ever changes the state of a mutation:
-// what was sent stays in flight, and is settled when the hub can be reached again.
+// Handles calls without a usable answer. No failure of a whole request ever changes the state of a mutation: sent mutations stay in flight
+// and are settled when the hub can be reached again.
 extension SyncEngine {
     mutating func refused(
         _ refusal: HubReply.Refusal, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
@@ -12,7 +12,7 @@ extension SyncEngine {
             if let epoch = refusal.facts?.epoch, isOtherHistory(epoch) {
                 epochChanged(to: epoch, at: moment, &effects)
             } else if case .pulling(let asked, _)? = cycle?.step, asked.contains(where: { $0.cursor != nil }) {
-                // The whole request instead of one stream: then none of its cursors is of use.
+                // The whole request failed instead of one stream: none of its cursors can be used.
                 let expired = asked.filter { $0.cursor != nil }.map(\.entity)
                 restart(startAgain(expired, at: moment, &effects), at: moment, &effects)
             } else if case .verifying(let position, _)? = cycle?.step {
@@ -31,8 +31,8 @@ extension SyncEngine {
         if let batch = batchUnderWay, blames(refusal) {
             let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
             if refusal.status == 408, !settings.isRest { pace.up.broke() }
-            // An answer beyond the limit may be a portal's as well, whatever was asked: certain is it of a hub that has answered in
-            // this cycle. Otherwise the next one greets first, to know.
+            // An answer beyond the limit may also come from a portal. It is certainly the hub's if the hub has answered in this cycle.
+            // Otherwise the next cycle greets first to find out.
             let isCertain =
                 refusal.kind == .malformed || refusal.kind == .tooLarge || refusal.status == 408
                 || (isAnswerTooLarge && cycle?.wasAnswered == true)
@@ -44,7 +44,8 @@ extension SyncEngine {
                 if refusal.kind != .transport(.timedOut) || cycle?.wasAnswered == true {
                     return setAside(batch, refusal, asked: asked, at: moment, &effects)
                 }
-                // Silence over one mutation: greet first next time, to tell a hub that is gone from one that hangs on this.
+                // Silence over one mutation: the next cycle greets first, to distinguish a hub that is gone from one that hangs on this
+                // mutation.
                 greetedAt = nil
             }
         }
@@ -54,14 +55,14 @@ extension SyncEngine {
             ceiling: refusal.problem?.code == "maintenance" ? .seconds(24 * 3600) : .seconds(3600), at: moment, &effects)
     }
 
-    /// The one mutation that the hub cannot digest leaves the way of the others, or the one atomic list. If the hub says that
-    /// it will never fit, that is its verdict; otherwise it is tried again alone, later, a limited number of times.
+    /// Sets aside the one mutation, or the one atomic list, that the hub cannot process. If the hub says that it will never fit, that is
+    /// its verdict. Otherwise it is tried again alone, later, a limited number of times.
     private mutating func setAside(
         _ batch: Batch, _ refusal: HubReply.Refusal, asked: Duration?, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         guard let poison = batch.mutations.first else { return }
         effects.append(.report(.setAside(poison.key, detail: Printable.text(refusal.detail))))
-        // Only the hub itself can say that something will never fit. A proxy with a lower limit may be replaced tomorrow.
+        // Only the hub itself can say that a mutation will never fit. A proxy with a lower limit may be replaced tomorrow.
         let isHubs = refusal.facts?.version != nil
         if refusal.kind == .tooLarge, isHubs {
             let problem = refusal.problem ?? Problem("too-large", status: 413, detail: refusal.detail)
@@ -71,19 +72,19 @@ extension SyncEngine {
             return
         }
         let problem = refusal.problem ?? Problem("failed-alone", status: 0, detail: refusal.detail)
-        // When the fault may be the hub's, every step of the search waits its turn like any failure. Silence is never the
-        // mutation's fault: a tunnel is silent, too.
+        // When the fault may be the hub's, every step of the search waits like any failure. Silence is never the mutation's fault: a tunnel
+        // is silent, too.
         let isItsFault = sizer.setAside(poison.key)
         let failure = Failure(
             detail: refusal.detail, kind: refusal.kind, cause: cause(of: refusal), retry: delay(after: refusal), asked: asked)
         advance(to: .settingAside(isItsFault && asked == nil ? nil : failure))
-        // Neither silence nor a request that did not arrive in time (408) says anything about what was in it.
+        // Neither silence nor a request that did not arrive in time (408) says anything about the content.
         let isSlow = refusal.kind == .transport(.timedOut) || refusal.status == 408
         let counts = isItsFault && !isSlow && (refusal.kind != .tooLarge || isHubs)
         effects.append(.store(.setAside(poison.key, problem, counts: counts)))
     }
 
-    /// The hub took the request and left mutations without a verdict: their outcome is unknown, they stay in flight.
+    /// The hub accepted the request and left mutations without a verdict: their outcome is unknown, so they stay in flight.
     mutating func unanswered(at moment: Moment, _ effects: inout [SyncEffect]) {
         failed(HubReply.Refusal(.nonsense, "the hub's answer settled nothing of what was sent"), at: moment, &effects)
     }
@@ -93,7 +94,7 @@ extension SyncEngine {
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
-        // One more attempt, and not one after each failure of a long outage.
+        // One more attempt only, not one after each failure of a long outage.
         owesRequest = cycle?.isAskedFor ?? false
         failureCause = cause
         memory.lastError = Printable.text(detail)
@@ -102,8 +103,8 @@ extension SyncEngine {
         cycle?.outcome.errorKind = kind
         let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         let until = moment.instant.advanced(by: delay)
-        // Nobody gets in by force with credentials that were refused (PROTOCOL B6); other ones may. What something between asked
-        // for is a wait like any other: only the server itself can forbid an attempt that somebody wants.
+        // A forced request does not override refused credentials (PROTOCOL B6); new credentials do. A delay that a device in between asked
+        // for is like any other: only the server itself can forbid a requested attempt.
         let isServersWish = asked != nil && cause != .between
         timer.holdBack(
             retryAt: until, notBefore: isServersWish || cause == .credentials ? until : nil, failedAt: moment.instant)
@@ -113,7 +114,7 @@ extension SyncEngine {
         saveOrFinish(at: moment, &effects)
     }
 
-    /// What has failed may succeed now: somebody has changed what it failed over. What the server itself asked for still holds.
+    /// Allows an attempt because the cause of the failure was changed. A delay that the server itself asked for still holds.
     mutating func tryAgain(at moment: Moment) {
         failureCause = .none
         memory.failures = 0
@@ -122,7 +123,7 @@ extension SyncEngine {
         showHold(at: moment)
     }
 
-    /// Somebody has read the configuration again, and wants to see what comes of it.
+    /// Applies a configuration that was read again, with an immediate attempt.
     mutating func settingsChanged(at moment: Moment, _ effects: inout [SyncEffect]) {
         if serverIs(settings.server) {
             timer.holdBack(retryAt: nil, notBefore: nil)
@@ -134,9 +135,9 @@ extension SyncEngine {
         tryAgain(at: moment)
     }
 
-    /// What was learned of one server says nothing about another: neither its failures nor what it asked for.
+    /// Records the server's name. The failures of one server and the delays that it asked for do not apply to another.
     ///
-    /// - Returns: Whether it is another one than before.
+    /// - Returns: Whether it is another server than before.
     @discardableResult
     mutating func serverIs(_ server: String) -> Bool {
         defer { if !server.isEmpty { memory.server = server } }
@@ -153,11 +154,11 @@ extension SyncEngine {
         }
     }
 
-    /// Whether the request itself may be the reason, so that a smaller one is worth a try.
+    /// Whether the request itself may be the reason, so that a smaller one should be tried.
     private func blames(_ refusal: HubReply.Refusal) -> Bool {
         switch refusal.kind {
         case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut), .transport(.tooLarge): true
-        // It did not arrive in time: a smaller one may.
+        // The request did not arrive in time; a smaller one may.
         case .overloaded: refusal.status == 408
         default: false
         }
@@ -168,7 +169,7 @@ extension SyncEngine {
         case .auth, .blocked, .transport(.credentials), .transport(.clientCertificate): .credentials
         case .transport, .foreign: .between
         case .nonsense, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed, .gone, .overloaded, .failed:
-            // An existing backend has no header by which its answers could be told from a proxy's.
+            // An existing backend has no header that distinguishes its answers from a proxy's.
             settings.isRest || refusal.facts?.version != nil ? .server : .between
         }
     }
@@ -178,11 +179,11 @@ extension SyncEngine {
         case .transport(.cancelled): hub
         case .transport(.credentials), .transport(.clientCertificate): .auth
         case .transport, .misconfigured: .degraded
-        // A portal answers with a page or sends elsewhere; an error status is a proxy's, or a wrong server's.
+        // A portal answers with a page or a redirect; an error status comes from a proxy, or a wrong server.
         case .foreign: refusal.status.map { (400...499).contains($0) } ?? false ? .degraded : .captive
         case .auth, .blocked: .auth
         case .overloaded, .failed, .malformed, .tooLarge, .encoding:
-            // Without the hub's own headers it was a proxy that spoke: the hub itself is not there.
+            // Without the hub's own headers a proxy has answered: the hub itself is not reachable.
             refusal.facts?.version == nil ? .degraded : .online
         case .nonsense, .incompatible, .regressed, .gone: .online
         }
@@ -191,10 +192,10 @@ extension SyncEngine {
     private mutating func delay(after refusal: HubReply.Refusal) -> Duration {
         let failures = memory.failures + 1
         switch refusal.kind {
-        // A proxy without a server behind it, as during an update: as 502 would be.
+        // A proxy without a server behind it, as during an update; handled like 502.
         case .foreign where refusal.status.map { (400...499).contains($0) } ?? false:
             return settings.backoff.delay(afterFailures: failures, using: &random)
-        // A portal is looked at every half minute at first, every five minutes later; credentials are not offered to it.
+        // A portal is checked every half minute at first and every five minutes later; credentials are not sent to it.
         case .foreign: return spread(.seconds(30), doublings: failures - 1, cap: .seconds(300))
         case .auth, .transport(.credentials), .transport(.clientCertificate):
             return spread(.seconds(60), doublings: failures - 1, cap: .seconds(900))

@@ -1,8 +1,8 @@
-// The hub has another history than before: it was restored from a backup, or made anew (PROTOCOL A6). What it had accepted
-// and forgot is offered to it again before anything else; then all versions are those of an older history, and everything
-// is listed afresh. Only then the new history is ours. A crash at any step begins again with what was not asked yet.
+// Handles a hub with another history than before: it was restored from a backup, or made anew (PROTOCOL A6). Mutations that it had accepted
+// and forgot are offered again before anything else. Then all versions are marked as those of an older history, and everything is listed
+// again. Only then the new history becomes ours. After a crash at any step, the process continues with the keys that were not asked yet.
 extension SyncEngine {
-    /// Whether cursors and versions of ours mean nothing there.
+    /// Whether our cursors and versions have no meaning in that history.
     func isOtherHistory(_ epoch: String) -> Bool {
         if ablations.contains(.epochIgnored) { return false }
         if cycle?.isHealing == true { return epoch != memory.healing?.epoch }
@@ -15,8 +15,8 @@ extension SyncEngine {
             if epoch != known { effects.append(.report(.epochChanged(from: known, to: epoch))) }
             memory.healing = EngineMemory.Healing(epoch: epoch)
         }
-        // Once more in one cycle: two operators began a new history one after the other, which ends soon; or two hubs take
-        // turns at one address, and neither can be trusted with anything.
+        // A second new history in one cycle has two possible causes. Two operators began a new history one after the other, which ends
+        // soon. Or two hubs take turns at one address, and neither can be trusted.
         guard let cycle, !cycle.isHealing, cycle.healed < 2 else {
             let names = "(epoch \(Printable.text(known, max: 16)), now \(Printable.text(epoch, max: 16)))"
             return endInFailure(
@@ -28,7 +28,7 @@ extension SyncEngine {
         loadSettled(at: moment, &effects)
     }
 
-    /// The least wait before a hub with two new histories in one cycle is asked again.
+    /// Shortest delay before a hub with two new histories in one cycle is asked again.
     package static let historyWait: Duration = .seconds(10)
 
     /// No failure before: 10 s to 15 s, doubled with each failure; 6 and more: 10 min to 15 min.
@@ -39,16 +39,16 @@ extension SyncEngine {
 
     // MARK: A hub that went back without a word
 
-    /// What a hello and a push show of this history.
+    /// The receipt of this history that a hello and a push show.
     var receipt: String? {
         guard let standing = memory.standing, standing.epoch == memory.epoch else { return nil }
         return standing.receipt
     }
 
-    /// Whether an answer shows that the hub is behind what it said before in the same history: an older copy of its database
-    /// was put in place. Its own receipt tells it so; this is for a hub that reads none.
+    /// Whether an answer shows that the hub is behind an earlier state of the same history: its database was replaced by an older copy. The
+    /// receipt tells this to the hub itself; this check is for a hub that ignores receipts.
     ///
-    /// Our calls follow each other, and an answer leaves after its commit, so no order of replicas of one database explains it.
+    /// Our calls are sequential, and an answer leaves after its commit, so no order of replicas of one database explains it.
     func hasForgotten(_ facts: HubHeaders, at moment: Moment) -> Bool {
         guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false,
             !ablations.contains(.proofIgnored)
@@ -58,8 +58,8 @@ extension SyncEngine {
         return standing.isAhead(of: facts, for: replica)
     }
 
-    /// The hub is asked once more, with its receipt. If it goes on as before, this database heals alone: it offers again what
-    /// is not known there, and lists everything afresh. A hub that says one thing and then another is believed in between.
+    /// Asks the hub once more, with its receipt. If it stays behind, this database heals alone: it offers again what the hub does not know,
+    /// and lists everything again. In between, a hub with contradicting answers is believed.
     ///
     /// - Returns: `false` when it is believed, and its answer counts.
     mutating func hubForgot(_ facts: HubHeaders, at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
@@ -74,7 +74,7 @@ extension SyncEngine {
             return true
         }
         guard heals else {
-            // Work goes on meanwhile; what this hub may lack is offered when the time has come.
+            // Work continues meanwhile; mutations that this hub may lack are offered at the due time.
             memory.standing = nil
             owesHealing = true
             return false
@@ -89,14 +89,14 @@ extension SyncEngine {
         forgottenAt.map { $0.duration(to: moment.instant) < Self.selfHealingInterval } ?? false
     }
 
-    /// A hub that says one thing and then another may make us list everything afresh this often, and no more.
+    /// Shortest time between two complete listings that contradicting answers of a hub can cause.
     static let selfHealingInterval: Duration = .seconds(600)
 
-    /// What the latest answer says of the hub, to be kept with what it brought; `nil` when that is known.
+    /// The state of the hub by the latest answer, to be stored with its content; `nil` when it is known already.
     mutating func stand(at head: Int64) -> HubStanding? {
         guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else { return nil }
         var standing = HubStanding(
-            // Of two numbers that should be one, the smaller: a wrong one must not make the hub look old for ever.
+            // Of two numbers that should be equal, the smaller one: a wrong one must not make the hub look old for ever.
             epoch: epoch, replica: replica, head: min(head, facts.head ?? head), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
         if let old = memory.standing, old.epoch == epoch {
             standing.head = max(standing.head, old.head)
@@ -117,7 +117,7 @@ extension SyncEngine {
 
     mutating func ask(about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
         var keys = keys
-        // An existing backend cannot be asked what it knows: what it has accepted, it has.
+        // An existing backend cannot be asked what it knows: accepted mutations count as known.
         if settings.isRest { keys = [] }
         if ablations.contains(.requeueSkipped) { keys = [] }
         if ablations.contains(.requeueAboveHighest) {
@@ -131,7 +131,7 @@ extension SyncEngine {
         _ body: [UInt8], about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
         let unknown = Set(try KnownMessages.readResponse(body)).intersection(keys)
-        // An older copy of the hub may take its place, before everything was asked or later, and does not know the same.
+        // An older copy of the hub may take its place at any time, and may know fewer mutations.
         let before = memory.healing?.standing
         noteHealingStanding()
         if let before, let facts = cycle?.facts, before.isAhead(of: facts, for: replica), !ablations.contains(.proofIgnored) {
@@ -142,7 +142,7 @@ extension SyncEngine {
         effects.append(.store(.requeue(keys.filter(unknown.contains))))
     }
 
-    /// How far the hub is that says what it knows.
+    /// Records the state of the hub that is being asked.
     private mutating func noteHealingStanding() {
         guard let epoch = memory.healing?.epoch, let facts = cycle?.facts, let head = facts.head else { return }
         memory.healing?.standing = HubStanding(
@@ -151,7 +151,7 @@ extension SyncEngine {
 
     private mutating func askFromTheStart(at moment: Moment, _ effects: inout [SyncEffect]) {
         memory.healing?.askedSeq = 0
-        // Two hubs that take turns at one address would be asked for ever.
+        // Two hubs that take turns at one address would be asked without end.
         guard let healed = cycle?.healed, healed < 2 else {
             return endInFailure(
                 "the hub forgets what it knew while it is asked", kind: .gone, retry: waitForOneHistory(), at: moment, &effects)
@@ -181,7 +181,7 @@ extension SyncEngine {
         effects.append(.store(.forgetHistory))
     }
 
-    /// Everything is as in a database that knows nothing of the new history yet, so it may be called ours.
+    /// The database now looks like one without knowledge of the new history, so that can become ours.
     mutating func adoptHistory(_ effects: inout [SyncEffect]) {
         guard let healing = memory.healing else { return }
         effects.append(.report(.historyAdopted(epoch: healing.epoch, requeued: healing.requeued)))
@@ -194,8 +194,8 @@ extension SyncEngine {
         saveMemory(&effects)
     }
 
-    /// The first hub ever. Its name is on flash before anything that it says is: what it accepts must not be taken for the
-    /// word of another hub that comes after it.
+    /// Records the first history ever. It is on flash before any other answer of that hub: mutations that it accepts must not count as
+    /// accepted by a later hub.
     mutating func learnHistory(_ epoch: String, _ effects: inout [SyncEffect]) {
         memory.epoch = epoch
         advance(to: .adoptingHistory)
@@ -208,7 +208,7 @@ extension SyncEngine {
             if remembered.epoch == nil { (memory.epoch, greetedAt) = (nil, nil) }
             return endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         }
-        // What was in flight, and what is again, goes before any page of the new listing.
+        // Mutations in flight, old ones and those offered again, are settled before any page of the new listing.
         loadInFlight(at: moment, &effects)
     }
 }

@@ -1,30 +1,30 @@
-// Housekeeping (PROTOCOL C9): after a cycle that came to its end, and by itself where none does. A hub that is away for weeks, a
-// pause or a link that costs too much is no reason to keep what is over: so nothing here asks what may be sent.
+// Housekeeping (PROTOCOL C9), after a completed cycle, and alone where there are none. Expired work is removed also while the hub is away
+// for weeks, sync is paused or the link costs too much. So nothing here asks whether sending is allowed.
 extension SyncEngine {
-    /// Cycles do not keep house more often than this.
+    /// Shortest time between two rounds of housekeeping by cycles.
     static let housekeepingInterval: Duration = .seconds(600)
-    /// At the latest this long after the last time.
+    /// Longest time between two rounds.
     static let housekeepingMax: Duration = .seconds(24 * 3600)
-    /// Telemetry that is enqueued once a second also expires once a second: what is over in so long goes together.
+    /// Shortest time between two rounds for expiry. Telemetry that is enqueued once a second also expires once a second; this groups it.
     static let expirySpacing: Duration = .seconds(60)
-    /// From one slice to the next.
+    /// Time between two slices.
     static let sliceSpacing: Duration = .seconds(5)
 
     struct House: Hashable, Sendable {
         var began: Instant?
-        /// When the last slice was begun.
+        /// Start of the last slice.
         var keptAt: Instant?
-        /// The last slice left something to do, or the store refused it.
+        /// Time of the next slice, because the last one left work, or the store refused it.
         var againAt: Instant?
-        /// When the first time to live of what waits is over, or earlier: what was sent in time is not told.
+        /// A lower bound of the earliest end of a time to live among waiting mutations: mutations that were sent in time are not reported.
         var expiry: Instant?
-        /// A slice is under way outside of a cycle.
+        /// A slice is running outside of a cycle.
         var isUnderWay = false
 
-        /// When it has to be done without a cycle. Without work for it that is once a day, so that an idle device sleeps.
+        /// Time at which housekeeping is due without a cycle. Without work for it that is once a day, so that an idle device sleeps.
         var dueAt: Instant? {
             guard let began else { return nil }
-            // A device that starts every day would never come to it: so soon after the start, for once.
+            // The first time is soon after the start, because a device that starts every day would never reach it.
             let daily = keptAt?.advanced(by: SyncEngine.housekeepingMax) ?? began.advanced(by: SyncEngine.housekeepingInterval)
             var overdue = expiry
             if let wished = expiry, let keptAt { overdue = max(wished, keptAt.advanced(by: SyncEngine.expirySpacing)) }
@@ -39,10 +39,10 @@ extension SyncEngine {
         }
     }
 
-    /// No store command and no call is under way outside of a cycle either.
+    /// Whether no store command and no call is running, also outside of a cycle.
     var isFree: Bool { cycle == nil && saving == nil && !house.isUnderWay }
 
-    /// The last step of a cycle.
+    /// Runs housekeeping as the last step of a cycle.
     mutating func keepHouse(at moment: Moment, _ effects: inout [SyncEffect]) {
         let isRecent = house.keptAt.map { $0.duration(to: moment.instant) < Self.housekeepingInterval } ?? false
         if isRecent, !house.isDue(at: moment.instant) { return succeed(at: moment, &effects) }
@@ -62,15 +62,15 @@ extension SyncEngine {
         effects.append(.store(.housekeep))
     }
 
-    /// The answer to a slice outside of a cycle.
+    /// Handles the answer to a slice outside of a cycle.
     mutating func housekept(_ answer: StoreAnswer, at moment: Moment) {
         house.isUnderWay = false
         if case .housekept(let more, let expiry) = answer { return housekept(more: more, expiry: expiry, at: moment) }
-        // A full or a failing disk; the store says it in status.
+        // The disk is full or fails; the store reports it in status.
         house.againAt = moment.instant.advanced(by: Self.housekeepingInterval)
     }
 
-    /// What the store knows of all that waits replaces what was known.
+    /// The store's value for all waiting mutations replaces the known one.
     mutating func housekept(more: Bool, expiry: Instant?, at moment: Moment) {
         house.expiry = expiry
         if more { house.againAt = moment.instant.advanced(by: Self.sliceSpacing) }

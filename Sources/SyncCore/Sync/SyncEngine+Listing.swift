@@ -1,6 +1,6 @@
-// Complete listings by id, and the comparison from afar that spares most of them (PROTOCOL A8).
+// Complete listings by id, and the comparison by digests that avoids most of them (PROTOCOL A8).
 extension SyncEngine {
-    /// What a cycle still has to read besides the page under way.
+    /// Reads that a cycle still has to do besides the running page.
     package struct Reading: Hashable, Sendable {
         /// Entities that are listed by id, one after the other.
         var listings: [StreamPosition] = []
@@ -11,7 +11,7 @@ extension SyncEngine {
         var hasDifferences = false
     }
 
-    /// Sorts out what to list, to pull and to compare.
+    /// Decides which streams to list, to pull and to compare.
     mutating func read(_ wanted: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
         if seed(from: wanted, at: moment, &effects) { return }
         var reading = Reading()
@@ -30,7 +30,7 @@ extension SyncEngine {
         goOnReading(at: moment, &effects)
     }
 
-    /// The weekly comparison waits for a link and for power that cost nothing; after its hard limit, for nothing.
+    /// Whether a full comparison may run. It waits for an unmetered link and ample power; after its hard limit it runs in any case.
     private func mayCompare(_ fullSync: StreamPosition.FullSync) -> Bool {
         switch fullSync {
         case .notDue: false
@@ -39,7 +39,7 @@ extension SyncEngine {
         }
     }
 
-    /// The next page of a listing; when there is none, the feeds.
+    /// Reads the next page of a listing; when there is none, the feeds.
     mutating func goOnReading(at moment: Moment, _ effects: inout [SyncEffect]) {
         while let next = cycle?.reading.listings.first {
             guard mayPull(next.entity, at: moment), let listing = next.listing else {
@@ -56,12 +56,12 @@ extension SyncEngine {
         feeds.isEmpty ? compare(at: moment, &effects) : pull(feeds, at: moment, &effects)
     }
 
-    /// Records of one page. An older hub does not know of bytes: on a slow link it is asked for few.
+    /// Number of records to ask for in one page. An older hub does not limit bytes, so on a slow link it is asked for few records.
     var listedRecords: Int {
         min(Limits.listedRecords(announced: pullRecords), max(1, pace.down.bytes / Self.smallRecord))
     }
 
-    /// Bytes of a record that is smaller than most, in an answer.
+    /// Size of a small record in an answer, bytes; most are larger.
     private static let smallRecord = 64
 
     mutating func listed(
@@ -74,14 +74,14 @@ extension SyncEngine {
             tellLeftOut(&effects)
         }
         endTrial(&effects)
-        // Everything up to here is known only when the feed has been read on from the listing's beginning.
+        // Everything up to here is known only when the feed has been read from the listing's beginning.
         knownHead = nil
         advance(to: .applyingSnapshot)
         page.standing = stand(at: page.startVersion)
         effects.append(.store(.applySnapshot(page)))
     }
 
-    /// A page of a listing was read.
+    /// Records that a page of a listing was read.
     mutating func noteListed(_ page: SnapshotPage, _ effects: inout [SyncEffect]) {
         cycle?.badReads = 0
         cycle?.received += page.records.count + page.unreadable.count
@@ -90,7 +90,7 @@ extension SyncEngine {
 
     /// - Parameters:
     ///   - before: The last id of the page before this one.
-    ///   - buckets: Those that were asked for; `nil` means all.
+    ///   - buckets: Requested buckets; `nil` means all.
     func readPage(
         _ body: [UInt8], of entity: EntityName, after before: RecordID?, only buckets: [UInt8]? = nil
     ) throws(ReplyError) -> SnapshotPage {
@@ -99,7 +99,7 @@ extension SyncEngine {
         guard page.records.count + page.unreadable.count <= Limits.pullRecordsMax * 2 else {
             throw ReplyError("/records", "at most \(Limits.pullRecordsMax * 2) records in a page")
         }
-        // In order, and on: a listing that stands still would never end, and one that goes back would hide what is gone.
+        // The ids must rise: a listing that does not move would never end, and one that goes back would hide removed records.
         var last = before
         for (index, item) in page.records.enumerated() {
             if let last, item.id <= last { throw ReplyError("/records/\(index)/id", "an id after \(last)") }
@@ -117,7 +117,7 @@ extension SyncEngine {
         return page
     }
 
-    /// What is named as unreadable must belong to this page, or it would be kept for ever although it is gone.
+    /// Checks that unreadable ids belong to this page; otherwise a removed record would be kept for ever.
     private func check(
         _ unreadable: [RecordID], of page: SnapshotPage, after before: RecordID?, only buckets: [UInt8]?
     ) throws(ReplyError) {
@@ -152,7 +152,7 @@ extension SyncEngine {
         goOnReading(at: moment, &effects)
     }
 
-    /// Local changes must not wait for ever behind a huge backlog: then the next cycle goes on with the pages.
+    /// Whether to continue in the next cycle, because local changes must not wait without limit behind a huge backlog.
     mutating func hasReadEnough(at moment: Moment) -> Bool {
         guard (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) else { return false }
         timer.wish(.again(at: goOnReadingAt(moment)), now: moment.instant)
@@ -161,7 +161,7 @@ extension SyncEngine {
 
     // MARK: Comparing
 
-    /// After the last page of all feeds: what is due for it is compared with the hub.
+    /// Runs the due comparisons with the hub after the last page of all feeds.
     mutating func compare(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard let next = cycle?.reading.comparisons.first else {
             if cycle?.reading.hasDifferences == true {

@@ -1,12 +1,12 @@
-// What may be sent now, and what follows when that changes. The engine never sends by a verdict that it remembers: it asks
-// before each batch, each page and each cycle.
+// Decides what may be sent now, and reacts to changes of that. The engine never sends by a remembered verdict: it asks before each batch,
+// each page and each cycle.
 extension SyncEngine {
-    /// What the policy decides about a class of traffic now.
+    /// The policy's present decision about a class of traffic.
     package func verdict(on traffic: TrafficClass, now: Timestamp) -> Verdict {
         Policy.decide(traffic, in: situation, now: now)
     }
 
-    /// Everything that verdicts come from, as status shows it.
+    /// All inputs of the verdicts, as status shows them.
     package var situation: Situation {
         var situation = terms
         situation.reachability = reachability
@@ -16,7 +16,7 @@ extension SyncEngine {
         return situation
     }
 
-    /// Links, power and budgets alone, as if nothing else were in the way.
+    /// Links, power and budgets alone, as if nothing else prevented traffic.
     private var terms: Situation {
         var situation = Situation(reachability: .online)
         situation.settings = settings.policy
@@ -32,8 +32,8 @@ extension SyncEngine {
         return situation
     }
 
-    /// What may be sent now. Our own bad news about the hub binds by the wait that it brought, which is the timer's, and not
-    /// longer: otherwise nobody would ever find out that it is back.
+    /// Decides what may be sent now. A failure of the hub delays traffic only by its own timer. Otherwise the agent would never find out
+    /// that the hub works again.
     func allowance(
         at moment: Moment, isForced: Bool = false, despitePause: Bool = false, despiteBreaker: Bool = false
     ) -> Allowance {
@@ -45,19 +45,19 @@ extension SyncEngine {
         return allowance(in: situation, now: moment.wall)
     }
 
-    /// What the cycle under way may send.
+    /// Decides what the running cycle may send.
     func allowed(at moment: Moment) -> Allowance {
         allowance(at: moment, isForced: cycle?.isForced ?? false)
     }
 
     private func allowance(in situation: Situation, now: Timestamp) -> Allowance {
         var allowed = Allowance(in: situation, now: now)
-        // A pull of nothing is none.
+        // A pull without entities is none.
         if allowed.pull?.entities == .critical, settings.criticalEntities.isEmpty { allowed.pull = nil }
         return allowed
     }
 
-    /// What the next batch may hold; `nil` when there may be none.
+    /// Limits of the next batch; `nil` when none is allowed.
     func limits(at moment: Moment) -> BatchLimits? {
         let allowed = allowed(at: moment)
         guard let least = allowed.push else { return nil }
@@ -70,7 +70,7 @@ extension SyncEngine {
         return limits
     }
 
-    /// Whether all of a batch that was chosen a moment ago may still go.
+    /// Whether all of a batch that was just chosen may still be sent.
     func mayGo(_ batch: Batch, at moment: Moment) -> Bool {
         let allowed = allowed(at: moment)
         return batch.mutations.allSatisfy { allowed.allows($0.priority) }
@@ -89,7 +89,7 @@ extension SyncEngine {
                 if hasMoved, let uplink = now.uplink { cause = "the uplink is \(uplink.name) now" }
                 linkIsNew(at: moment, &effects)
             } else if before.isBlocked, !now.isBlocked {
-                // The hub was away for everybody: everybody finds it again now.
+                // The hub was unreachable for the whole fleet, which finds it again at the same time.
                 cause = "the hub can be reached again"
                 firstContact(within: hubSpread, at: moment)
             } else if now.isBlocked {
@@ -101,10 +101,10 @@ extension SyncEngine {
         effects.append(.report(.reachability(from: reached, to: reachability, cause: cause, nil)))
     }
 
-    /// Silence and portals of the old link say little about this one; what the hub itself said still holds.
+    /// Starts again on a new link. Silence and portals of the old link say little about it; the hub's own answers still hold.
     private mutating func linkIsNew(at moment: Moment, _ effects: inout [SyncEffect]) {
         hub = .connecting
-        // One that comes back is as fast as it was.
+        // A link that comes back has its former speed.
         if paceLink != conditions.uplink?.name { (pace, paceLink) = (LinkPace(), conditions.uplink?.name) }
         if failureCause == .between {
             memory.failures = min(memory.failures, 1)
@@ -115,8 +115,8 @@ extension SyncEngine {
         firstContact(within: settings.spread, at: moment)
     }
 
-    /// Nothing ordinary goes before a moment that is drawn now. Then there is a cycle where something is worth it: news cost
-    /// nothing, or something waits. On a link that costs something the periodic pull keeps its own time.
+    /// Draws a moment before which nothing ordinary is sent. A cycle begins then if it is useful: when news cost nothing, or work waits. On
+    /// a metered link the periodic pull keeps its own schedule.
     @discardableResult
     mutating func firstContact(within spread: Duration, at moment: Moment) -> Instant {
         let first = moment.instant.advanced(by: random.duration(from: .zero, to: spread))
@@ -136,7 +136,7 @@ extension SyncEngine {
         memory.lastSuccess.map { moment.instant.advanced(by: min(.zero, moment.wall.duration(to: $0))) }
     }
 
-    /// A verdict that turned to "yes" begins a cycle, at a drawn moment: a time window opens for a whole fleet at once.
+    /// Starts a cycle at a random moment when a verdict has turned to "yes", because a time window opens for a whole fleet at once.
     /// Critical work goes at once.
     mutating func noticeVerdict(at moment: Moment) {
         let now = allowance(in: terms, now: moment.wall)
@@ -151,7 +151,7 @@ extension SyncEngine {
 
     // MARK: Wake-ups
 
-    /// When somebody must look again, as things are.
+    /// Time at which the engine must be called again, by its present state.
     func wakeWanted(at moment: Moment) -> Instant? {
         if let jobBegan { return jobBegan.advanced(by: jobPatience) }
         return [syncWanted(at: moment), house.dueAt].compactMap { $0 }.min()
@@ -160,7 +160,7 @@ extension SyncEngine {
     private func syncWanted(at moment: Moment) -> Instant? {
         var pauseEnds: Instant?
         if isPaused(at: moment) {
-            // A pause ends by the wall clock, which may step: whoever steps it says so (``SyncEvent/clockChanged``).
+            // A pause ends by the wall clock, which may step; the shell reports a step (``SyncEvent/clockChanged``).
             guard let until = memory.pause?.until else { return nil }
             pauseEnds = moment.instant.advanced(by: moment.wall.duration(to: until))
         }
@@ -174,7 +174,7 @@ extension SyncEngine {
         return moments.compactMap { $0 }.min().map { max($0, pauseEnds ?? $0) }
     }
 
-    /// When a budget begins anew, where something is too large for what is left of it.
+    /// Time at which a budget starts again, when work is too large for the rest of it.
     private func roomAt(_ moment: Moment) -> Instant? {
         guard !withheld.isEmpty else { return nil }
         let resets = conditions.budgets.compactMap(\.resetsAt).filter { $0 > moment.wall }.min()
@@ -183,7 +183,7 @@ extension SyncEngine {
 
     // MARK: Stalls
 
-    /// How long a job may take before its answer counts as lost: a call longer than the transport gives it.
+    /// Time after which the answer of a job counts as lost: for a call, longer than the transport's limit.
     private var jobPatience: Duration {
         guard cycle?.step.isCall == true, !settings.isRest else { return Watchdog.patience }
         return max(Watchdog.patience, lastTimeLimit + .seconds(60))
@@ -199,8 +199,8 @@ extension SyncEngine {
             watchdog.hung()
             let step = cycle.map { "\($0.step.word)" } ?? (house.isUnderWay ? "the store" : "remember")
             effects.append(.report(.stalled("no answer for \(patience.milliseconds / 1_000) s: \(step)")))
-            // A call that nobody answers any more has an unknown outcome, as any that timed out. A store command cannot be
-            // given up: it may still be under way.
+            // A call without an answer has an unknown outcome, like any that timed out. A store command cannot be given up: it may still be
+            // running.
             guard cycle?.step.isCall == true else { return }
             return failed(HubReply.Refusal(.transport(.timedOut), "the call was lost"), at: moment, &effects)
         }
@@ -213,7 +213,7 @@ extension SyncEngine {
 }
 
 extension SyncEngine.Step {
-    /// A call whose content comes with its answer.
+    /// Whether the content of the call is in its answer.
     var isReading: Bool {
         switch self {
         case .pulling, .listing, .seeding: true
@@ -231,7 +231,7 @@ extension SyncEngine.Step {
         }
     }
 
-    /// What is waited for, for people.
+    /// The awaited answer, for people.
     var word: String {
         switch self {
         case .greeting: "hello"

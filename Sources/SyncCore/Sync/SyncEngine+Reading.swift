@@ -1,39 +1,39 @@
-// What follows when something that is read cannot be used: a page, a listing, a comparison. The stream concerned is left out
-// (``StreamQuarantine``); other streams and the push go on.
+// Handles pages, listings and comparisons that cannot be used. The affected stream is left out (``StreamQuarantine``); other streams and
+// the push continue.
 extension SyncEngine {
-    /// Failed reads in a row after which a cycle reads no more. Halving 256 streams down to one takes nine.
+    /// Number of failed reads in a row after which a cycle reads no more. Halving 256 streams down to one takes nine.
     static let badReadsMax = 9
-    /// A cycle with so many pages, all of them empty and with more to come, makes the next one wait.
+    /// Number of pages after which a cycle whose pages were all empty, with more to come, delays the next one.
     static let emptyPagesMax = 3
 
-    /// What the engine knows of its reading, from cycle to cycle.
+    /// State of reading that the engine keeps from cycle to cycle.
     package struct ReadingMemory: Hashable, Sendable {
         /// Streams that are left out.
         var held = StreamQuarantine()
         /// Entities whose comparison with the hub failed; their feeds are read all the same.
         var uncompared = StreamQuarantine()
-        /// Of feeds that are read over several pages.
+        /// Detectors for feeds that are read over several pages.
         var circles: [EntityName: CircleDetector] = [:]
-        /// Feeds that were started again because their cursor had expired, and brought no page since.
+        /// Feeds that were started again because their cursor had expired, and that brought no page since.
         var restarted: Set<EntityName> = []
-        /// So many streams go into one request; `nil`: as many as the protocol allows. Less while the one is searched that
-        /// spoils the answer for all.
+        /// Number of streams in one request; `nil`: as many as the protocol allows. It is smaller during a search for the one stream that
+        /// makes the answer fail for all.
         var width: Int?
-        /// Cycles that ended over a read, since one read all that it asked for.
+        /// Number of cycles that ended over a read, since the last complete read.
         var failures = 0
         /// The last cycle ended over a read, before it came to its push.
         var owesPush = false
-        /// Cycles in a row whose pages said that more was to come, and had nothing in them.
+        /// Number of cycles in a row whose pages announced more and were empty.
         var emptyCycles = 0
     }
 
-    /// Streams that are left out, and why.
+    /// Streams that are left out, with the reasons.
     package var heldStreams: StreamQuarantine { readings.held }
 
     /// Records that the hub has and could not show.
     package var leftOutRecords: LeftOutRecords { memory.leftOut }
 
-    /// Whether a stream may be asked for in this cycle. Whoever asks for a cycle gets an attempt, but not two.
+    /// Whether a stream may not be asked in this cycle. A requested cycle makes one attempt, but not two.
     func isHeld(_ entity: EntityName, at moment: Moment) -> Bool {
         guard let cycle else { return false }
         if cycle.failedStreams.contains(entity) { return true }
@@ -62,13 +62,13 @@ extension SyncEngine {
         effects.append(.report(.streamHeld(entity, detail: now.detail, isAlarm: isAlarm)))
     }
 
-    /// Something of the stream was read.
+    /// Ends the quarantine of a stream after a successful read.
     mutating func release(_ entity: EntityName, by relief: StreamQuarantine.Relief, _ effects: inout [SyncEffect]) {
         if readings.held.release(entity, by: relief) { effects.append(.report(.streamResumed(entity))) }
     }
 
-    /// Which of the streams whose cursors have expired are started again. One that was a moment ago, and has not brought a
-    /// page since, would be listed without end.
+    /// Selects the streams with an expired cursor that are started again. One that was restarted a moment ago and has brought no page since
+    /// would be listed without end.
     mutating func startAgain(_ expired: [EntityName], at moment: Moment, _ effects: inout [SyncEffect]) -> [EntityName] {
         var again: [EntityName] = []
         for entity in expired {
@@ -83,16 +83,16 @@ extension SyncEngine {
         return again
     }
 
-    /// Records that the hub has and cannot read stay here as they are, and a person should know.
+    /// Reports records that the hub has and cannot read. They stay here unchanged, and a person should know.
     func tellLeftOut(_ effects: inout [SyncEffect]) {
         effects.append(.report(.recordsLeftOut(memory.leftOut)))
     }
 
     // MARK: Pages
 
-    /// The pages of an answer that can be applied. The others' streams are left out.
+    /// The pages of an answer that can be applied. The streams of the others are left out.
     ///
-    /// - Throws: When the answer is not one to what was asked; nothing of it may be used then.
+    /// - Throws: When the answer does not match the request; nothing of it may be used then.
     mutating func sortOut(
         _ response: PullResponse, against asked: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) -> (usable: PullResponse, expired: [EntityName]) {
@@ -110,8 +110,8 @@ extension SyncEngine {
         }
         var usable = response
         usable.pages = []
-        // More to come and no cursor that moves is a loop: nobody would ever leave it. One stream alone may stand still,
-        // while another one fills the answers.
+        // A page with more to come and a cursor that does not move is a loop without an end. One stream alone may stand still while another
+        // one fills the answers.
         let moves = response.pages.contains { $0.cursor != cursors[$0.entity] ?? nil }
         let standsStill = response.pages.contains { $0.hasMore && $0.cursor == cursors[$0.entity] ?? nil }
         let stuck = standsStill && !moves ? (cycle?.stuckPages ?? 0) + 1 : 0
@@ -150,7 +150,7 @@ extension SyncEngine {
         }
         var expired: [EntityName] = []
         for error in response.errors where error.isExpired {
-            // Starting afresh is the answer to this; to a fresh start it would be a loop.
+            // The reaction is a fresh start; for a stream that was just started, that would be a loop.
             if cursors[error.entity] ?? nil == nil {
                 hold(error.entity, "its cursor has expired, and none was sent", .content, at: moment, &effects)
             } else {
@@ -162,14 +162,14 @@ extension SyncEngine {
 
     // MARK: Failed reads
 
-    /// A call that reads brought no answer that can be used, and the reason lies in what was asked for, not in the way to the
-    /// hub: the stream is left out, or the one is searched that spoils the answer for others.
+    /// Handles a reading call without a usable answer whose reason lies in the request, not in the way to the hub. The stream is left out,
+    /// or the one stream is searched that makes the answer fail for others.
     ///
-    /// - Returns: Whether the cycle goes on; otherwise the failure is one of the whole hub.
+    /// - Returns: Whether the cycle continues; otherwise the failure is one of the whole hub.
     mutating func readFailed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
         guard let step = cycle?.step, lies(in: refusal) else { return false }
         if refusal.kind == .failed, !hasFailedBefore(step) {
-            // It may be the hub that is in trouble, and not what was asked for: then more requests are the wrong answer.
+            // The hub itself may be in trouble, not the requested stream: then more requests are the wrong reaction.
             guard readings.failures >= 2 else { return false }
         }
         cycle?.badReads += 1
@@ -180,7 +180,7 @@ extension SyncEngine {
             let rest = cycle?.unasked ?? []
             guard asked.count == 1 || isOver && refusal.kind != .failed else {
                 readings.width = max(1, asked.count / 2)
-                // A hub in trouble is asked for half of it with the next cycle.
+                // A hub in trouble is asked for half of it in the next cycle.
                 if refusal.kind == .failed { return false }
                 pull(asked + rest, at: moment, &effects)
                 return true
@@ -223,7 +223,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether a refusal may be about what was asked for.
+    /// Whether a refusal may be about the requested streams.
     private func lies(in refusal: HubReply.Refusal) -> Bool {
         let isHubs = refusal.facts?.version != nil
         switch refusal.kind {
@@ -236,7 +236,7 @@ extension SyncEngine {
     private mutating func pushInstead(
         _ cause: StreamQuarantine.Cause, at moment: Moment, _ effects: inout [SyncEffect]
     ) -> Bool {
-        // What was not asked for comes with another cycle, and not at once.
+        // The streams that were not asked come with another cycle, and not at once.
         let delay = settings.backoff.delay(afterFailures: max(1, memory.failures + 1), using: &random)
         timer.wish(.again(at: moment.instant.advanced(by: delay)), now: moment.instant)
         cycle?.missedStreams = true
@@ -244,13 +244,13 @@ extension SyncEngine {
         return true
     }
 
-    /// The next streams of a pull, after one that was left out.
+    /// Pulls the next streams after one that was left out.
     mutating func goOnPulling(_ streams: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
         if streams.isEmpty { return applied(PullSummary(), [], [], at: moment, &effects) }
         pull(streams, at: moment, &effects)
     }
 
-    /// The cycle ends over a read. Pushes must not wait for it longer than that: the next cycle begins with them.
+    /// Ends the cycle over a read. Pushes must not wait longer, so the next cycle begins with them.
     mutating func noteFailedRead(_ kind: HubReply.Kind) {
         switch cycle?.step {
         case .pulling, .listing, .seeding, .verifying: break
@@ -265,7 +265,7 @@ extension SyncEngine {
         }
     }
 
-    /// A cycle that pushes first, because the one before ended over a read, reads when nothing is left to push.
+    /// Decides the order of a cycle. If the one before ended over a read, this one pushes first and reads when nothing is left to push.
     ///
     /// - Returns: Whether it begins with the push.
     mutating func pushesBeforeReading() -> Bool {
@@ -277,14 +277,14 @@ extension SyncEngine {
 
     // MARK: When to go on
 
-    /// Plans the cycle in which the next stream that is left out is tried again.
+    /// Plans the cycle of the next attempt for a stream that is left out.
     mutating func planHeldStreams(at moment: Moment) {
         guard let next = readings.held.nextAt, allowed(at: moment).pull?.entities == .all else { return }
         timer.wish(.again(at: max(next, moment.instant.advanced(by: .seconds(1)))), now: moment.instant)
     }
 
-    /// When the next cycle goes on with pages that are left. A server that says that more is to come and sends nothing is
-    /// asked less and less often.
+    /// Time of the cycle that continues with the remaining pages. A server that announces more and sends nothing is asked less and less
+    /// often.
     mutating func goOnReadingAt(_ moment: Moment) -> Instant {
         guard let cycle, cycle.received == 0, cycle.pages >= Self.emptyPagesMax else {
             readings.emptyCycles = 0

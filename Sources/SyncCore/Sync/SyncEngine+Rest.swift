@@ -1,8 +1,8 @@
-// Where the server is an existing backend (PROTOCOL A13). The cycle is the same: settle, pull, push, housekeeping. What
-// differs is that each mutation is a request of its own, that a pull is a list of each entity, and that answers come as
-// values, made by the exchanges of ``RestExchange`` and ``RestListing``.
+// The engine for an existing backend (PROTOCOL A13). The cycle is the same: settle, pull, push, housekeeping. It differs in three points:
+// each mutation is a request of its own, a pull is a list of each entity, and answers are values made by ``RestExchange`` and
+// ``RestListing``.
 extension SyncEngine {
-    /// There is nobody to greet. Where the records here are of another server's history, they are moved to this one first.
+    /// Begins without a hello. Records that belong to another server's history are moved to this one first.
     mutating func beginWithBackend(at moment: Moment, _ effects: inout [SyncEffect]) {
         switch memory.epoch {
         case RestMapping.epoch?: loadInFlight(at: moment, &effects)
@@ -61,8 +61,8 @@ extension SyncEngine {
         effects.append(.store(.applyRest(counted, next: next)))
     }
 
-    /// A failure counts for a mutation only when the backend has taken another one since it failed last: a backend that fails
-    /// over everything must not use up anybody's attempts.
+    /// A failure counts for a mutation only if the backend has accepted another one since the last failure: a backend that fails for
+    /// everything must not use up the attempts of mutations.
     private mutating func judge(_ results: [RestResult], of batch: Batch) -> [RestResult] {
         for result in results {
             switch result.verdict {
@@ -98,7 +98,7 @@ extension SyncEngine {
         pushOrEnd(next, at: moment, &effects)
     }
 
-    /// One request is never too large a batch, so nothing is searched for.
+    /// One request is never too large a batch, so there is no search.
     private mutating func failedAtBackend(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
         advance(to: .settingAside(nil))
         failed(refusal, at: moment, &effects)
@@ -116,7 +116,7 @@ extension SyncEngine {
         } catch {
             return failed(HubReply.Refusal(.nonsense, "the backend's list is not as agreed: \(error)"), at: moment, &effects)
         }
-        // There is no number for the newest change: what was listed to its end a moment ago is taken for all there is.
+        // There is no number of the newest change: a list that was just read to its end counts as complete.
         if cycle?.pulledHead == nil { cycle?.pulledHead = 0 }
         (seenHead, headSeenAt) = (0, moment.instant)
         cycle?.asked.subtract(response.errors.map(\.entity))

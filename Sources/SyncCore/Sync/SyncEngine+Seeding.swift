@@ -1,13 +1,13 @@
-// What a new device needs first (PROTOCOL A8): reference data, then what passes the seed filters, then everything.
+// The order of the first reads of a new device (PROTOCOL A8): reference data, then the records that pass the seed filters, then everything.
 extension SyncEngine {
-    /// Asks for the next part of what comes before the rest.
+    /// Asks for the next part of the seed.
     ///
     /// - Returns: Whether there is any.
     mutating func seed(from wanted: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
         func isNew(_ stream: StreamPosition) -> Bool { stream.listing == nil && stream.cursor == nil }
         guard let next = wanted.first(where: { $0.seed != nil && isNew($0) }) else { return false }
         let references = wanted.filter { $0.isReference && isNew($0) }
-        // Once in a cycle: one that cannot be read holds up nothing else.
+        // Once in a cycle, so that an unreadable one delays nothing else.
         if !references.isEmpty, cycle?.hasReadReferences != true {
             cycle?.hasReadReferences = true
             cycle?.readsReferences = true
@@ -44,7 +44,7 @@ extension SyncEngine {
         goOnSeeding(at: moment, &effects)
     }
 
-    /// The store knows what comes now, if the hub may be asked for more.
+    /// Loads the next streams from the store, if the hub may be asked for more.
     private mutating func goOnSeeding(at moment: Moment, _ effects: inout [SyncEffect]) {
         if quietUntil != nil { return goOnLater(at: moment, &effects) }
         if hasReadEnough(at: moment) { return push(at: moment, &effects) }

@@ -1,37 +1,36 @@
-/// Decides when to talk to the hub, about what, and what an answer means. It performs nothing: events and the time go
-/// in, effects come out, so that every decision can be replayed and a simulation can stop between any two effects.
+/// Decides when to contact the hub, with which request, and how to handle an answer. It performs nothing: events and the time go in,
+/// effects come out. So every decision can be replayed, and a simulation can stop between any two effects.
 ///
 /// One cycle runs at a time: settle, pull, push, housekeeping (PROTOCOL G0).
 ///
-/// - *Settle* comes first. What is in flight has an unknown outcome; it is sent again unchanged, and only its answer may
-///   end that. Before this, no pulled base can be trusted not to contain our own operations already.
-/// - *Pull* brings what the hub has, page by page, each with its cursor in one transaction.
-/// - *Push* claims a batch (a commit), sends it, records the verdicts (a commit, which claims the next one too).
+/// - *Settle* comes first. Mutations in flight have an unknown outcome. They are sent again unchanged, and only an answer may end that
+///   state. Before this, a pulled base may already contain our own operations.
+/// - *Pull* brings the hub's changes, page by page, each with its cursor in one transaction.
+/// - *Push* claims a batch (a commit), sends it, and records the verdicts (a commit, which claims the next one too).
 ///
-/// One store command or one call is under way at a time, so an answer always finds the step that waits for it. A late
-/// answer to a call that was given up is recognised by its number and dropped; its mutations are still in flight and
-/// will be settled.
+/// One store command or one call runs at a time, so an answer always finds the step that waits for it. A late answer to a call that was
+/// given up is recognised by its number and dropped; its mutations are still in flight and will be settled.
 package struct SyncEngine: Sendable {
     package struct Settings: Hashable, Sendable {
         package var timer = CycleTimer.Settings()
         package var backoff = Backoff()
         package var breaker = Breaker.Settings()
         package var policy = PolicySettings()
-        /// First contact after a start or a gap is drawn from this long, so that a fleet does not come back as one.
+        /// The first contact after a start or a gap is at a random moment within this time, so that a fleet does not come back all at once.
         package var spread: Duration = .seconds(5)
-        /// Pulled over every link; the others wait for one that costs nothing.
+        /// Entities that are pulled over every link; the others wait for an unmetered one.
         package var criticalEntities: Set<EntityName> = []
-        /// For the hello.
+        /// Name of the agent for the hello.
         package var agent = ""
         package var platform = ""
         package var entities: [EntityName] = []
         /// Version of the hub's configuration that is in force here, for the hello and each push; `nil`: none.
         package var configVersion: Int64?
-        /// Nobody has said what to pull: then it is all that the hub has.
+        /// The configuration names no entities to pull: all entities of the hub are pulled.
         package var pullsAll = false
-        /// The server is an existing backend (PROTOCOL A13): no hello, one request for a mutation, lists instead of a feed.
+        /// The server is an existing backend (PROTOCOL A13): no hello, one request for each mutation, lists instead of a feed.
         package var isRest = false
-        /// Names the server: what another one has refused or asked for does not bind this one. Empty: nobody says.
+        /// Name of the server: refusals and delays of another one do not apply to it. Empty: unknown.
         package var server = ""
 
         package init() {}
@@ -44,32 +43,32 @@ package struct SyncEngine: Sendable {
     var random: SeededRandom
     var timer: CycleTimer
     var conditions = Conditions.plain
-    /// What is known of the hub over the present link; never `offline`.
+    /// Reachability of the hub over the present link; never `offline`.
     var hub = Reachability.connecting
     package internal(set) var withheld = WithheldWork()
-    /// What links, power and budgets allowed when we looked last, whatever held us back besides.
+    /// The last known allowance by links, power and budgets alone.
     var termsBefore: Allowance?
     package internal(set) var breaker: Breaker
-    /// The probe under way, and when it left.
+    /// The running probe, and the time it left.
     var probe: Probe?
     package internal(set) var watchdog = Watchdog()
-    /// A fleet that finds its hub again is drawn from this long; the hub says it in its hello (`spread_s`).
+    /// A fleet that finds its hub again spreads over this time; the hub sends it in its hello (`spread_s`).
     var hubSpread: Duration = .seconds(30)
-    /// The hub has few requests left for us: no further batch before this, and with none left no request at all.
+    /// The hub has few requests left for us. No further batch is sent before this, and with none left no request at all.
     var quietUntil: Instant?
     var hasNoRequestsLeft = false
-    /// Somebody asked for the cycle that failed last: the next one is theirs.
+    /// The cycle that failed last was requested, so the next one counts as requested.
     var owesRequest = false
     /// The last cycle had to end between its pull and its push.
     var pushesFirst = false
-    /// When the job under way was begun; `nil` while there is none.
+    /// Start of the running job; `nil` while there is none.
     var jobBegan: Instant?
     package internal(set) var replica: ReplicaID
-    /// Highest `seq` that was ever handed to the network by this replica.
+    /// Highest `seq` that this replica has ever handed to the network.
     package internal(set) var maxSentSeq: Int64 = 0
     var ackedSeq: Int64 = 0
     package internal(set) var memory = EngineMemory()
-    /// What of `memory` is on flash, and what is being written.
+    /// The parts of `memory` that are on flash, and those that are being written.
     var remembered = EngineMemory()
     var saving: EngineMemory?
     /// The store refused the last attempt: the next one comes with the next cycle or pause, not at once.
@@ -79,47 +78,47 @@ package struct SyncEngine: Sendable {
     var lastCallID: UInt64 = 0
     var hasStarted = false
     var sizer = BatchSizer()
-    /// How large pages and batches are on the present link.
+    /// Sizes of pages and batches on the present link.
     package internal(set) var pace = LinkPace()
-    /// The link that it was measured on.
+    /// The link that ``pace`` was measured on.
     var paceLink: String?
-    /// Bytes of the body of the latest call, and how long it may take.
+    /// Size of the body of the latest call, bytes, and its time limit.
     var lastBody = 0
     var lastTimeLimit: Duration = .zero
-    /// Records and deletions that we ask for in one page.
+    /// Number of records and deletions that are requested in one page.
     var pullRecords = Limits.pullRecords
     package internal(set) var clock = ClockOffset()
-    /// The kernel says that the wall clock is synchronised; may change at any time.
+    /// The kernel reports that the wall clock is synchronised; may change at any time.
     package var wallIsSynchronised = false
-    /// What became of the time in the hub's latest answer.
+    /// The verdict about the time in the hub's latest answer.
     package internal(set) var hubTime = ClockOffset.Verdict.accepted
-    /// Newest commit number that the hub told us of, and the one up to which we have everything but our own echoes.
+    /// Newest commit number that the hub has named, and the one up to which everything is here except our own echoes.
     package internal(set) var seenHead: Int64?
     var knownHead: Int64?
-    /// When this database healed alone from a hub that had gone back.
+    /// Time at which this database last healed alone from a hub that had gone back.
     var forgottenAt: Instant?
-    /// The hub went back again too soon after that: this database heals once more when the time has come.
+    /// The hub went back again too soon after that: this database heals once more at the due time.
     var owesHealing = false
     var headSeenAt: Instant?
-    /// When a pull that asked for the entity was last read to its end. The hub leaves out what has no news, so no page tells.
+    /// Time at which a pull of the entity was last read to its end. The hub leaves out streams without news, so no page shows it.
     var pulledAt: [EntityName: Timestamp] = [:]
     var greetedAt: Instant?
-    /// The hub compares from afar (``VerifyMessages``).
+    /// The hub compares digests (``VerifyMessages``).
     var hubHasDigests = false
-    /// It can leave a damaged record out and say so (``UnreadableRecords``).
+    /// The hub can leave a damaged record out and say so (``UnreadableRecords``).
     var hubNamesUnreadable = false
     var hubNamesEntities = false
-    /// The highest `seq` of ours that the hub knows of, by its latest answer.
+    /// The highest `seq` of ours that the hub knows, by its latest answer.
     var hubSeq: Int64 = 0
-    /// Databases that speak in turns under our name, as the hub last said; 1 is only us.
+    /// Number of databases that use our name in turns, as the hub last said; 1 is only this one.
     package internal(set) var twins: Int64 = 1
     var house = House()
     var readings = ReadingMemory()
-    /// When the next attempt may be made, for status: wall time of the hold.
+    /// Wall time of the next possible attempt, for status.
     package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
     var armedForWatchdog = false
-    /// Who is behind the last failure.
+    /// The origin of the last failure.
     var failureCause = FailureCause.none
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
@@ -138,56 +137,56 @@ package struct SyncEngine: Sendable {
         package var scope: SyncRequest.Scope
         package var step: Step
         package var outcome: CycleOutcome
-        /// An operator or an app wanted it, or wanted the one before, which failed.
+        /// An operator or an app requested it, or requested the one before, which failed.
         package internal(set) var isRequested = false
-        /// An operator or an app wanted this one.
+        /// An operator or an app requested this one.
         var isAskedFor = false
-        /// An operator said that cost, battery and windows do not matter.
+        /// An operator ordered to ignore cost, battery and windows.
         package internal(set) var isForced = false
-        /// Whether the periodic pull was due. A link that costs something is pulled over then only.
+        /// The periodic pull was due. A metered link is used for a pull only then.
         var pullIsDue = false
-        /// It finds out whether the hub is back: one push of a few mutations.
+        /// It finds out whether the hub works again: one push of a few mutations.
         var isTrial = false
         var pages = 0
         var unasked: [StreamPosition] = []
         /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
         var pulledHead: Int64?
-        /// A stream answered with an error of its own: the pull is not the whole news.
+        /// A stream answered with an error of its own, so the pull is incomplete.
         var missedStreams = false
-        /// Entities that its pulls asked for, but for those that were refused.
+        /// Entities that its pulls asked for, except the refused ones.
         var asked: Set<EntityName> = []
-        /// Answers whose cursor stood still although more was to come.
+        /// Number of answers whose cursor stood still although more was to come.
         var stuckPages = 0
         /// Streams that failed in this cycle: none of them is asked for twice.
         var failedStreams: Set<EntityName> = []
-        /// Failed reads in a row.
+        /// Number of failed reads in a row.
         var badReads = 0
-        /// Records and deletions of all pages.
+        /// Number of records and deletions of all pages.
         var received = 0
         /// It has pushed first, and reads when nothing is left to push.
         var owesPull = false
-        /// Entities whose conflicts call for one more pull in this cycle; never a third round.
+        /// Entities whose conflicts need one more pull in this cycle; there is never a third round.
         var conflicted: Set<EntityName> = []
         var hasPulledForConflicts = false
-        /// Verdicts recorded by the latest answer; a batch without any ends the pushing.
+        /// Number of verdicts in the latest answer; a batch without any ends the pushing.
         var verdicts = 0
         /// The hub has answered in this cycle.
         var wasAnswered = false
         var hasAdoptedReplica = false
-        /// What is still to be read.
+        /// The reads that are still to do.
         var reading = Reading()
-        /// Reference data is read alone, because what a new device needs first comes after it.
+        /// Reference data is read alone, because the records that a new device needs first come after it.
         var readsReferences = false
         var hasReadReferences = false
         /// The hub has named entities that were not known before, or has been asked in vain: once a cycle is enough.
         var hasAskedForEntities = false
         var hasFoundEntities = false
-        /// Streams were started again in this cycle because it was time.
+        /// Streams were started again in this cycle because it was due.
         var hasRestarted = false
         /// This database is being moved to a new history of the hub.
         var isHealing = false
         var healed = 0
-        /// The hub was behind what it had said, and was greeted with its receipt.
+        /// The hub was behind its former state, and was greeted with its receipt.
         var hasShownReceipt = false
         /// The headers of the latest good answer.
         var facts = HubHeaders()
@@ -198,18 +197,18 @@ package struct SyncEngine: Sendable {
         var kind: HubReply.Kind
         var cause: FailureCause
         var retry: Duration
-        /// What the server asked for.
+        /// The delay that the server asked for.
         var asked: Duration?
     }
 
-    /// What the cycle waits for. A call's step holds what it sent.
+    /// The event that the cycle waits for. The step of a call holds the request.
     package enum Step: Hashable, Sendable {
         case greeting(call: UInt64)
         case loadingInFlight
         case settling(Batch, call: UInt64)
         case recordingSettled
         case adoptingReplica(ReplicaID)
-        /// Before a pull, when not everything may be settled: what is in flight forbids it.
+        /// Before a pull, when not everything may be settled: mutations in flight prevent the pull.
         case lookingForUnsettled
         case loadingStreams
         case pulling([StreamPosition], call: UInt64)
@@ -227,14 +226,14 @@ package struct SyncEngine: Sendable {
         case requeuing(upTo: Int64)
         case forgettingHistory
         case adoptingHistory
-        /// Down to that priority.
+        /// With the least urgent priority that is allowed.
         case claiming(Priority)
         case pushing(Batch, call: UInt64)
-        /// With the least priority of the batch that is claimed along, if one is.
+        /// With the least priority of the batch that is claimed in the same transaction, if there is one.
         case recordingResults(next: Priority?)
-        /// What became of mutations at an existing backend; with the refusal that ends the cycle then.
+        /// The results of mutations at an existing backend, with the refusal that ends the cycle afterwards.
         case recordingRest(next: Priority?, HubReply.Refusal?, isSettled: Bool)
-        /// With the failure that ends the cycle then, if it is not known yet that anything else works.
+        /// With the failure that ends the cycle afterwards, unless it is known that other work succeeds.
         case settingAside(Failure?)
         case housekeeping
         case remembering
@@ -296,7 +295,7 @@ package struct SyncEngine: Sendable {
             noticeVerdict(at: moment)
             noticeStall(at: moment, &effects)
             if cycle == nil {
-                // A pause must be on flash before anybody relies on it; everything else can wait for a cycle to end.
+                // A pause must be on flash before a caller relies on it; everything else can wait for the end of a cycle.
                 if memory.pause != remembered.pause, !couldNotSave { saveMemory(&effects) }
                 probeIfDue(at: moment, &effects)
                 if isFree { beginCycleIfDue(at: moment, &effects) }
@@ -308,18 +307,18 @@ package struct SyncEngine: Sendable {
         return effects
     }
 
-    /// When the next cycle is planned, as things are now.
+    /// Time of the next planned cycle, by the present state.
     package func nextCycleAt(at moment: Moment) -> Instant? {
         timer.dueAt(allowance(at: moment), forced: allowance(at: moment, isForced: true))
     }
 
-    /// When housekeeping is planned, if no cycle does it before; `nil` before the start.
+    /// Time of the planned housekeeping, if no cycle does it before; `nil` before the start.
     package var housekeepingAt: Instant? { house.dueAt }
 
-    /// Whether the last pull went to the end of every stream and nothing is known to be newer.
+    /// Whether the last pull read every stream to its end and nothing newer is known.
     package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead && readings.held.isEmpty }
 
-    /// The mirror shows the entity as the hub had it then, or newer. `nil`: no pull of this or an earlier run tells.
+    /// Time of the last complete pull of the entity. `nil`: neither this run nor an earlier one has a record of it.
     package func pulledAt(_ entity: EntityName) -> Timestamp? {
         [pulledAt[entity], memory.pulledAt].compactMap { $0 }.max()
     }
@@ -344,7 +343,7 @@ package struct SyncEngine: Sendable {
         }
         let first = firstContact(within: settings.spread, at: moment)
         if memory.isBreakerOpen { breaker.reopen(probeAt: first) }
-        // A server's wish outlives a restart. The wall clock may be wrong by now, so it binds for an hour at most.
+        // A delay that the server asked for survives a restart. The wall clock may be wrong by now, so it holds for an hour at most.
         if let notBefore = memory.notBefore, notBefore > moment.wall {
             let rest = min(moment.wall.duration(to: notBefore), .seconds(3600))
             timer.holdBack(retryAt: nil, notBefore: moment.instant.advanced(by: rest))
@@ -363,21 +362,21 @@ package struct SyncEngine: Sendable {
         return pause.until.map { $0 > moment.wall } ?? true
     }
 
-    /// Asks for a wake-up when one is needed earlier than the one that is planned. A later one is not worth a timer for each
-    /// enqueue: the earlier fires, finds nothing due, and the next is planned then. During a cycle and a save it is only for
-    /// the watchdog: their answer is an event.
+    /// Asks for a wake-up when one is needed earlier than planned. A later one needs no new timer at each enqueue: the earlier one fires,
+    /// finds nothing due, and the next is planned then. During a cycle and a save it serves only the watchdog, because their answers are
+    /// events.
     private mutating func arm(_ effects: inout [SyncEffect], at moment: Moment) {
         guard hasStarted, let wanted = wakeWanted(at: moment) else { return }
-        // One that only watched over a job is of no use when that is done.
+        // A wake-up for the watchdog of a job is not needed when the job is done.
         let isStale = armedForWatchdog && jobBegan == nil
-        // After a suspend the one that is planned is overdue by this clock, and may be long in coming: timers stood still meanwhile.
+        // After a suspend the planned wake-up is overdue by this clock and may be late: timers stood still meanwhile.
         if let armedWake, armedWake <= wanted, armedWake > moment.instant, !isStale { return }
         armedForWatchdog = jobBegan != nil
         armedWake = wanted
         effects.append(.wake(at: wanted))
     }
 
-    /// Shows a hold of the timer as wall time.
+    /// Shows a delay of the timer as wall time.
     mutating func showHold(at moment: Moment) {
         retryAt = timer.heldUntil.flatMap { held in
             held > moment.instant ? moment.wall.advanced(by: moment.instant.duration(to: held)) : nil
@@ -392,7 +391,7 @@ package struct SyncEngine: Sendable {
         let before = reachability
         hub = next
         guard reachability != before else {
-            // Where the probe keeps attempts back, its word is the reason.
+            // When the probe holds back attempts, its result is the reason.
             let isOwn = conditions.hasLink && !conditions.isBlocked
             if isOwn, let fault { effects.append(.report(.fault(fault))) }
             return
@@ -407,7 +406,7 @@ package struct SyncEngine: Sendable {
         return SyncRequest(scope: scope, isForced: old.isForced || new.isForced)
     }
 
-    /// One save at a time: what changes meanwhile is seen when its answer is in.
+    /// Saves the memory. Only one save runs at a time; later changes are seen when its answer is in.
     mutating func saveMemory(_ effects: inout [SyncEffect]) {
         guard saving == nil, !house.isUnderWay else { return }
         saving = memory
@@ -419,8 +418,8 @@ package struct SyncEngine: Sendable {
         saving = nil
     }
 
-    /// Whether writing the memory is worth an fsync: a server's wish and a pause always, the count of failures now and
-    /// then, the time of the last success every ten minutes.
+    /// Whether writing the memory is worth an fsync: for a server's delay and a pause always, for the count of failures now and then, for
+    /// the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
         if memory.healing != remembered.healing { return true }
         if (memory.standing == nil) != (remembered.standing == nil) { return true }

@@ -1,46 +1,45 @@
-/// What the engine is told.
+/// Inputs of the engine.
 package enum SyncEvent: Sendable {
-    /// The store is open; this is what it remembers. First event, once.
+    /// The store is open; this is its state. It is the first event and comes once.
     case started(EngineStart)
-    /// A commit added mutations; the most urgent of them, and when the first of them expires, if any can. At most once a commit.
+    /// A commit added mutations: the most urgent priority, and the earliest expiry, if there is one. At most once for a commit.
     case enqueued(Priority, expiry: Instant? = nil)
-    /// An operator or an app wants a cycle now.
+    /// An operator or an app requests a cycle now.
     case requested(SyncRequest)
     case paused(EngineMemory.Pause)
     case resumed
-    /// Links, power or budgets are not as they were.
+    /// Links, power or budgets have changed.
     case conditions(Conditions)
     case settings(SyncEngine.Settings)
-    /// The token, or the certificate, is another one than at the last call.
+    /// The token or the certificate has changed since the last call.
     case credentialsChanged
     /// The machine was suspended, or the wall clock stepped.
     case clockChanged
     /// The time of an earlier ``SyncEffect/wake(at:)`` has come.
     case timer
-    /// The answer to the one store command under way.
+    /// The answer to the one running store command.
     case stored(StoreAnswer)
-    /// The answer to the one call under way; `sent` is when it left.
+    /// The answer to the one running call; `sent` is when it left.
     case answered(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
     /// The answer to a call that asks an existing backend (``HubCall/rest``).
     case backendAnswered(UInt64, RestReply, sent: Instant)
-    /// The answer to ``SyncEffect/probe(_:)``: whether it was the hub that answered.
+    /// The answer to ``SyncEffect/probe(_:)``: whether the hub answered.
     case probed(UInt64, isGood: Bool)
 }
 
-/// What the engine wants done. The shell does them in this order and reports back by events.
+/// Effects that the engine asks for. The shell performs them in this order and reports back by events.
 package enum SyncEffect: Sendable {
     case store(StoreCommand)
     case send(HubCall)
-    /// Find out with the smallest request there is whether the hub is back (PROTOCOL E4). The number comes back with the
-    /// answer.
+    /// Find out with the smallest possible request whether the hub works again (PROTOCOL E4). The number comes back with the answer.
     case probe(UInt64)
-    /// Send ``SyncEvent/timer`` at that time, or as soon as possible when it has passed. Replaces the earlier wish.
+    /// Send ``SyncEvent/timer`` at that time, or as soon as possible when it has passed. It replaces the earlier request.
     case wake(at: Instant)
     case report(SyncReport)
 }
 
 extension SyncEffect {
-    /// Something that is answered.
+    /// Whether the effect has an answer.
     var isJob: Bool {
         switch self {
         case .store, .send: true
@@ -54,12 +53,12 @@ package struct EngineStart: Hashable, Sendable {
     package var replica: ReplicaID
     package var maxSentSeq: Int64
     package var ackedSeq: Int64
-    /// Priorities of what waits or is in flight.
+    /// Priorities of waiting and in-flight mutations.
     package var waiting: Set<Priority>
     package var conditions: Conditions
-    /// When the first time to live of what waits is over.
+    /// Earliest end of a time to live among waiting mutations.
     package var expiry: Instant?
-    /// What an earlier process of this boot knew of the time.
+    /// The anchor that an earlier process of this boot stored.
     package var anchor: ClockAnchor?
 
     package init(
@@ -81,8 +80,8 @@ package struct SyncRequest: Hashable, Sendable {
     package enum Scope: String, Hashable, Sendable, CaseIterable { case all, push, pull, full }
 
     package var scope: Scope
-    /// Overrides backoff, the cost of the link, the battery and time windows; never the server's `Retry-After`, a pause or
-    /// a budget that is used up. An open breaker is answered with a probe at once.
+    /// Overrides backoff, the cost of the link, the battery and time windows, but never the server's `Retry-After`, a pause or a budget
+    /// that is used up. An open breaker makes a probe at once.
     package var isForced: Bool
 
     package init(scope: Scope = .all, isForced: Bool = false) {
@@ -91,55 +90,55 @@ package struct SyncRequest: Hashable, Sendable {
     }
 }
 
-/// Something that happened, for status, events and the log. One line per state change.
+/// An event for status, journal and log. One line for each change of state.
 package enum SyncReport: Hashable, Sendable {
     case cycleBegan(session: String)
     case cycleEnded(CycleOutcome)
     case reachability(from: Reachability, to: Reachability, cause: String, HubFault?)
-    /// The hub is not reached, as before; this is why now.
+    /// The hub is still not reachable, for this reason now.
     case fault(HubFault)
-    /// Our database had gone back in time; it has a new replica id and settles everything again.
+    /// This database had gone back in time; it has a new replica id and settles everything again.
     case regressed(hubSeq: Int64, ours: Int64)
-    /// The hub has another history than before: restored from a backup, or created anew.
+    /// The hub has another history than before: it was restored from a backup, or created anew.
     case epochChanged(from: String, to: String)
-    /// In one history, the hub was at commit `said` and is at `now`: its database was replaced by an older copy. It is asked
-    /// again; with `isHealing` it did not begin a new history, and what it does not know is offered to it by us alone.
+    /// In one history, the hub was at commit `said` and is at `now`: its database was replaced by an older copy. It is asked again. With
+    /// `isHealing` it did not begin a new history, and this device offers it alone what it does not know.
     case hubWentBack(said: Int64, now: Int64, isHealing: Bool)
-    /// That history is ours now; so many accepted mutations were not known to it and are offered again.
+    /// That history is ours now; `requeued` accepted mutations were not known to it and are offered again.
     case historyAdopted(epoch: String, requeued: Int)
-    /// An entity was compared from afar; so many of its 256 parts differ and are listed afresh.
+    /// An entity was compared by digests; `differing` of its 256 buckets differ and are listed again.
     case compared(EntityName, differing: Int)
-    /// So many databases speak in turns under our name; 1: only we do.
+    /// Number of databases that use our name in turns; 1: only this one.
     case twins(Int64)
-    /// The hub no longer knows our cursors; these entities are listed afresh.
+    /// The hub no longer knows our cursors; these entities are listed again.
     case streamsRestarted([EntityName])
     /// A sweep would have removed suspiciously many records; nothing was removed.
     case massDelete([EntityName])
-    /// What came of this stream cannot be used: it is left out, and asked for again later. `isAlarm`: a person should look.
+    /// The content of this stream cannot be used: it is left out, and asked again later. `isAlarm`: a person should look.
     case streamHeld(EntityName, detail: String, isAlarm: Bool)
-    /// A stream that was left out has been read again.
+    /// A stream that was left out was read again.
     case streamResumed(EntityName)
-    /// Records that the hub has and cannot read: all that are known, or none any more.
+    /// Records that the hub has and cannot read: all known ones, or none any more.
     case recordsLeftOut(LeftOutRecords)
     /// One mutation keeps failing alone.
     case setAside(MutationKey, detail: String)
-    /// The hub has failed for long, may be back, is back (PROTOCOL G3).
+    /// The state of the breaker changed: the hub has failed for long, is on trial, or works again (PROTOCOL G3).
     case breaker(from: Breaker.State, to: Breaker.State)
     /// The hub's time is not believed (`ClockRule.swift`), or agrees again.
     case hubTime(ClockOffset.Verdict)
-    /// Work waited, nothing kept it back, and nothing was tried for five minutes. What that stood at, for people.
+    /// Work waited, nothing held it back, and there was no attempt for five minutes. The text describes the state, for people.
     case stalled(String)
 }
 
 package struct CycleOutcome: Hashable, Sendable {
     package var session: String
-    /// `nil` when the cycle reached its end.
+    /// The error; `nil` when the cycle reached its end.
     package var error: String?
     package var errorKind: HubReply.Kind?
     package var pushed = 0
     package var rejected = 0
     package var pulled = 0
-    /// It meant to pull, and there was no entity to ask for.
+    /// The cycle should have pulled, but there was no entity to ask for.
     package var hadNoStreams = false
     package var bytesUp = 0
     package var bytesDown = 0
