@@ -1,28 +1,28 @@
-/// Whether a link's bytes cost money, and who says so.
+/// Whether a link is metered, and the evidence for it.
 package struct LinkCost: Hashable, Sendable {
-    /// The kind of evidence that decided; in `metered_by`.
+    /// The kind of evidence that decided; shown in `metered_by`.
     package enum Evidence: String, Hashable, Sendable, CaseIterable {
         /// A rule of the configuration.
         case config
-        /// `PUT /v1/links`.
+        /// A hint by `PUT /v1/links`.
         case hint
-        /// The network's own portal API says that few bytes or seconds are left (RFC 8908).
+        /// The network's own portal API reports few remaining bytes or seconds (RFC 8908).
         case portal
-        /// `DEVTYPE` or `IFLA_INFO_KIND` name a modem.
+        /// `DEVTYPE` or `IFLA_INFO_KIND` names a modem.
         case devtype
-        /// The kernel's driver serves modems or phones only.
+        /// The kernel's driver serves only modems or phones.
         case driver
         /// `ARPHRD_*`: PPP, raw IP.
         case linkType = "link_type"
-        /// The DHCP lease says `ANDROID_METERED`.
+        /// The DHCP lease contains `ANDROID_METERED`.
         case lease
-        /// Nothing more special was known than what it is.
+        /// Only the kind of the link was known.
         case kind
-        /// The most expensive link that may carry it decides.
+        /// The most expensive link that may carry the tunnel decides.
         case tunnel
         /// The most expensive of its ports, or the interface that it is a part of, decides.
         case lower
-        /// It exists in this machine only, what carries it is not seen, and the machine has no modem.
+        /// The interface exists in this machine only, its carrier is not visible, and the machine has no modem.
         case noModem = "no_modem"
     }
 
@@ -39,13 +39,13 @@ package struct LinkCost: Hashable, Sendable {
     var rank: Int { isRoaming ? 2 : isMetered ? 1 : 0 }
 }
 
-/// Judges the links of one table (PROTOCOL E2): the first evidence counts, in the order of the functions below. When
-/// nothing is known a link is metered: a wrong guess then costs patience, not money.
+/// Judges the links of one table (PROTOCOL E2): the first evidence counts, in the order of the functions below. A link without evidence is
+/// metered: a wrong guess then costs patience, not money.
 struct LinkCostJudge {
     let table: LinkTable
     let rules: [LinkRule]
     let hints: LinkHints
-    /// Names of links on whose behalf a portal said that little is left.
+    /// Names of links whose portal reported that little is left.
     let scarce: Set<String>
     let now: Instant
 
@@ -60,7 +60,7 @@ struct LinkCostJudge {
         return cost
     }
 
-    /// By people and their scripts.
+    /// The evidence of people and their scripts.
     private func said(of link: LinkFacts, _ hint: LinkHint?) -> LinkCost? {
         if let isMetered = rules.rule(for: link.name)?.metered { return LinkCost(isMetered: isMetered, evidence: .config) }
         if let isMetered = hint?.isMetered { return LinkCost(isMetered: isMetered, evidence: .hint) }
@@ -68,7 +68,7 @@ struct LinkCostJudge {
         return nil
     }
 
-    /// By the kernel and the network.
+    /// The evidence of the kernel and the network.
     private func known(of link: LinkFacts) -> LinkCost? {
         let kind = LinkKind(link)
         if kind == .wwan || kind == .ppp {
@@ -91,22 +91,22 @@ struct LinkCostJudge {
     }
 
     private func inherited(by link: LinkFacts, depth: Int) -> LinkCost? {
-        // A VLAN on a bond on two ports is 2 deep. The kernel forbids loops and nests at most 8 devices (MAX_NEST_DEV); a
-        // table that was read while things moved may show anything.
+        // A VLAN on a bond on two ports is 2 deep. The kernel forbids loops and nests at most 8 devices (MAX_NEST_DEV). A table that was
+        // read during a change may show anything.
         guard depth < 8 else { return nil }
         let kind = LinkKind(link)
         let carriers: [LinkFacts]
         switch kind {
         case .tunnel:
-            // Not only those with a default route: with all traffic in a tunnel, the link below it has just a route to the
-            // tunnel's other end.
+            // Links without a default route count too: with all traffic in a tunnel, the link below it only has a route to the tunnel's
+            // other end.
             carriers = table.links.filter { other in
                 let kind = LinkKind(other)
                 return kind != .tunnel && kind != .loopback && other.isAddressed
                     && (!kind.isLocal || other.defaultMetric != nil)
             }
         case .bridge, .bond:
-            // A veth on a bridge is somebody's container, not the way out.
+            // A veth on a bridge belongs to a container and is not the way out.
             carriers = table.links.filter { $0.masterIndex == link.index && $0.hasCarrier && LinkKind($0) != .virtual }
         case .vlan:
             carriers = table.links.filter { link.lowerIndex != 0 && $0.index == link.lowerIndex }
@@ -122,7 +122,7 @@ struct LinkCostJudge {
         switch LinkKind(link) {
         case .ethernet, .wlan, .loopback: LinkCost(isMetered: false, evidence: .kind)
         case .tunnel: LinkCost(isMetered: true, evidence: .tunnel)
-        // In a container, or behind a bridge: the way out is an interface of the machine that is not seen from here.
+        // In a container, or behind a bridge, the way out is an interface of the machine that is not visible from here.
         case .bridge, .bond, .vlan, .virtual:
             isWithoutModem ? LinkCost(isMetered: false, evidence: .noModem) : LinkCost(isMetered: true, evidence: .kind)
         case .wwan, .ppp, .bluetooth, .usbTether, .other: LinkCost(isMetered: true, evidence: .kind)

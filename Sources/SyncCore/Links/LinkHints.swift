@@ -1,10 +1,10 @@
-/// What a dispatcher script or a modem daemon says about a link by `PUT /v1/links/{name}` (PROTOCOL B6).
+/// A hint about a link from a dispatcher script or a modem daemon, by `PUT /v1/links/{name}` (PROTOCOL B6).
 package struct LinkHint: Hashable, Sendable {
-    /// `nil`: nothing said.
+    /// Whether the link is metered; `nil`: not stated.
     package var isMetered: Bool?
-    /// `nil`: taken for home.
+    /// Whether the link is roaming; `nil`: not stated, which counts as not roaming.
     package var isRoaming: Bool?
-    /// `nil`: until it is replaced or the agent ends.
+    /// End of the hint; `nil`: it holds until it is replaced or the agent ends.
     package var expiresAt: Instant?
 
     package init(isMetered: Bool? = nil, isRoaming: Bool? = nil, expiresAt: Instant? = nil) {
@@ -14,12 +14,12 @@ package struct LinkHint: Hashable, Sendable {
     }
 }
 
-/// The hints in force, by the name of the interface: a script speaks before the interface exists, and its word outlives a
-/// replug.
+/// The hints in force, by the name of the interface. A script may send one before the interface exists, and a hint stays when a device is
+/// unplugged and plugged in again.
 package struct LinkHints: Hashable, Sendable {
-    /// More interfaces than any gateway has; a script that counts upwards must not fill the memory.
+    /// Largest number of hints, more than the interfaces of any gateway. A script that counts upwards must not fill the memory.
     package static let limit = 64
-    /// A hint that nobody renews for this long is older than what it was about.
+    /// Longest life of a hint. If it is not renewed for this long, its subject has probably changed.
     package static let longestLife: Duration = .seconds(7 * 86_400)
 
     private var hints: [String: LinkHint] = [:]
@@ -31,7 +31,7 @@ package struct LinkHints: Hashable, Sendable {
         hints[name].flatMap { hint in hint.expiresAt.map { $0 > now } ?? true ? hint : nil }
     }
 
-    /// Replaces what was said about `name`. A hint that says nothing takes the old one away.
+    /// Replaces the hint about `name`. A hint without any statement removes the old one.
     ///
     /// - Returns: `false` when the name cannot be an interface's or there is no room for one more.
     package mutating func set(_ hint: LinkHint, for name: String, now: Instant) -> Bool {
@@ -49,8 +49,8 @@ package struct LinkHints: Hashable, Sendable {
         return true
     }
 
-    /// `[{"link":"wwan0","metered":true,"roaming":false,"expires":123456789}]`, with nanoseconds since the machine was started: of use until
-    /// it is started again.
+    /// The hints as JSON: `[{"link":"wwan0","metered":true,"roaming":false,"expires":123456789}]`. The time is in nanoseconds since the
+    /// machine was started, so the text can be used until the next start of the machine.
     package var text: String {
         JSON.array(hints.sorted { $0.key < $1.key }.map { name, hint in
             var object: JSONObject = ["link": .string(name)]
@@ -61,9 +61,9 @@ package struct LinkHints: Hashable, Sendable {
         }).json
     }
 
-    /// - Returns: Those that are still in force; `nil` when the text is not what ``text`` writes.
+    /// - Returns: The hints that are still in force; `nil` when the text is not in the format of ``text``.
     package init?(text: String, now: Instant) {
-        // `try?`: the caller tells that it is damaged.
+        // `try?`: the caller reports the damage.
         guard let items = (try? JSONReader.read(text))?.array else { return nil }
         for item in items {
             guard let object = item.object, let name = object["link"]?.text, let end = object["expires"]?.int, end > now.nanoseconds else { continue }
@@ -82,8 +82,8 @@ package struct LinkHints: Hashable, Sendable {
 
     package var nextExpiry: Instant? { hints.values.compactMap(\.expiresAt).min() }
 
-    /// As the kernel's `dev_valid_name`: 1 to 15 bytes, neither `.` nor `..`, no `/`, `:` or space. What is not visible
-    /// ASCII is refused besides, although the kernel would take it.
+    /// Whether the text can be the name of an interface. The rules are those of the kernel's `dev_valid_name`: 1 to 15 bytes, neither `.`
+    /// nor `..`, no `/`, `:` or space. Characters other than visible ASCII are refused as well, although the kernel would accept them.
     package static func canBeName(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= 15 && name != "." && name != ".."

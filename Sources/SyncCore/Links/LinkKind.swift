@@ -1,10 +1,10 @@
-/// What sort of interface a link is, as far as its use and its cost depend on it.
+/// The kind of an interface, as far as its use and its cost depend on it.
 package enum LinkKind: String, Hashable, Sendable, CaseIterable {
     case ethernet, wlan
     /// A mobile network modem.
     case wwan
     case ppp
-    /// WireGuard, tun, GRE and their like: another link carries it.
+    /// WireGuard, tun, GRE and similar ones: another link carries it.
     case tunnel
     /// A network over Bluetooth, in practice a phone that shares its connection.
     case bluetooth
@@ -15,7 +15,7 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
     case bridge, bond
     /// A part of another interface: VLAN, macvlan, ipvlan.
     case vlan
-    /// Exists in this machine only: dummy, ifb, veth, …
+    /// Exists in this machine only: dummy, ifb, veth and others.
     case virtual
     case other
 
@@ -23,8 +23,8 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
         self = Self.byInfoKind(facts) ?? Self.byDevice(facts) ?? Self.byHardwareType(facts)
     }
 
-    /// Exists in this machine only, or may. Such a link leads out only if a route says so: a container has nothing but a
-    /// veth, and a bridge may be a machine's only port or Docker's own.
+    /// Whether it exists, or may exist, in this machine only. Such a link leads out only if a route says so: a container has only a veth,
+    /// and a bridge may be a machine's only port or Docker's own.
     package var isLocal: Bool {
         switch self {
         case .loopback, .virtual, .bridge: true
@@ -34,7 +34,7 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
 
     // MARK: Evidence, the most certain first
 
-    /// `IFLA_INFO_KIND`: the kernel's own name for what it made.
+    /// The kind by `IFLA_INFO_KIND`, the kernel's own name for an interface that it made.
     private static func byInfoKind(_ facts: LinkFacts) -> LinkKind? {
         switch facts.infoKind {
         case "bridge"?: .bridge
@@ -50,7 +50,7 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// `DEVTYPE` and the driver behind it.
+    /// The kind by `DEVTYPE` and the driver.
     private static func byDevice(_ facts: LinkFacts) -> LinkKind? {
         switch facts.deviceType {
         case "wlan"?: return .wlan
@@ -66,13 +66,13 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
         guard let driver = facts.driver else { return nil }
         if wwanDrivers.contains(driver) { return .wwan }
         if tetherDrivers.contains(driver) { return .usbTether }
-        // A phone and an Ethernet adapter may use the very same classes. The kernel has the same doubt when it chooses
-        // between the names usbN and ethN (drivers/net/usb/usbnet.c), and looks at the same bit.
+        // A phone and an Ethernet adapter may use exactly the same classes. The kernel has the same problem when it chooses between the
+        // names usbN and ethN (drivers/net/usb/usbnet.c), and checks the same bit.
         if sharedDrivers.contains(driver), facts.hasMadeUpAddress { return .usbTether }
         return nil
     }
 
-    /// `ARPHRD_*` of if_arp.h.
+    /// The kind by `ARPHRD_*` of if_arp.h.
     private static func byHardwareType(_ facts: LinkFacts) -> LinkKind {
         switch facts.hardwareType {
         case 1: .ethernet
@@ -80,7 +80,7 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
         case 772: .loopback
         // ARPHRD_TUNNEL, TUNNEL6, SIT, IPGRE, IP6GRE.
         case 768, 769, 776, 778, 823: .tunnel
-        // ARPHRD_RAWIP, and ARPHRD_NONE when it is no tunnel: modems without an Ethernet face.
+        // ARPHRD_RAWIP, and ARPHRD_NONE when it is no tunnel: modems without an Ethernet interface.
         case 519, 0xFFFE: .wwan
         case 801...803: .wlan
         default: .other

@@ -1,10 +1,9 @@
-/// When a program of the operator is run because nothing has answered over a link for long.
+/// Decides when to run an operator's program because no server has answered over a link for long.
 ///
-/// A modem that hangs looks like a place without coverage. Only a reset brings it back, and nobody is there to do it. What resets it
-/// is the operator's to say (``LinkRule/recover``). The program is run while nothing at all answers: a portal, or a hub that refuses,
-/// shows that the link works. (A hub that is down for everybody cannot be told from that; ``LinkRule/recoverEvery`` bounds what it
-/// costs.) It is run for the uplink, else for the first link that its rule matches, else, when the interface itself is gone, for the
-/// pattern.
+/// A modem that hangs looks like a place without coverage. Only a reset brings it back, and no person is there to do it. The operator
+/// configures the program for that (``LinkRule/recover``). It is run while no server answers at all: a portal, or a hub that refuses, shows
+/// that the link works. A general outage of the hub looks the same; ``LinkRule/recoverEvery`` limits the cost of that. The program is run
+/// for the uplink, otherwise for the first link that its rule matches. If the interface itself is gone, it is run for the pattern.
 package struct LinkRecovery: Sendable {
     package struct Run: Hashable, Sendable {
         /// Path of the program; its only argument is ``link``.
@@ -17,11 +16,11 @@ package struct LinkRecovery: Sendable {
         }
     }
 
-    /// Since when nothing has answered; `nil`: something does.
+    /// Time since which no server has answered; `nil`: one does.
     private var silentSince: Instant?
-    /// By the patterns of the rules.
+    /// Times of the last runs, by the patterns of the rules.
     private var ranAt: [String: Instant] = [:]
-    /// The next moment at which a program is due, should nothing answer until then.
+    /// Next moment at which a program is due if no server answers until then.
     package private(set) var nextWake: Instant?
 
     package init() {}

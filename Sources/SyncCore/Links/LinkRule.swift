@@ -1,19 +1,19 @@
-/// What the operator says about network interfaces whose name matches a pattern.
+/// The operator's settings for network interfaces whose name matches a pattern.
 package struct LinkRule: Hashable, Sendable {
     package var match: InterfacePattern
-    /// `nil`: found out from the link itself.
+    /// Whether the link is metered; `nil`: determined from the link itself.
     package var metered: Bool?
-    /// `nil`: ``LinkBudget/meteredDefault`` on a metered link, none on another.
+    /// The budget; `nil`: ``LinkBudget/meteredDefault`` on a metered link, none on another.
     package var budget: LinkBudget?
-    /// Bytes per second that the agent takes at most; `nil`: no limit.
+    /// Rate limit of the agent, bytes per second; `nil`: no limit.
     package var bytesPerSecond: Int?
-    /// Of several usable links the one with the highest number carries the sync.
+    /// Preference. Of several usable links, the one with the highest number carries the sync.
     package var prefer = 0
-    /// Absolute path of a program that may bring the link back (``LinkRecovery``); `nil`: nothing is done when nothing answers.
+    /// Absolute path of a program that may bring the link back (``LinkRecovery``); `nil`: none is run.
     package var recover: String?
-    /// It is run when nothing has answered for so long, ...
+    /// Time without any answer after which the program is run.
     package var recoverAfter: Duration = .seconds(900)
-    /// ... and at most once in this time.
+    /// Shortest time between two runs.
     package var recoverEvery: Duration = .seconds(3_600)
 
     package init(match: InterfacePattern) {
@@ -22,7 +22,7 @@ package struct LinkRule: Hashable, Sendable {
 }
 
 extension Collection where Element == LinkRule {
-    /// The first rule that matches counts, wholly.
+    /// The first matching rule; it applies as a whole.
     package func rule(for name: String) -> LinkRule? {
         first { $0.match.matches(name) }
     }
@@ -30,15 +30,15 @@ extension Collection where Element == LinkRule {
 
 /// Bytes per period, up and down together. Invariant: `dayBytes <= monthBytes` where both are set.
 package struct LinkBudget: Hashable, Sendable {
-    /// `nil`: no limit.
+    /// Limit of a day, bytes; `nil`: no limit.
     package var dayBytes: Int?
     package var monthBytes: Int?
-    /// Day of the month on which the month begins, 1 to 28, so that every month has it.
+    /// Day on which the month begins, 1 to 28, so that every month has it.
     package var anchorDay = 1
 
     package init() {}
 
-    /// For a metered link without a budget of its own.
+    /// The budget of a metered link without one of its own.
     package static let meteredDefault: LinkBudget = {
         var budget = LinkBudget()
         budget.dayBytes = 20_000_000
@@ -51,8 +51,7 @@ package struct LinkBudget: Hashable, Sendable {
 package struct InterfacePattern: Hashable, Sendable {
     package let text: String
 
-    /// - Returns: `nil` unless `text` is 1 to 64 bytes of visible ASCII without `/` (a name never has it,
-    ///   netdevice(7)).
+    /// - Returns: `nil` unless `text` is 1 to 64 bytes of visible ASCII without `/`, which no name contains (netdevice(7)).
     package init?(_ text: String) {
         let bytes = text.utf8
         guard !bytes.isEmpty, bytes.count <= 64, bytes.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 47 }) else {
@@ -61,7 +60,7 @@ package struct InterfacePattern: Hashable, Sendable {
         self.text = text
     }
 
-    /// `*`
+    /// The pattern `*`.
     package static let all = InterfacePattern(checked: "*")
 
     private init(checked text: String) {
@@ -72,7 +71,7 @@ package struct InterfacePattern: Hashable, Sendable {
         let pattern = Array(text.utf8), name = Array(name.utf8)
         let star = UInt8(ascii: "*"), question = UInt8(ascii: "?")
         var p = 0, n = 0
-        // Where to go on when what follows the last `*` does not fit: that star takes one character more.
+        // Position to continue from when the rest after the last `*` does not match: that star takes one more character.
         var retry: (pattern: Int, name: Int)?
         while n < name.count {
             if p < pattern.count, pattern[p] == star {

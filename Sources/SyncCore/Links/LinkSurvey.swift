@@ -1,32 +1,32 @@
-/// How far a link has come, for status (PROTOCOL E1).
+/// Progress of a link, for status (PROTOCOL E1).
 package enum LinkState: String, Hashable, Sendable, CaseIterable {
     case absent, down, carrier, addressed, routed
 }
 
-/// One link as it is judged.
+/// One link with the judgement about it.
 package struct JudgedLink: Hashable, Sendable {
     package var name: String
     package var index: Int32
     package var kind: LinkKind
     package var state: LinkState
     package var cost: LinkCost
-    /// It could carry the sync.
+    /// The link can carry the sync.
     package var isUsable: Bool
     package var addresses: [String] = []
-    /// RFC 8910, from its lease.
+    /// Address of the portal API (RFC 8910), from its lease.
     package var portalURI: String?
 }
 
-/// What a ``LinkTable`` means: every link judged, and the one that carries the sync. A plain function of its inputs; what
-/// needs time (debounce, damping) is in ``LinkWatch``.
+/// Evaluates a ``LinkTable``: it judges every link and chooses the one that carries the sync. It is a pure function of its inputs; debounce
+/// and damping, which need time, are in ``LinkWatch``.
 package struct LinkSurvey: Hashable, Sendable {
     /// In the order of the table.
     package private(set) var links: [JudgedLink]
     package private(set) var uplink: Uplink?
-    /// The uplink's index; tells an interface from a later one of the same name.
+    /// The uplink's index; it distinguishes an interface from a later one of the same name.
     package private(set) var uplinkIndex: Int32?
 
-    /// - Parameter scarce: Links whose network says that few bytes or seconds are left (``CaptivePortal/isScarce``).
+    /// - Parameter scarce: Links whose network reports few remaining bytes or seconds (``CaptivePortal/isScarce``).
     package init(
         _ table: LinkTable, rules: [LinkRule] = [], hints: LinkHints = LinkHints(), scarce: Set<String> = [], now: Instant
     ) {
@@ -52,9 +52,9 @@ package struct LinkSurvey: Hashable, Sendable {
         links.first { $0.name == name }
     }
 
-    /// The interface of the first route to the hub, because that is where the kernel sends what nobody binds; where no
-    /// route is known yet, the one with the best default route. A link with a higher `prefer` and a default route of its
-    /// own is taken instead, and then traffic is bound to it.
+    /// Chooses the uplink. It is the interface of the first route to the hub, because the kernel sends unbound traffic there. Where no
+    /// route is known yet, it is the one with the best default route. A link with a higher `prefer` and a default route of its own is
+    /// chosen instead, and traffic is bound to it then.
     private static func choose(_ table: LinkTable, _ rules: [LinkRule]) -> (LinkFacts, isPinned: Bool)? {
         func preference(_ link: LinkFacts) -> Int { rules.rule(for: link.name)?.prefer ?? 0 }
         let usable = table.links.filter { $0.isUsable(in: table) }
@@ -69,7 +69,7 @@ package struct LinkSurvey: Hashable, Sendable {
 }
 
 extension LinkFacts {
-    /// Switched on, with carrier and an address that reaches beyond the link.
+    /// Whether it is switched on, with carrier and an address that reaches beyond the link.
     var isAddressed: Bool { isUp && hasCarrier && !addresses.isEmpty }
 
     func state(in table: LinkTable) -> LinkState {
@@ -79,7 +79,7 @@ extension LinkFacts {
         return hasRoute(in: table) ? .routed : .addressed
     }
 
-    /// A port of a bridge or bond carries nothing by itself, whatever addresses are left on it.
+    /// Whether it can carry the sync. A port of a bridge or bond carries nothing by itself, whatever addresses are left on it.
     func isUsable(in table: LinkTable) -> Bool {
         state(in: table) == .routed && !(masterIndex != 0 && table.links.contains { $0.index == masterIndex && $0.joinsPorts })
     }

@@ -1,12 +1,12 @@
-/// Follows the uplink through time: when a link counts as there, when as gone, and why (PROTOCOL E1).
+/// Follows the uplink over time: it decides when a link counts as present or as gone, and why (PROTOCOL E1).
 ///
-/// A new uplink counts after it was stable for 2 s, a lost one after 1 s, at once when its interface vanished. A change from
-/// one usable link to another, or of what the link costs, counts at once: the kernel sends by the new one already, and the
-/// policy must not spend a metered link's bytes by the rules of the old.
+/// A new uplink counts after it was stable for 2 s, a lost one after 1 s, or at once when its interface vanished. A change from one usable
+/// link to another, or of a link's cost, counts at once: the kernel already sends over the new one, and the policy must not use a metered
+/// link by the rules of the old one.
 ///
-/// Whoever comes and goes all day is damped: more than four losses of the uplink, or of the hub over it, within 10 minutes double
-/// the wait for a new uplink with every further one, up to 30 s, until 10 minutes passed without any. A link that is gone again
-/// before the hub has answered counts like any other: each of its returns costs requests.
+/// A link that comes and goes all day is damped. More than four losses of the uplink, or of the hub over it, within 10 minutes double the
+/// delay for a new uplink with every further one, up to 30 s, until 10 minutes passed without any. A link that is gone again before the hub
+/// has answered counts like any other, because each of its returns costs requests.
 package struct LinkWatch: Sendable {
     package struct Settings: Hashable, Sendable {
         package var upDebounce: Duration = .seconds(2)
@@ -23,9 +23,9 @@ package struct LinkWatch: Sendable {
         case down(LinkCause)
         /// Another interface carries the sync now.
         case moved(Uplink, LinkCause)
-        /// The same interface costs something else, or has another limit.
+        /// The cost or the limit of the same interface has changed.
         case repriced(Uplink)
-        /// The uplink was gone and is back before that counted: what was connected may be dead all the same.
+        /// The uplink was gone and is back before that counted; its connections may be dead all the same.
         case blinked
     }
 
@@ -43,9 +43,10 @@ package struct LinkWatch: Sendable {
     package private(set) var rules: [LinkRule]
     private var scarce: Set<String> = []
     private var phase = Phase.absent
-    /// The uplink that counts; stays through a loss that is too short to count.
+    /// The uplink that counts; it stays through a loss that is too short to count.
     package private(set) var uplink: Uplink?
-    /// When the uplink was lost, or the hub over it, oldest first; never older than the quiet period, and never more than are of use.
+    /// Times of losses of the uplink, or of the hub over it, oldest first. They are never older than the quiet period, and never more than
+    /// needed.
     private var departures: [Instant] = []
     package private(set) var upDebounce: Duration
 
@@ -74,7 +75,7 @@ package struct LinkWatch: Sendable {
         return look(now: now)
     }
 
-    /// What was said before a restart. What was said since counts more.
+    /// Restores hints from before a restart. Newer hints take precedence.
     package mutating func restore(_ earlier: LinkHints, now: Instant) -> [Event] {
         var all = earlier
         all.replace(with: hints, now: now)
@@ -82,20 +83,20 @@ package struct LinkWatch: Sendable {
         return look(now: now)
     }
 
-    /// The network of `name` says that little is left, or that it is not so (any more).
+    /// The network of `name` reports that little is left, or that this is not (or no longer) so.
     package mutating func portal(of name: String, isScarce: Bool, now: Instant) -> [Event] {
         if isScarce { scarce.insert(name) } else { scarce.remove(name) }
         return look(now: now)
     }
 
-    /// The reachability left `online`, for whatever reason.
+    /// The reachability left `online`, for any reason.
     package mutating func leftOnline(now: Instant) {
         settle(now: now)
         noteDeparture(now: now)
     }
 
     private mutating func noteDeparture(now: Instant) {
-        // The hub is lost with its link: that is one departure.
+        // The hub is lost with its link: that is one loss.
         if let last = departures.last, last.duration(to: now) < .seconds(1) { return }
         departures.append(now)
         if departures.count > settings.departuresTolerated {
@@ -104,12 +105,12 @@ package struct LinkWatch: Sendable {
         }
     }
 
-    /// Time has passed.
+    /// Applies the passage of time.
     package mutating func tick(now: Instant) -> [Event] {
         look(now: now)
     }
 
-    /// When ``tick(now:)`` would change something by itself.
+    /// Time at which ``tick(now:)`` would next change something by itself.
     package var nextWake: Instant? {
         let phaseEnds: Instant? =
             switch phase {
@@ -149,7 +150,7 @@ package struct LinkWatch: Sendable {
             phase = .absent
             return []
         }
-        // The way to a hub on this very machine does not flap.
+        // The way to a hub on this machine does not flap.
         let isLoopback = survey.links.contains { $0.index == index && $0.kind == .loopback }
         phase = .rising(index: index, until: isLoopback ? now : now.advanced(by: upDebounce))
         return []
@@ -194,16 +195,16 @@ package struct LinkWatch: Sendable {
     }
 }
 
-/// Why the uplink came or went; the `cause` of a transition.
+/// The reason why the uplink appeared or disappeared; the `cause` of a transition.
 package enum LinkCause: String, Hashable, Sendable, CaseIterable {
     case linkUp = "link_up"
     /// The kernel has no such interface any more.
     case interfaceGone = "interface_gone"
-    /// Somebody switched the interface off.
+    /// The interface was switched off.
     case switchedOff = "interface_down"
     case carrierLost = "carrier_lost"
     case addressLost = "address_lost"
     case routeLost = "route_lost"
-    /// Both links work; the kernel, or a rule of ours, chose another.
+    /// Both links work; the kernel, or a rule of ours, chose the other one.
     case routeMoved = "route_moved"
 }

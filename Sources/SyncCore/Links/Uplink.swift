@@ -3,9 +3,9 @@ package struct Uplink: Hashable, Sendable {
     package var name: String
     package var isMetered: Bool
     package var isRoaming: Bool
-    /// Bytes per second that the agent takes at most; `nil`: no limit.
+    /// Rate limit of the agent, bytes per second; `nil`: no limit.
     package var bytesPerSecond: Int?
-    /// A rule prefers it to the link that the kernel would take: traffic must be bound to it by name.
+    /// A rule prefers this link to the kernel's choice, so traffic must be bound to it by name.
     package var isPinned = false
 
     package init(name: String, isMetered: Bool = false, isRoaming: Bool = false, bytesPerSecond: Int? = nil) {
@@ -17,6 +17,6 @@ package struct Uplink: Hashable, Sendable {
 }
 
 extension Uplink {
-    /// For ``HTTPRequest/interface`` of the sync's own requests.
+    /// The value for ``HTTPRequest/interface`` of the sync's own requests.
     package var boundInterface: String? { isPinned ? name : nil }
 }

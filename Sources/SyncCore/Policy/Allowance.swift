@@ -1,21 +1,21 @@
-/// What may be sent at this moment: the policy's verdicts in the shape in which a cycle uses them. It is asked for anew
-/// before every batch and every page, so that a change of the verdict stops the traffic within one of them.
+/// The policy's present verdicts in the form that a cycle uses. They are computed again before every batch and every page, so that a change
+/// stops the traffic within one of them.
 package struct Allowance: Hashable, Sendable {
-    /// The least urgent priority that may be pushed; `nil`: none may.
+    /// The least urgent priority that may be pushed; `nil`: none.
     package var push: Priority?
-    /// Payload bytes of one batch.
+    /// Largest payload of one batch, bytes.
     package var batchBytes: Int
-    /// A larger mutation waits.
+    /// Largest sizes; a larger mutation waits.
     package var sizes = MutationSizes()
-    /// What a pull may ask for; `nil`: there is none.
+    /// The terms of a pull; `nil`: no pull is allowed.
     package var pull: PullTerms?
-    /// Why the first thing that may not go may not; `nil` when everything may.
+    /// The reason of the first deferral; `nil` when everything is allowed.
     package var deferral: Deferral?
     /// The earliest wall time at which a deferral ends by itself.
     package var changesAt: Timestamp?
 
     package init(in situation: Situation, now: Timestamp) {
-        // Every event of the engine asks several times, and nearly always nothing objects.
+        // Every event of the engine asks several times, and nearly always there is no objection.
         if situation.isUnrestricted {
             self = Allowance(pullInterval: situation.freePullInterval)
             return
@@ -35,7 +35,7 @@ package struct Allowance: Hashable, Sendable {
         }
         pull = Policy.pullTerms(in: situation, now: now)
         if pull == nil, case .defer(let why) = Policy.decide(.pull, in: situation, now: now) { note(why, now) }
-        // Who may send the most sets the size of a batch: what comes after the urgent work fits into its own rest or waits.
+        // The priority with the largest allowance sets the size of a batch: less urgent work fits into its own rest or waits.
         if let push { batchBytes = min(batchBytes, sizes.largest(downTo: push) ?? batchBytes) }
     }
 
@@ -45,7 +45,7 @@ package struct Allowance: Hashable, Sendable {
         changesAt = min(changesAt ?? until, until)
     }
 
-    /// No limits but the protocol's.
+    /// An allowance with no limits except the protocol's.
     package init(pullInterval: Duration) {
         push = .bulk
         batchBytes = Limits.batchBytesMax
@@ -56,7 +56,7 @@ package struct Allowance: Hashable, Sendable {
 
     package func allows(_ priority: Priority) -> Bool { push.map { priority <= $0 } ?? false }
 
-    /// Whether something may go that could not under `other`.
+    /// Whether it allows traffic that `other` did not allow.
     package func isWider(than other: Allowance) -> Bool {
         let least = push?.rawValue ?? -1, before = other.push?.rawValue ?? -1
         if least > before { return true }
@@ -67,7 +67,7 @@ package struct Allowance: Hashable, Sendable {
 }
 
 extension Situation {
-    /// No row of the table has anything to object to; a short cut, and nothing that is decided here.
+    /// Whether no row of the table has an objection. It is a shortcut that decides nothing.
     package var isUnrestricted: Bool {
         reachability == .online && pause == nil && retryAt == nil && !isBreakerOpen && isWindowOpen && budgets.isEmpty
             && power < .low && !(uplink?.isMetered ?? false) && !(uplink?.isRoaming ?? false)

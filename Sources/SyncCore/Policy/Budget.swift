@@ -1,9 +1,9 @@
-/// How much of a link's budget is left (PROTOCOL F). The harder of day and month counts.
+/// The state of a link's budget (PROTOCOL F). The stricter one of day and month counts.
 package enum BudgetLevel: String, Hashable, Sendable, CaseIterable, Comparable {
     case open
-    /// 80 % are used: the starvation rule is off, pulls are half as frequent.
+    /// 80 % are used: the starvation rule is off, and pulls are half as frequent.
     case soft
-    /// All but the tenth that is kept for critical work is used.
+    /// Everything is used except the tenth that is kept for critical work.
     case reserve
     case spent
 
@@ -12,16 +12,16 @@ package enum BudgetLevel: String, Hashable, Sendable, CaseIterable, Comparable {
     private var rank: Int { BudgetLevel.allCases.firstIndex(of: self) ?? 0 }
 }
 
-/// A period's budget and what of it is used, up and down together.
+/// A period's budget and its used part, up and down together.
 ///
 ///     limit 20,000,000: soft from 16,000,000, reserve from 18,000,000, spent from 20,000,000
 ///
-/// No number that comes in can make it overflow or turn negative.
+/// No input can make it overflow or turn negative.
 package struct Budget: Hashable, Sendable {
-    /// Bytes; 0 means that nothing may be sent.
+    /// Limit, bytes; 0 means that nothing may be sent.
     package let limit: Int
     package private(set) var used: Int
-    /// When the period ends and the count begins again.
+    /// Time at which the period ends and the count begins again.
     package var resetsAt: Timestamp?
 
     package init(limit: Int, used: Int = 0, resetsAt: Timestamp? = nil) {
@@ -36,15 +36,15 @@ package struct Budget: Hashable, Sendable {
         return used >= limit - limit / 5 ? .soft : .open
     }
 
-    /// Bytes that may still be sent; those of critical work may use the reserve.
+    /// Bytes that may still be sent; critical work may use the reserve.
     package func left(forCritical isCritical: Bool) -> Int {
         max(0, (isCritical ? limit : limit - limit / 10) - max(0, used))
     }
 
-    /// What is larger than this never fits, however often the count begins again.
+    /// Largest size that the whole budget can hold, bytes. Larger work never fits, however often the count begins again.
     package func capacity(forCritical isCritical: Bool) -> Int { isCritical ? limit : limit - limit / 10 }
 
-    /// The share that is used, in whole percent, at most 100.
+    /// The used share in whole percent, at most 100.
     package var percentUsed: Int {
         used >= limit ? 100 : Int((Double(max(0, used)) / Double(limit)) * 100)
     }

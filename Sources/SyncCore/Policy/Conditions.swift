@@ -1,30 +1,30 @@
-/// What can be reached right now (PROTOCOL E1).
+/// The present reachability of the hub (PROTOCOL E1).
 package enum Reachability: String, Hashable, Sendable, CaseIterable {
     /// No link with carrier, address and route.
     case offline
-    /// A link is there; the hub has not answered on it yet.
+    /// There is a link; the hub has not answered over it yet.
     case connecting
-    /// Something else answers in the hub's place.
+    /// Another server answers in the hub's place.
     case captive
-    /// The link works, the hub does not answer.
+    /// The link works, but the hub does not answer.
     case degraded
-    /// The hub answers, and refuses us.
+    /// The hub answers and refuses this device.
     case auth
     case online
 }
 
-/// How much the battery allows (PROTOCOL E3, with hysteresis).
+/// The traffic that the battery allows (PROTOCOL E3, with hysteresis).
 package enum PowerLevel: String, Hashable, Sendable, CaseIterable, Comparable {
-    /// Mains, charging, or charge enough.
+    /// On mains, charging, or sufficiently charged.
     case ample
-    /// Discharging below `saver`: small transfers only.
+    /// Discharging below `saver`: only small transfers are allowed.
     case saver
-    /// Discharging below `low`: nothing but, where allowed, critical work.
+    /// Discharging below `low`: nothing is allowed except, where configured, critical work.
     case low
-    /// As `low`, and so empty that not even critical work goes.
+    /// Like `low`, but so empty that not even critical work is allowed.
     case exhausted
 
-    /// Harder is more.
+    /// The stricter level is the greater one.
     package static func < (left: PowerLevel, right: PowerLevel) -> Bool { left.rank < right.rank }
 
     private var rank: Int { PowerLevel.allCases.firstIndex(of: self) ?? 0 }

@@ -1,4 +1,4 @@
-/// "Yes", or "not now" with a fixed reason and, where known, until when.
+/// "Yes", or "not now" with a fixed reason and, where known, its end.
 package enum Verdict: Hashable, Sendable {
     case allow
     case `defer`(Deferral)

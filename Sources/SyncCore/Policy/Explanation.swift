@@ -1,6 +1,6 @@
-/// Rows of the policy table (PROTOCOL F), in the order in which they are asked.
+/// Rows of the policy table (PROTOCOL F), in the order of evaluation.
 package enum PolicyRule: String, Hashable, Sendable, CaseIterable {
-    /// Paused, not online, refused, backoff, breaker.
+    /// Pause, reachability, refused credentials, backoff and breaker.
     case readiness
     case lowBattery = "low_battery"
     case budget, roaming, metered
@@ -8,21 +8,21 @@ package enum PolicyRule: String, Hashable, Sendable, CaseIterable {
     case window
     case otherwise
 
-    /// 1 to 8.
+    /// Number of the row, 1 to 8.
     package var row: Int { (PolicyRule.allCases.firstIndex(of: self) ?? 0) + 1 }
 }
 
-/// What would let deferred traffic go.
+/// A change that would let deferred traffic go.
 package enum Relief: Hashable, Sendable {
-    /// It goes then by itself, if nothing else has come up.
+    /// It goes at this time by itself, if no other objection has come up.
     case time(Timestamp)
     /// `agentctl resume`
     case resume
     case link, unmeteredLink, home, answer, login, credentials
     case charge(percent: Int)
-    /// Only so much may be sent at once.
+    /// At most this many bytes may be sent at once.
     case fewerBytes(Int)
-    /// More budget, for who cannot wait until it begins again.
+    /// A larger budget, for users who cannot wait until the count begins again.
     case budget
     /// `agentctl sync --force`
     case force
@@ -44,7 +44,7 @@ package enum Relief: Hashable, Sendable {
         }
     }
 
-    /// Something that happens by itself one day, and not at a known time.
+    /// Whether it happens by itself at an unknown time.
     package var isEvent: Bool {
         switch self {
         case .link, .unmeteredLink, .home, .answer, .login, .credentials, .charge: true
@@ -71,15 +71,15 @@ package enum Relief: Hashable, Sendable {
     }
 }
 
-/// Why traffic goes or waits: what `agentctl why`, `plan` and `status` show.
+/// The reason why traffic goes or waits, as `agentctl why`, `plan` and `status` show it.
 package struct Explanation: Hashable, Sendable {
     package var traffic: TrafficClass
     package var verdict: Verdict
     /// The row that decided.
     package var rule: PolicyRule
-    /// What would have to change, each by itself enough for this row. Empty when the verdict is to allow.
+    /// The changes that would end the deferral by this row; each alone is enough. Empty when the verdict is to allow.
     package var reliefs: [Relief]
-    /// What the rows behind it say as well: with the first out of the way, these hold it back.
+    /// Objections of later rows: without the first one, these hold the traffic back.
     package var others: [Other] = []
 
     package struct Other: Hashable, Sendable {
@@ -87,11 +87,11 @@ package struct Explanation: Hashable, Sendable {
         package var deferral: Deferral
     }
 
-    /// Name of the uplink, where the row is about it.
+    /// Name of the uplink, where the row concerns it.
     var link: String?
-    /// What the last attempt at the hub found.
+    /// The fault that the last attempt at the hub found.
     package var fault: HubFault?
-    /// What the operator wrote who paused the sync.
+    /// The reason that the operator gave for the pause.
     var pauseReason: String?
 
     /// Completes "… waits because".
@@ -107,7 +107,7 @@ package struct Explanation: Hashable, Sendable {
         if case .defer(let deferral) = verdict { deferral } else { nil }
     }
 
-    /// Before this moment it does not go by itself: the latest end that is known of all that holds it back.
+    /// The latest known end of all objections; the traffic does not go by itself before it.
     package var end: Timestamp? {
         ([deferral?.until] + others.map(\.deferral.until)).compactMap { $0 }.max()
     }

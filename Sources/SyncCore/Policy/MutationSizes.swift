@@ -1,5 +1,5 @@
-/// The most bytes of payload that one mutation, or one atomic list, of each priority may have now. What a budget keeps for critical
-/// work is more than what is left for others.
+/// Largest payload of one mutation, or one atomic list, of each priority at present, bytes. Critical work may use the reserve of a budget,
+/// so its limit is larger than that of others.
 package struct MutationSizes: Hashable, Sendable {
     private var limits: [Priority: Int] = [:]
 
@@ -9,7 +9,7 @@ package struct MutationSizes: Hashable, Sendable {
         self.limits = limits
     }
 
-    /// `nil`: none is too large.
+    /// The limit of a priority; `nil`: no limit.
     package subscript(priority: Priority) -> Int? {
         get { limits[priority] }
         set { limits[priority] = newValue }
@@ -24,18 +24,18 @@ package struct MutationSizes: Hashable, Sendable {
     }
 }
 
-/// What could go but for its size, as the store found it when it last chose a batch: it needs no new look at the outbox to know when a
-/// larger allowance is of use to it.
+/// Work that could go but for its size, as the store found it when it last chose a batch. With it, no new look at the outbox is needed to
+/// decide whether a larger allowance helps.
 package struct WithheldWork: Hashable, Sendable {
     package struct Class: Hashable, Sendable {
-        /// Of a number that is too large to count, the first ``WithheldWork/countMax``.
+        /// Number of mutations, at most ``WithheldWork/countMax``.
         package var count = 0
-        /// Bytes of payload of the smallest one.
+        /// Payload of the smallest one, bytes.
         package var smallest = Int.max
     }
 
     package private(set) var classes: [Priority: Class] = [:]
-    /// Behind so many that are too large nobody looks for a smaller one: a choice has to end.
+    /// Number of mutations that are too large, after which the search for a smaller one stops: a choice has to end.
     package static let countMax = 1_000
 
     package init() {}
@@ -50,12 +50,12 @@ package struct WithheldWork: Hashable, Sendable {
         classes[priority] = its
     }
 
-    /// What was found when all down to `least` was looked at.
+    /// Records the result of a search of all priorities down to `least`.
     mutating func found(_ other: WithheldWork, downTo least: Priority) {
         for priority in Priority.allCases where priority <= least { classes[priority] = other.classes[priority] }
     }
 
-    /// The most urgent work that fits now.
+    /// The most urgent priority of which some work fits now.
     func fitting(_ allowed: Allowance) -> Priority? {
         Priority.allCases.first { priority in
             guard allowed.allows(priority), let its = classes[priority] else { return false }

@@ -1,11 +1,11 @@
-/// Something that waits, as a plan sees it.
+/// Waiting work, as a plan sees it.
 package struct PlanItem: Hashable, Sendable {
-    /// Of the mutation or blob; of a pull the entity.
+    /// Id of the mutation or file; for a pull, the entity.
     package var id: String
     package var traffic: TrafficClass
     package var bytes: Int
     package var since: Timestamp?
-    /// It waits for a reason of its own, whatever the link: an earlier mutation, a conflict, a file.
+    /// A reason to wait that does not depend on the link: an earlier mutation, a conflict, a file.
     package var blockedBy: Deferral?
 
     package init(
@@ -19,24 +19,24 @@ package struct PlanItem: Hashable, Sendable {
     }
 }
 
-/// What would be sent in a situation, in order, and what would wait and why. Nothing is sent for it.
+/// The traffic that would be sent in a situation, in order, and the traffic that would wait, with the reasons. A plan sends nothing.
 ///
-/// It asks ``Policy/explain(_:in:now:bytes:since:)``, as the engine does, and lets every item use up the budget before it
-/// asks about the next one. Files go in pieces, so one may fit in part.
+/// It asks ``Policy/explain(_:in:now:bytes:since:)``, as the engine does, and deducts every item from the budget before it asks about the
+/// next one. Files are sent in pieces, so a part of one may fit.
 package struct Plan: Hashable, Sendable {
     package struct Step: Hashable, Sendable {
         package var item: PlanItem
-        /// Of it, what would be sent now.
+        /// Bytes of the item that would be sent now.
         package var bytes: Int
     }
 
     package struct Wait: Hashable, Sendable {
         package var item: PlanItem
-        /// Of it, what would wait.
+        /// Bytes of the item that would wait.
         package var bytes: Int
         package var reason: Deferral
         package var sentence: String
-        /// `nil`: no row of the policy, but a reason of the item's own.
+        /// The explanation of the policy; `nil`: the item waits for a reason of its own.
         package var explanation: Explanation?
     }
 
@@ -47,7 +47,7 @@ package struct Plan: Hashable, Sendable {
     /// Bytes of a file that are planned as one step: the first chunk of an upload has as many.
     package static let piece = 256 << 10
 
-    /// - Parameter items: In the order in which they were enqueued.
+    /// - Parameter items: The waiting items in the order in which they were enqueued.
     package init(_ items: [PlanItem], in situation: Situation, now: Timestamp) {
         var situation = situation
         for traffic in Plan.order {

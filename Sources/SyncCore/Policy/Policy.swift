@@ -1,4 +1,4 @@
-/// The policy table of PROTOCOL F. The first row that objects decides; traffic that no row objects to goes.
+/// The policy table of PROTOCOL F. The first row with an objection decides; traffic without an objection goes.
 ///
 ///     row            critical     normal    bulk   media    large    pull              diagnostics
 ///     1 readiness    wait         wait      wait   wait     wait     wait              wait
@@ -9,30 +9,30 @@
 ///     6 saver        go           go        go     go       wait     go                wait
 ///     7 window       go (d)       go (d)    wait   wait     wait     go (d)            wait
 ///
-/// (a) With `power.allow_critical` at most 32 KiB go, down to 5 %. (b) Starvation: a device that only has a metered link
-/// would never send normal work, so it goes once no unmetered link was seen, or the oldest of it has waited, for
-/// `metered.max_age`; not while the budget is soft. (c) As (b), after `metered.files_max_age`, and counted for each file by itself.
-/// (d) Wait as well with `sync.windows_hold: all`.
+/// (a) With `power.allow_critical` at most 32 KiB go, down to 5 %. (b) Starvation: a device that only has a metered link would never send
+/// normal work. So that goes once no unmetered link was seen, or the oldest of it has waited, for `metered.max_age`, but not while the
+/// budget is soft. (c) Like (b), after `metered.files_max_age`, counted for each file separately. (d) Waits too with `sync.windows_hold:
+/// all`.
 ///
-/// `--force` beats rows 2 and 4 to 7. Asking row after row, each for an objection, keeps the table monotone: a row that
-/// lets something through (b) does not hide a later one that would not.
+/// `--force` overrides rows 2 and 4 to 7. Each row is asked only for an objection, which keeps the table monotone: a row that lets traffic
+/// through (b) does not hide the objection of a later one.
 package enum Policy {
-    /// What a single critical request may have on a low battery or while roaming.
+    /// Largest single critical request on a low battery or while roaming, bytes.
     package static let smallRequestBytes = 32 << 10
-    /// Diagnostics over metered links.
+    /// Largest amount of diagnostics over metered links, bytes per day.
     package static let diagnosticsBytesPerDay = 16 << 10
 
     /// - Parameters:
-    ///   - bytes: What is to be sent now: of a batch, or a piece of a file. 0: not known yet; ask
-    ///     ``largestRequest(_:in:now:)`` how much it may be.
-    ///   - since: When it was enqueued; only files are asked.
+    ///   - bytes: Size of the traffic that is to be sent now: of a batch, or a piece of a file. 0: not known yet; ask
+    ///     ``largestRequest(_:in:now:)`` for the limit.
+    ///   - since: Time at which it was enqueued; used only for files.
     package static func decide(
         _ traffic: TrafficClass, in situation: Situation, now: Timestamp, bytes: Int = 0, since: Timestamp? = nil
     ) -> Verdict {
         explain(traffic, in: situation, now: now, bytes: bytes, since: since).verdict
     }
 
-    /// As ``decide(_:in:now:bytes:since:)``, with what decided and what would have to change.
+    /// Decides like ``decide(_:in:now:bytes:since:)``, and explains the deciding row and the possible changes.
     package static func explain(
         _ traffic: TrafficClass, in situation: Situation, now: Timestamp, bytes: Int = 0, since: Timestamp? = nil
     ) -> Explanation {
@@ -46,7 +46,7 @@ package enum Policy {
             let yieldsToForce = rule != .readiness && rule != .budget
             if yieldsToForce && situation.isForced { continue }
             guard let objection = ask(question, situation) else { continue }
-            // A moment that has passed ends nothing: whoever said it is late.
+            // An end in the past ends nothing: its source reported it late.
             let until = objection.until.flatMap { $0 > now ? $0 : nil }
             guard first == nil else {
                 first?.others.append(.init(rule: rule, deferral: Deferral(objection.reason, until: until)))
@@ -62,7 +62,7 @@ package enum Policy {
         return first ?? Explanation(traffic: traffic, verdict: .allow, rule: .otherwise, reliefs: [])
     }
 
-    /// The most bytes that one request of this class may have; `nil`: no limit. Means nothing while the class is deferred.
+    /// Largest request of this class, bytes; `nil`: no limit. It has no meaning while the class is deferred.
     package static func largestRequest(_ traffic: TrafficClass, in situation: Situation) -> Int? {
         var limits = situation.budgets.map { $0.left(forCritical: traffic.usesReserve) }
         if !situation.isForced {
@@ -128,10 +128,10 @@ package enum Policy {
         if situation.budget >= (usesReserve ? .spent : .reserve) {
             return Objection(.budget, until: situation.budgetResets(from: usesReserve ? .spent : .reserve), .budget)
         }
-        // A budget is hard: what does not fit any more is not begun.
+        // A budget is a hard limit: traffic that does not fit any more is not begun.
         let tight = situation.budgets.filter { question.bytes > $0.left(forCritical: usesReserve) }
         guard let left = tight.map({ $0.left(forCritical: usesReserve) }).min() else { return nil }
-        // A larger budget alone helps what no whole budget holds: the next day does not.
+        // If even a whole budget is too small, only a larger one helps: the next day does not.
         let resets = tight.compactMap { question.bytes > $0.capacity(forCritical: usesReserve) ? nil : $0.resetsAt }
         return Objection(.budget, until: resets.count == tight.count ? resets.max() : nil, .fewerBytes(left), .budget)
     }
@@ -199,9 +199,9 @@ package enum Policy {
 
     // MARK: Starvation
 
-    /// When normal work need not wait for an unmetered link any longer; `nil` when nothing is known to wait by.
+    /// Time from which normal work need not wait for an unmetered link any longer; `nil` if no deadline is known.
     private static func starvation(of situation: Situation, _ now: Timestamp) -> Timestamp? {
-        // A time in the future was written by a wrong clock: counted from now, it ends.
+        // A time in the future was written by a wrong clock; counted from now, the wait ends.
         [situation.unmeteredSeenAt, situation.oldestNormalAt].compactMap { $0 }
             .map { min($0, now).advanced(by: situation.settings.meteredMaxAge) }.min()
     }
@@ -212,6 +212,6 @@ package enum Policy {
 }
 
 extension TrafficClass {
-    /// May use the tenth of a budget that is kept.
+    /// Whether the class may use the reserved tenth of a budget.
     fileprivate var usesReserve: Bool { self == .critical || self == .pull }
 }

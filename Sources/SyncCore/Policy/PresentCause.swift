@@ -1,15 +1,15 @@
-/// Why work waits now, until when, and what to do about it.
+/// The reason why work waits now, its end, and what to do about it.
 ///
-/// It is the one verdict of which status, `why`, `plan`, `doctor`, `links` and `readyz` are views: each of them builds it from the
-/// same ``Situation``, so no two can disagree, and none can tell yesterday's.
+/// Status, `why`, `plan`, `doctor`, `links` and `readyz` all show this one verdict: each of them builds it from the same ``Situation``, so
+/// no two can disagree, and none can show an outdated one.
 package struct PresentCause: Hashable, Sendable {
-    /// ``HubFault/Code`` where the hub cannot be used, else ``Deferral/Reason``.
+    /// ``HubFault/Code`` if the hub cannot be used, otherwise ``Deferral/Reason``.
     package var code: String
     /// One sentence for people.
     package var sentence: String
-    /// When it ends by itself, or is tried again; `nil`: not known.
+    /// Time at which it ends by itself, or is tried again; `nil`: not known.
     package var until: Timestamp?
-    /// What to do next, with real values.
+    /// The next action, as a command with real values.
     package var command: String
 
     package init(code: String, sentence: String, until: Timestamp? = nil, command: String) {
@@ -19,7 +19,7 @@ package struct PresentCause: Hashable, Sendable {
         self.command = command
     }
 
-    /// - Returns: `nil` when nothing holds the work back.
+    /// - Returns: `nil` when no work is held back.
     package init?(_ why: Explanation, at place: HubPlace) {
         guard let deferral = why.deferral else { return nil }
         let fault = deferral.reason.isAboutHub ? why.fault : nil
@@ -43,7 +43,7 @@ package struct PresentCause: Hashable, Sendable {
 }
 
 extension Deferral.Reason {
-    /// What the last attempt at the hub found is the cause behind it.
+    /// Whether the reason lies in what the last attempt at the hub found.
     package var isAboutHub: Bool {
         switch self {
         case .captive, .degraded, .auth, .backoff, .breaker: true

@@ -1,13 +1,13 @@
-/// What a pull may ask for, and how often one is made (the column "pull" of the policy table).
+/// The entities that a pull may ask for, and the interval between pulls (the column "pull" of the policy table).
 package struct PullTerms: Hashable, Sendable {
     package enum Entities: String, Hashable, Sendable, CaseIterable {
         case all
-        /// Those whose configured priority is critical.
+        /// Only entities whose configured priority is critical.
         case critical
     }
 
     package var entities: Entities
-    /// Between two periodic pulls.
+    /// Time between two periodic pulls.
     package var interval: Duration
 
     package init(entities: Entities, interval: Duration) {
@@ -17,9 +17,9 @@ package struct PullTerms: Hashable, Sendable {
 }
 
 extension Policy {
-    /// While roaming.
+    /// Interval between pulls while roaming.
     static let roamingPullInterval: Duration = .seconds(3_600)
-    /// While an app follows the events (PROTOCOL G1).
+    /// Interval between pulls while an app reads the events (PROTOCOL G1).
     static let activePullInterval: Duration = .seconds(30)
 
     /// - Returns: `nil` when ``decide(_:in:now:bytes:since:)`` defers pulls.
@@ -30,7 +30,7 @@ extension Policy {
         if let uplink = situation.uplink {
             if uplink.isMetered || uplink.isRoaming {
                 terms.interval = max(settings.pullInterval, settings.meteredPullInterval)
-                // Whoever only ever has a metered link would otherwise never learn of anything that is not critical.
+                // A device that only has metered links would otherwise never receive entities that are not critical.
                 let isStarved = !uplink.isRoaming && situation.budget < .soft && isStarved(situation, now)
                 if !situation.isForced && !isStarved { terms.entities = .critical }
             }
@@ -43,7 +43,7 @@ extension Policy {
 }
 
 extension Situation {
-    /// Over a link that costs nothing. More often while somebody looks, as long as the battery does not matter.
+    /// Interval between pulls over an unmetered link. It is shorter while an app reads the events, as long as the battery does not matter.
     var freePullInterval: Duration {
         isActive && power == .ample ? min(settings.pullInterval, Policy.activePullInterval) : settings.pullInterval
     }

@@ -1,8 +1,7 @@
 /// A part of the week in local time: `22:00-05:00`, `mon-fri 09:00-17:30`, `sat,sun 00:00-24:00`.
 ///
-/// It includes its first minute and excludes its last. One that ends at or before its start runs past midnight and
-/// belongs to the day it starts on. It is asked with weekday and minute as the wall shows them, so a change to summer
-/// time needs no rule here.
+/// It includes its first minute and excludes its last. A window that ends at or before its start runs past midnight and belongs to the day
+/// of its start. It is compared with the weekday and minute of local time, so a change to summer time needs no rule here.
 package struct TimeWindow: Hashable, Sendable {
     package enum Day: Int, Hashable, Sendable, CaseIterable {
         case mon, tue, wed, thu, fri, sat, sun
@@ -18,9 +17,9 @@ package struct TimeWindow: Hashable, Sendable {
     }
 
     package var days: Set<Day>
-    /// Minute of the day, 0 to 1439.
+    /// Start, minute of the day, 0 to 1439.
     package var start: Int
-    /// Minute of the day, 0 to 1440. Invariant: not equal to `start`.
+    /// End, minute of the day, 0 to 1440. Invariant: not equal to `start`.
     package var end: Int
 
     /// - Parameter minute: Minute of the day, 0 to 1439.
@@ -32,7 +31,7 @@ package struct TimeWindow: Hashable, Sendable {
 }
 
 extension TimeWindow {
-    /// - Returns: `nil` when `text` is not written like the examples above, or the window is empty.
+    /// - Returns: `nil` when `text` does not have the form of the examples above, or the window is empty.
     package init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard let times = parts.last, parts.count <= 2 else { return nil }
@@ -54,7 +53,7 @@ extension TimeWindow {
         return Day.allCases.filter(days.contains).map(\.name).joined(separator: ",") + " " + times
     }
 
-    /// `mon-fri`, `sat,sun`, `fri-mon,wed`.
+    /// Reads days such as `mon-fri`, `sat,sun`, `fri-mon,wed`.
     private static func days(_ text: Substring) -> Set<Day>? {
         var days: Set<Day> = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -68,7 +67,7 @@ extension TimeWindow {
         return days
     }
 
-    /// `HH:MM`, up to 24:00.
+    /// Reads a time `HH:MM`, up to 24:00.
     private static func minute(_ text: Substring) -> Int? {
         let bytes = Array(text.utf8)
         guard bytes.count == 5, bytes[2] == UInt8(ascii: ":") else { return nil }

@@ -1,7 +1,7 @@
-/// Allows `rate` requests a second on average, and twice as many at once after a quiet second.
+/// Allows `rate` requests per second on average, and twice as many at once after a quiet second.
 package struct TokenBucket: Hashable, Sendable {
     package let rate: Int
-    /// In billionths of a request, so that no fraction gets lost.
+    /// Fill level, billionths of a request, so that no fraction is lost.
     private var level: Int64
     private var filledAt: Instant
 

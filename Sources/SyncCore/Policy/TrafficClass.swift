@@ -1,9 +1,9 @@
-/// What traffic is decided about: the columns of the policy table (PROTOCOL F).
+/// Classes of traffic: the columns of the policy table (PROTOCOL F).
 package enum TrafficClass: Hashable, Sendable, CaseIterable {
     case critical, normal, bulk
     /// A file of at most `blobs.large` bytes.
     case media
-    /// A larger one. It is the file that counts, not the piece that is sent now.
+    /// A larger file. The size of the file counts, not that of the present piece.
     case largeMedia
     case pull
     /// Logs and counters about the agent itself.
@@ -29,7 +29,7 @@ package enum TrafficClass: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Begins a sentence: "normal mutations wait because …".
+    /// The subject of a sentence such as "normal mutations wait because …".
     package var subject: String {
         switch self {
         case .critical: "critical mutations"

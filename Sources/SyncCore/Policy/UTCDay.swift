@@ -1,12 +1,12 @@
 /// A day of the ledger: a number of whole days since 1970-01-01 UTC.
 ///
-/// UTC and not local midnight: a day of the ledger is a label in the database and on the bill's arithmetic, and neither
-/// daylight saving nor a device that crosses time zones may make one 23 or 25 hours long, or have it twice.
+/// It is a UTC day and not a local one. A day of the ledger is a label in the database and a unit of accounting; neither daylight saving
+/// nor a device that crosses time zones may make one 23 or 25 hours long, or repeat it.
 package struct UTCDay: Hashable, Comparable, Sendable {
     package let number: Int64
 
     package init(number: Int64) {
-        // The years 0 to 9999, which RFC 3339 can write: a wilder number is a damaged one.
+        // The range of the years 0 to 9999, which RFC 3339 can express; a number outside of it is damaged.
         self.number = min(max(number, -719_528), 2_932_896)
     }
 
@@ -20,7 +20,7 @@ package struct UTCDay: Hashable, Comparable, Sendable {
 
     package static func < (left: UTCDay, right: UTCDay) -> Bool { left.number < right.number }
 
-    /// The first day of the month that contains it, when months begin on `anchor` (1 to 28).
+    /// The first day of the month that contains this day, when months begin on `anchor` (1 to 28).
     package func monthStart(anchor: Int) -> UTCDay {
         let anchor = Int64(min(max(anchor, 1), 28))
         let (year, month, day) = RFC3339.civil(fromDays: number)
@@ -36,7 +36,7 @@ package struct UTCDay: Hashable, Comparable, Sendable {
     /// `2026-11-20`.
     package var text: String { String(start.description.prefix(10)) }
 
-    /// - Returns: `nil` unless it is written `YYYY-MM-DD` and exists.
+    /// - Returns: `nil` unless the text has the form `YYYY-MM-DD` and the day exists.
     package init?(_ text: String) {
         guard text.utf8.count == 10, let start = RFC3339.timestamp(text + "T00:00:00Z") else { return nil }
         self.init(start)

@@ -1,7 +1,7 @@
 /// The configured time windows on the real time line.
 ///
-/// The core has no time zone. Whoever asks hands in what the wall shows: seconds that local time is ahead of UTC at a
-/// given moment, so that the hour that a change to summer time skips or repeats is what it is on the wall.
+/// The core has no time zone. The caller passes the offset of local time from UTC at a given moment, in seconds, so that the hour that a
+/// change to summer time skips or repeats is the one of local time.
 package struct WindowSchedule: Hashable, Sendable {
     package typealias Offset = (Timestamp) -> Int
 
@@ -11,19 +11,18 @@ package struct WindowSchedule: Hashable, Sendable {
         self.windows = windows
     }
 
-    /// Whether traffic may go; without windows always.
+    /// Whether traffic may go; without windows it always may.
     package func isOpen(at time: Timestamp, offset: Offset) -> Bool {
         isOpen(minute: WindowSchedule.minute(of: time), offset)
     }
 
-    /// The first moment after `time` at which ``isOpen(at:offset:)`` is something else. `nil` when that is not within the
-    /// next eight days, which is to say never: windows repeat every week.
+    /// The first moment after `time` at which ``isOpen(at:offset:)`` changes. `nil` when that is not within the next eight days, which
+    /// means never, because windows repeat every week.
     package func nextChange(after time: Timestamp, offset: Offset) -> Timestamp? {
         guard !windows.isEmpty else { return nil }
         let first = WindowSchedule.minute(of: time)
         let isOpenNow = isOpen(minute: first, offset)
-        // Minute by minute: windows and offsets change at whole minutes, and 11,520 of these looks are done in
-        // milliseconds, once for each change.
+        // Minute by minute, because windows and offsets change at whole minutes. The 11,520 checks take milliseconds, once for each change.
         for minute in (first + 1)...(first + 8 * 1_440) where isOpen(minute: minute, offset) != isOpenNow {
             return Timestamp(milliseconds: minute * 60_000)
         }
@@ -41,7 +40,7 @@ package struct WindowSchedule: Hashable, Sendable {
         return windows.contains { $0.contains(name, minute: Int(day.remainder)) }
     }
 
-    /// Minutes since 1970, clamped so that no arithmetic on them overflows.
+    /// Minutes since 1970, limited so that arithmetic on them cannot overflow.
     private static func minute(of time: Timestamp) -> Int64 {
         min(max(time.milliseconds, -(1 << 60)), 1 << 60).quotientAndRemainder(flooringBy: 60_000).quotient
     }

@@ -1,15 +1,15 @@
-/// Links and reachability as one value: the link table, hints, probes and the hub's answers go in; the uplink, the
-/// reachability and the probes to send come out.
+/// Combines links and reachability: the link table, hints, probes and the hub's answers go in; the uplink, the reachability and the probes
+/// to send come out.
 ///
-/// How to plug it in. The agent owns one and feeds it, on its loop and with the time:
-/// - ``Event/links(_:)`` from `NetlinkMonitor`, ``Event/timer`` when the last ``Effect/wake(at:)`` has come;
-/// - ``Event/contacted(_:)`` for each answered call of the engine (`.answered`, or `HubContact(refusal)`), and
-///   ``Event/busy(_:)`` when a cycle begins and ends;
-/// - the outcomes of what it asks for: ``Event/probed(nonce:_:)``, ``Event/portalSaid(_:on:)``, ``Event/resolved(isLiteral:)``.
+/// The agent owns one and passes these events on its loop, with the time:
+/// - ``Event/links(_:)`` from `NetlinkMonitor`, and ``Event/timer`` at the time of the last ``Effect/wake(at:)``;
+/// - ``Event/contacted(_:)`` for each answered call of the engine (`.answered`, or `HubContact(refusal)`), and ``Event/busy(_:)`` when a
+///   cycle begins and ends;
+/// - the outcomes of its requests: ``Event/probed(nonce:_:)``, ``Event/portalSaid(_:on:)``, ``Event/resolved(isLiteral:)``.
 ///
-/// In return it gives the engine `reachability` and `uplink` (for `Situation`) with every ``Effect/changed(from:to:_:detail:)``
-/// and ``Effect/uplink(_:)``. A cycle may begin while ``allowsAttempts``; requests of the engine go through
-/// ``Uplink/boundInterface``. On ``Effect/uplink(_:)`` kept connections are closed: they lead over the old link.
+/// The agent passes `reachability` and `uplink` to the engine (for `Situation`) with every ``Effect/changed(from:to:_:detail:)`` and
+/// ``Effect/uplink(_:)``. A cycle may begin while ``allowsAttempts``; requests of the engine go through ``Uplink/boundInterface``. On
+/// ``Effect/uplink(_:)`` kept connections are closed, because they lead over the old link.
 package struct Connectivity: Sendable {
     package enum Event: Sendable {
         case links(LinkTable)
@@ -19,10 +19,10 @@ package struct Connectivity: Sendable {
         case portalSaid(CaptivePortal?, on: String)
         case contacted(HubContact)
         case busy(Bool)
-        /// An operator or an app asked for a sync.
+        /// An operator or an app requested a sync.
         case wanted
-        /// The answer to ``Effect/resolve``, whatever it was; the addresses themselves go to the link monitor. A literal
-        /// address is never asked for again.
+        /// The answer to ``Effect/resolve``, whatever it was; the addresses themselves go to the link monitor. A literal address is never
+        /// resolved again.
         case resolved(isLiteral: Bool)
         case timer
     }
@@ -30,16 +30,16 @@ package struct Connectivity: Sendable {
     package enum Effect: Hashable, Sendable {
         case probe(nonce: String, interface: String)
         case askPortal(uri: String, interface: String)
-        /// Resolve the hub's name, and give its addresses to the link monitor.
+        /// Resolve the hub's name, and pass its addresses to the link monitor.
         case resolve
         case changed(from: Reachability, to: Reachability, ReachabilityCause, HubFault?)
-        /// It is as bad as before, for another reason.
+        /// The reachability is unchanged, but the reason is another one.
         case fault(HubFault)
         /// The uplink, its cost or its limits changed.
         case uplink(Uplink?)
-        /// Nothing has answered for as long as the operator has said.
+        /// No server has answered for the configured time: run the recovery program.
         case recover(LinkRecovery.Run)
-        /// Send ``Event/timer`` then, or as soon as possible when it has passed. Replaces the earlier wish.
+        /// Send ``Event/timer`` at that time, or as soon as possible when it has passed. It replaces the earlier request.
         case wake(at: Instant)
     }
 
@@ -52,8 +52,8 @@ package struct Connectivity: Sendable {
     private var resolveAt: Instant?
     private var armedWake: Instant?
 
-    /// A name is asked again this often while an unmetered link is there: hubs move. One without an address more often; the
-    /// name server may be late.
+    /// Interval between two resolutions of the hub's name while an unmetered link is there, because hubs move. A name without an address is
+    /// resolved more often, because the name server may be late.
     private static let resolveInterval: Duration = .seconds(900)
     private static let resolveIntervalWithout: Duration = .seconds(60)
     private static let resolveGap: Duration = .seconds(1)
@@ -76,8 +76,8 @@ package struct Connectivity: Sendable {
     package var portalURL: String? { machine.portalURL }
     package var lastRoundTrip: Duration? { machine.lastRoundTrip }
 
-    /// How far a link has come, for status (PROTOCOL E1): a word of ``LinkState``, and of the uplink, once something answered
-    /// there, `reachable`, `portal` or `limited`.
+    /// Progress of a link for status (PROTOCOL E1): a word of ``LinkState``, or for the uplink, once a server has answered there,
+    /// `reachable`, `portal` or `limited`.
     package func state(of link: JudgedLink) -> String {
         guard link.state == .routed, link.name == watch.uplink?.name else { return link.state.rawValue }
         switch machine.reachability {
@@ -96,7 +96,7 @@ package struct Connectivity: Sendable {
         case .links(let table):
             let before = watch.table
             apply(watch.see(table, now: now), now: now, &effects)
-            // Addresses, routes or name servers may be others now. Our own lookups change the routes alone.
+            // Addresses, routes or name servers may have changed. Our own lookups change only the routes.
             if before.links != table.links || resolvedAt == nil { wantAddresses(now: now, &effects) }
         case .rules(let rules): apply(watch.follow(rules, now: now), now: now, &effects)
         case .settings(let settings): machine.settings = settings
@@ -115,7 +115,7 @@ package struct Connectivity: Sendable {
         return effects
     }
 
-    /// `PUT /v1/links/{name}`.
+    /// Applies a hint from `PUT /v1/links/{name}`.
     ///
     /// - Returns: `nil` when the name cannot be an interface's or too many hints are in force.
     package mutating func hear(_ hint: LinkHint, about name: String, now: Instant) -> [Effect]? {
@@ -126,7 +126,7 @@ package struct Connectivity: Sendable {
         return effects
     }
 
-    /// What was said about links before a restart.
+    /// Restores the hints that were given before a restart.
     package mutating func restore(_ hints: LinkHints, now: Instant) -> [Effect] {
         var effects: [Effect] = []
         apply(watch.restore(hints, now: now), now: now, &effects)
@@ -136,7 +136,7 @@ package struct Connectivity: Sendable {
 
     // MARK: Between the two
 
-    /// Whatever is due, and the next wake-up.
+    /// Does all due work, and plans the next wake-up.
     private mutating func pass(now: Instant, _ effects: inout [Effect]) {
         if let due = watch.nextWake, due <= now { apply(watch.tick(now: now), now: now, &effects) }
         if let due = machine.nextWake, due <= now { apply(machine.tick(now: now), now: now, &effects) }
@@ -151,8 +151,8 @@ package struct Connectivity: Sendable {
                 resolveAt = last.advanced(by: Self.resolveInterval)
             }
         }
-        // A later wish replaces an earlier one too: each probe arms a wake-up for the case that its outcome never comes, and an
-        // idle agent should not wake for that.
+        // A later request replaces an earlier one too: each probe plans a wake-up for the case that its outcome never comes, and an idle
+        // agent should not wake up for that.
         guard let wanted = [watch.nextWake, machine.nextWake, recovery.nextWake, resolveAt].compactMap({ $0 }).min(), wanted != armedWake
         else { return }
         armedWake = wanted
@@ -184,7 +184,7 @@ package struct Connectivity: Sendable {
             switch effect {
             case .probe(let nonce, let interface):
                 effects.append(.probe(nonce: nonce, interface: interface))
-                // The probe goes to the name; if that has no address yet, now is the time to ask for both.
+                // The probe needs the address of the name; if it is not known yet, both are requested now.
                 if !watch.table.hasLookedUp { wantAddresses(now: now, &effects) }
             case .askPortal(let uri, let interface): effects.append(.askPortal(uri: uri, interface: interface))
             case .changed(let from, let to, let cause, let fault):

@@ -1,6 +1,6 @@
-/// What stands between this device and its hub, as the last request or probe found it.
+/// The fault between this device and its hub, as the last request or probe found it.
 ///
-/// There is one at a time. Status, `why`, `plan`, `doctor`, `links` and `readyz` all show this one, through ``PresentCause``.
+/// There is one at a time. Status, `why`, `plan`, `doctor`, `links` and `readyz` all show it, through ``PresentCause``.
 package struct HubFault: Hashable, Sendable {
     /// Fixed codes. Programs act on them; people read ``HubFault/detail``.
     package enum Code: String, Hashable, Sendable, CaseIterable {
@@ -10,18 +10,18 @@ package struct HubFault: Hashable, Sendable {
         case unreachable = "no_connection"
         case timedOut = "timeout"
         case broken = "connection_lost"
-        /// The certificate does not prove that this is the hub: its name, its issuer or the pin.
+        /// The certificate does not prove that this is the hub: wrong name, issuer or pin.
         case untrusted = "tls"
-        /// The certificate is not valid at this time; a wrong clock of ours explains that as well.
+        /// The certificate is not valid at this time; a wrong local clock may be the reason.
         case untrustedDate = "tls_date"
         case clientCertificate = "client_certificate"
-        /// Our own token, or the proxy's credentials, cannot be read. Nothing was sent.
+        /// Our token, or the proxy's credentials, cannot be read. Nothing was sent.
         case credentials = "credentials_file"
         /// The hub refuses the token.
         case refused = "token_refused"
-        /// An operator of the hub has shut this device out.
+        /// An operator of the hub has blocked this device.
         case blocked = "device_blocked"
-        /// The network wants a login, or something else answers in the hub's place.
+        /// The network requires a login, or another server answers in the hub's place.
         case portal
         /// A server answers that is not the hub: a proxy without a server behind it, or a wrong address.
         case otherServer = "not_the_hub"
@@ -29,18 +29,18 @@ package struct HubFault: Hashable, Sendable {
         case wrongAddress = "wrong_address"
         /// No common version of the protocol.
         case incompatible = "version"
-        /// The hub, or something in front of it, asks to come again later.
+        /// The hub, or a proxy in front of it, asks for a later attempt.
         case overloaded
         /// The hub failed over the request.
         case failed = "hub_failed"
-        /// The hub's answer cannot be used, or it cannot use our request.
+        /// The hub's answer cannot be used, or the hub cannot use our request.
         case nonsense = "bad_answer"
-        /// The hub has another history, or remembers more of this device than the device itself.
+        /// The hub has another history, or knows more of this device than the device itself.
         case history
     }
 
     package var code: Code
-    /// What was found, in words that say where.
+    /// The finding, in words that name the place.
     package var detail: String
 
     package init(_ code: Code, _ detail: String) {
@@ -87,41 +87,41 @@ extension HubFault.Code {
             }
     }
 
-    /// TLS refused the peer, or the peer refused our certificate.
+    /// Whether TLS refused the peer, or the peer refused our certificate.
     package var isTLS: Bool { self == .untrusted || self == .untrustedDate || self == .clientCertificate }
 }
 
-/// Where the hub is, and what is shown to it: what a command needs to name real values.
+/// The address of the hub and the credentials for it, for commands with real values.
 package struct HubPlace: Hashable, Sendable {
-    /// Without a slash at its end.
+    /// The hub's URL, without a slash at its end.
     package var url = "https://hub.example.com"
     package var host = "hub.example.com"
     package var port = 443
-    /// `http://HOST:PORT` of the proxy that requests to the hub go through.
+    /// URL of the proxy for requests to the hub, `http://HOST:PORT`.
     package var proxy: String?
     package var proxyHost: String?
     /// Name of this device at the hub.
     package var device = "DEVICE"
-    /// Where the token is read; `nil`: not known.
+    /// Path of the token file; `nil`: not known.
     package var tokenFile: String?
     package var proxyCredentialsFile: String?
-    /// It is the proxy's credentials that cannot be read, and not the token.
+    /// The proxy's credentials cannot be read, rather than the token.
     package var lacksProxyCredentials = false
-    /// Where a portal wants people to go. From outside, and already made fit to be shown.
+    /// Address of the portal's page. It comes from outside and is already safe to print.
     package var portal: String?
 
     package init() {}
 
-    /// Asks the hub the way the agent does: curl itself would look for a proxy in the environment.
+    /// A command that asks the hub the way the agent does. curl alone would look for a proxy in the environment.
     package var curl: String { "curl -v \(proxy.map { "--proxy \($0)" } ?? "--noproxy '*'") \(url)/v1/probe" }
 
-    /// Shows the certificate that is presented.
+    /// A command that shows the presented certificate.
     package var openssl: String {
         let way = proxy.map { " -proxy \($0.dropFirst("http://".count))" } ?? ""
         return "openssl s_client -connect \(host):\(port)\(way) -servername \(host) </dev/null"
     }
 
-    /// Puts the token where the agent reads it; one that the service manager hands over is kept elsewhere.
+    /// A command that writes the token where the agent reads it. A token that the service manager passes is stored elsewhere.
     package var tokenCommand: String {
         guard let tokenFile, !tokenFile.hasPrefix("/run/credentials/") else {
             return "put the token into /etc/credstore/hub-token, mode 600, owned by root, then: systemctl restart agentd"
@@ -135,7 +135,7 @@ package struct HubPlace: Hashable, Sendable {
 }
 
 extension HubFault {
-    /// What to do next, with real values: a command, or the edit that it takes.
+    /// The next action with real values: a command, or the necessary edit.
     package func command(at place: HubPlace) -> String {
         switch code {
         case .unresolved:
@@ -158,7 +158,7 @@ extension HubFault {
         }
     }
 
-    /// What lets a device in that the hub refuses: what the hub itself has said, where it has.
+    /// The action that readmits a device which the hub refuses; the hub's own advice if there is one.
     private func admission(at place: HubPlace) -> String {
         let words = detail.split(separator: " ")
         if let index = words.firstIndex(of: "readmit"), index + 1 < words.endIndex {

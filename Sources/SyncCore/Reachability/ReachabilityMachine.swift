@@ -1,4 +1,4 @@
-/// Decides what can be reached: from the uplink, from probes, and from every answer to a sync request (PROTOCOL E1, E4).
+/// Decides the reachability from the uplink, from probes, and from every answer to a sync request (PROTOCOL E1, E4).
 ///
 /// | from | to | when |
 /// |---|---|---|
@@ -10,21 +10,21 @@
 /// | connecting, captive | degraded | three failures in a row |
 /// | online, auth | degraded | two failures at least 1 s apart, or one after the link blinked; then a probe that fails too |
 ///
-/// Probes cost as little as possible: any answer of the hub counts as one, none is sent while a sync is under way, and an
-/// idle metered link gets none at all. While the hub is silent they come after 1, 2, 4 … 60 s, then every 150 to 300 s, on a
-/// metered link every 600 to 900 s: spread, because a fleet notices an outage in the same second (PROTOCOL G3). A portal is
-/// looked at after 30 s, and ever more rarely up to 5 minutes.
+/// Probes cost as little as possible: any answer of the hub counts as one, none is sent while a sync is running, and an idle metered link
+/// gets none at all. While the hub is silent they are sent after 1, 2, 4 … 60 s, then every 150 to 300 s, on a metered link every 600 to
+/// 900 s. They are spread because a fleet notices an outage in the same second (PROTOCOL G3). A portal is checked after 30 s, and then less
+/// and less often, down to every 5 minutes.
 ///
-/// A hub need not offer the probe. Until one was good over the present uplink, failed probes prove nothing against a hub that
-/// answers requests, and ``allowsAttempts`` lets requests try although probes fail.
+/// A hub need not offer the probe. Until one was good over the present uplink, failed probes prove nothing against a hub that answers
+/// requests, and ``allowsAttempts`` lets requests try although probes fail.
 package struct ReachabilityMachine: Sendable {
     package struct Settings: Hashable, Sendable {
-        /// There is a probe at all.
+        /// There is a probe.
         package var hasProbe = true
-        /// Between probes while online, idle and unmetered.
+        /// Interval between probes while online, idle and unmetered.
         package var idleInterval: Duration = .seconds(300)
-        /// A link that comes back does so for many devices of a place at once. Whoever looks on sees the truth within a second of it, the
-        /// TLS handshake over a slow link included.
+        /// Largest random delay of the first probe, because a link comes back for many devices of a place at once. It is short enough to
+        /// show the true state within a second, including the TLS handshake over a slow link.
         package var connectJitter: Duration = .milliseconds(500)
         package var silentInterval: Duration = .seconds(300)
         package var silentIntervalMetered: Duration = .seconds(900)
@@ -34,41 +34,41 @@ package struct ReachabilityMachine: Sendable {
     }
 
     package enum Effect: Hashable, Sendable {
-        /// Send a probe through this interface and bring back its outcome with the nonce.
+        /// Send a probe through this interface and return its outcome with the nonce.
         case probe(nonce: String, interface: String)
         /// Ask the network's own API at this address (RFC 8910), if it is one.
         case askPortal(uri: String, interface: String)
         case changed(from: Reachability, to: Reachability, ReachabilityCause, HubFault?)
-        /// It is as bad as before, for another reason.
+        /// The reachability is unchanged, but the reason is another one.
         case fault(HubFault)
     }
 
     package var settings: Settings
     private var random: SeededRandom
     package private(set) var reachability = Reachability.offline
-    /// What whoever failed last found: why it is no better.
+    /// The fault of the last failure, which explains the present reachability.
     private var fault: HubFault?
     private var uplink: Uplink?
-    /// Where the network of the uplink offers to be asked.
+    /// Address of the API of the uplink's network.
     private var portalURI: String?
-    /// Where a portal wants people to go. From outside: to be shown with care.
+    /// Address of the portal's page. It comes from outside, so it must be shown with care.
     package private(set) var portalURL: String?
     package private(set) var lastRoundTrip: Duration?
-    /// A sync is under way.
+    /// A sync is running.
     package var isBusy = false
 
-    /// Failures in a row while connecting, degraded or captive.
+    /// Number of failures in a row while connecting, degraded or captive.
     private var failures = 0
-    /// Probes in a row without an answer; their distance follows from it.
+    /// Number of probes in a row without an answer; it determines their interval.
     private var silentProbes = 0
-    /// Portals met since the hub last answered a request: a good probe does not start the waits anew.
+    /// Number of portals since the hub last answered a request: a good probe does not reset the delays.
     private var portalsMet = 0
-    /// Of the failures in a row while online.
+    /// Time of the first of the failures in a row while online.
     private var firstFailureAt: Instant?
     private var hasBlinked = false
-    /// The hub refuses us until it answers.
+    /// The hub refuses this device, until it answers.
     private var isRefused = false
-    /// Over this uplink a probe was good; over this uplink there is none.
+    /// A probe was good over this uplink. `isProbeAbsent`: there is none over this uplink.
     private var isProbeProven = false
     private var isProbeAbsent = false
 
@@ -78,11 +78,11 @@ package struct ReachabilityMachine: Sendable {
 
     private struct Probe: Hashable, Sendable {
         let nonce: String
-        /// Its answer counts as lost then, whatever the shell does.
+        /// Time from which its answer counts as lost, whatever the shell does.
         let lostAt: Instant
-        /// Its failure alone is enough.
+        /// Its failure alone is sufficient.
         var isConfirming: Bool
-        /// Something newer is known: only a good outcome is still of interest, because it proves that there is a probe.
+        /// A newer fact is known. Only a good outcome still counts, because it proves that there is a probe.
         var isOvertaken = false
     }
 
@@ -93,7 +93,7 @@ package struct ReachabilityMachine: Sendable {
 
     // MARK: Events
 
-    /// The uplink came, went, or is another interface.
+    /// The uplink appeared, disappeared, or is another interface.
     package mutating func uplinkIs(
         _ next: Uplink?, portalURI: String?, cause: LinkCause, now: Instant
     ) -> [Effect] {
@@ -109,12 +109,12 @@ package struct ReachabilityMachine: Sendable {
         }
         become(.connecting, .link(cause), nil, &effects)
         probeAt = settings.hasProbe ? now.advanced(by: random.duration(from: .zero, to: settings.connectJitter)) : nil
-        // What is asked here is whether the session is nearly used up; not worth a TLS handshake where bytes cost already.
+        // The question is only whether the session is nearly used up; it is not worth a TLS handshake on a metered link.
         if let portalURI, !next.isMetered { effects.append(.askPortal(uri: portalURI, interface: next.name)) }
         return effects
     }
 
-    /// The same uplink costs something else now, or its lease changed.
+    /// The cost of the same uplink, or its lease, has changed.
     package mutating func uplinkCosts(_ next: Uplink, portalURI: String?, now: Instant) {
         guard uplink != nil else { return }
         let wasMetered = uplink?.isMetered
@@ -149,7 +149,7 @@ package struct ReachabilityMachine: Sendable {
             probeAt = nil
             if reachability == .captive { become(.connecting, .portalWaited, fault, &effects) }
         case .silent(let fault):
-            // The hub answers requests here and no probe ever was good: there is none, and its failure says nothing.
+            // The hub answers requests here and no probe ever was good: there is no probe, so its failure means nothing.
             if !isProbeProven, reachability == .online || reachability == .auth {
                 isProbeAbsent = true
                 probeAt = nil
@@ -160,7 +160,7 @@ package struct ReachabilityMachine: Sendable {
         return effects
     }
 
-    /// A sync request brought something, or nothing.
+    /// Records the result of a sync request for the way to the hub.
     package mutating func contacted(_ contact: HubContact, now: Instant) -> [Effect] {
         var effects: [Effect] = []
         // A late answer over a link that is gone.
@@ -176,13 +176,13 @@ package struct ReachabilityMachine: Sendable {
         case .silent(let fault): failed(fault, probe: nil, now: now, &effects)
         case .untrusted(let fault):
             failed(fault, probe: nil, now: now, &effects)
-            // Is it a portal that intercepts TLS? Plain HTTP will tell.
+            // A portal may intercept TLS; plain HTTP will show it.
             if canProbe { probeAt = now }
         }
         return effects
     }
 
-    /// What the network's own API said; `nil` when it said nothing of use.
+    /// Records the answer of the network's own API; `nil` when it could not be used.
     package mutating func portalSaid(_ portal: CaptivePortal?, on interface: String, now: Instant) -> [Effect] {
         var effects: [Effect] = []
         guard let portal, uplink?.name == interface else { return [] }
@@ -199,13 +199,13 @@ package struct ReachabilityMachine: Sendable {
         return effects
     }
 
-    /// Somebody waits for a sync: whether the hub is back is worth a probe now.
+    /// A sync was requested: whether the hub works again is worth a probe now.
     package mutating func wanted(now: Instant) {
         guard uplink != nil, canProbe, underWay == nil, !allowsAttempts else { return }
         probeAt = now
     }
 
-    /// Time has passed.
+    /// Applies the passage of time.
     package mutating func tick(now: Instant) -> [Effect] {
         var effects: [Effect] = []
         if let probe = underWay, probe.lostAt <= now {
@@ -230,8 +230,8 @@ package struct ReachabilityMachine: Sendable {
 
     package var nextWake: Instant? { underWay?.lostAt ?? probeAt }
 
-    /// Whether a sync request may be sent. Not to a portal, and not while probes that have proved themselves tell that the
-    /// hub is away. The engine's own waits (`auth`, backoff) count besides.
+    /// Whether a sync request may be sent. Not to a portal, and not while probes that were good before show that the hub is away. The
+    /// engine's own delays (`auth`, backoff) count besides.
     package var allowsAttempts: Bool {
         switch reachability {
         case .offline, .captive: false
@@ -265,7 +265,7 @@ package struct ReachabilityMachine: Sendable {
         if asks, let portalURI, let uplink { effects.append(.askPortal(uri: portalURI, interface: uplink.name)) }
     }
 
-    /// - Parameter probe: Of a probe: whether it was the one that confirms; `nil` for a sync request.
+    /// - Parameter probe: For a probe: whether it was the confirming one; `nil` for a sync request.
     private mutating func failed(_ fault: HubFault, probe: Bool?, now: Instant, _ effects: inout [Effect]) {
         switch reachability {
         case .offline: break
@@ -332,8 +332,8 @@ package struct ReachabilityMachine: Sendable {
         return String((0..<8).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
     }
 
-    /// Waits of 1, 2, 4, 8, 16, 32, 60 s.
+    /// Number of the first delays: 1, 2, 4, 8, 16, 32, 60 s.
     private static let quickProbes = 7
-    /// Longer than a probe takes by any of its own deadlines, name resolution included.
+    /// Time after which a probe counts as lost; longer than all of its own deadlines, name resolution included.
     private static let probeLost: Duration = .seconds(30)
 }

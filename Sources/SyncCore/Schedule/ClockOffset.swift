@@ -1,15 +1,15 @@
-/// How far the hub's clock is from ours, from the `Sync-Time` of its answers (PROTOCOL A11).
+/// Estimates the offset of the hub's clock from ours by the `Sync-Time` of its answers (PROTOCOL A11).
 ///
-/// Each answer gives one sample with an error of half its round trip; the one with the shortest round trip of the last
-/// eight counts (the clock filter of NTP). Samples relate the hub's time to `CLOCK_BOOTTIME`, so that neither a step of
-/// the wall clock nor a suspend spoils them.
+/// Each answer gives one sample with an error of half its round trip; the one with the shortest round trip of the last eight counts (the
+/// clock filter of NTP). Samples relate the hub's time to `CLOCK_BOOTTIME`, so that neither a step of the wall clock nor a suspend
+/// invalidates them.
 ///
-/// An answer may be wrong (`ClockRule.swift`). A time that is not plausible is dropped. One that is more than
-/// ``HybridClock/aheadMax`` away from what is known is doubted: it counts when more answers in a row agree with it than agreed
-/// with what is known, which is at most ``agreeingMax`` and one more. Against that many they must also span ``doubtMin``, so
-/// that one cycle with a hub that has gone mad is not enough. What is known is, in this order: the answers before, the wall
-/// clock while the kernel says that it is synchronised, the anchor of an earlier process. Where nothing is known, the first
-/// answer counts, and a second and third that agree with each other correct it.
+/// An answer may be wrong (`ClockRule.swift`). A time that is not plausible is dropped. A time that is more than ``HybridClock/aheadMax``
+/// away from the known time is doubted. It counts when more answers in a row agree with it than agreed with the known time, which are at
+/// most ``agreeingMax``, and one more. Against that many they must also span ``doubtMin``, so that one cycle with a faulty hub is not
+/// enough. The known time comes, in this order, from the answers before, from the wall clock while the kernel reports it as synchronised,
+/// or from the anchor of an earlier process. Where no time is known, the first answer counts, and a second and third that agree with each
+/// other correct it.
 package struct ClockOffset: Hashable, Sendable {
     package struct Sample: Hashable, Sendable {
         /// The hub's time minus boot time, milliseconds.
@@ -17,30 +17,30 @@ package struct ClockOffset: Hashable, Sendable {
         package var error: Duration
     }
 
-    /// What became of the time in one answer.
+    /// The verdict about the time in one answer.
     package enum Verdict: Hashable, Sendable {
         case accepted
         /// Outside ``Timestamp/plausible``.
         case implausible(Timestamp)
-        /// Too far from what is known; `ahead` is negative when the hub is behind.
+        /// Too far from the known time; `ahead` is negative when the hub is behind.
         case doubted(Timestamp, ahead: Duration)
     }
 
-    /// Invariant: They agree with each other within ``HybridClock/aheadMax``, step by step.
+    /// Invariant: consecutive samples agree with each other within ``HybridClock/aheadMax``.
     private var samples: [Sample] = []
-    /// Answers that agreed with ``samples``, counted up to ``agreeingMax``.
+    /// Number of answers that agreed with ``samples``, up to ``agreeingMax``.
     private var agreeing = 0
-    /// The latest answers in a row that agree with each other and not with ``samples``.
+    /// The latest answers in a row that agree with each other but not with ``samples``.
     private var doubted: [Sample] = []
     private var doubtedSince = Instant(nanoseconds: 0)
-    /// What an earlier process of this boot knew, as ``ClockAnchor/difference``.
+    /// The ``ClockAnchor/difference`` that an earlier process of this boot stored.
     private let prior: Int64?
 
     package static let samplesMax = 8
     package static let agreeingMax = 4
-    /// Answers of one cycle come within seconds.
+    /// The answers of one cycle come within seconds.
     package static let doubtMin: Duration = .seconds(60)
-    /// An anchor that was stored counts as this many answers that agreed.
+    /// Number of agreeing answers that a stored anchor counts as.
     private static let priorAgreeing = 2
 
     package init(prior: ClockAnchor? = nil) {
@@ -49,7 +49,7 @@ package struct ClockOffset: Hashable, Sendable {
 
     /// - Parameters:
     ///   - hubTime: `Sync-Time` of an answer.
-    ///   - systemTime: The wall clock at `received`, if the kernel says that it is synchronised.
+    ///   - systemTime: The wall clock at `received`, if the kernel reports it as synchronised.
     @discardableResult
     package mutating func add(
         hubTime: Timestamp, sent: Instant, received: Instant, systemTime: Timestamp? = nil
@@ -63,7 +63,7 @@ package struct ClockOffset: Hashable, Sendable {
             guard time.isPlausible else { return nil }
             return time.milliseconds.saturatingSubtract(received.nanoseconds / 1_000_000)
         }
-        // A few answers are worth less than a clock that NTP keeps right.
+        // A clock that NTP keeps right counts more than a few answers.
         if let system, let best, agreeing < Self.agreeingMax, Self.areApart(best.difference, system) { forget() }
         guard let reference = best?.difference ?? system ?? prior, Self.areApart(sample.difference, reference) else {
             accept([sample])
@@ -86,10 +86,10 @@ package struct ClockOffset: Hashable, Sendable {
 
     package var best: Sample? { samples.min { $0.error < $1.error } }
 
-    /// Whether the latest answers disagree with what is known.
+    /// Whether the latest answers disagree with the known time.
     package var isDoubted: Bool { !doubted.isEmpty }
 
-    /// The hub's time now minus the wall clock, and the error of that.
+    /// The hub's present time minus the wall clock, and the error of that.
     package func offset(at moment: Moment) -> (offset: Duration, error: Duration)? {
         (best ?? doubted.last).map { sample in
             let hub = sample.difference.saturatingAdd(moment.instant.nanoseconds / 1_000_000)

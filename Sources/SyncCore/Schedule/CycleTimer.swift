@@ -1,16 +1,15 @@
-/// When the next sync cycle is due: a handful of wishes, each with its own delay, and two things that hold all of them back.
+/// Decides when the next sync cycle is due. It holds several requests for a cycle, each with its own delay, and two times before which none
+/// of them may start.
 ///
-/// A wish is never lost: it stays until a cycle that serves it begins. Wishes that come during a cycle wait for the next. A
-/// cycle that only pulls does not serve what waits to be pushed, nor the other way round; and what the policy does not allow
-/// is neither due nor served.
+/// A request is never lost: it stays until a cycle that serves it begins. Requests that come during a cycle wait for the next. A cycle that
+/// only pulls does not serve waiting pushes, nor the other way round. A request that the policy does not allow is neither due nor served.
 package struct CycleTimer: Hashable, Sendable {
     package struct Settings: Hashable, Sendable {
         package var debounce: Duration = .seconds(2)
         package var debounceMax: Duration = .seconds(10)
         package var criticalDelay: Duration = .milliseconds(200)
         package var bulkDelay: Duration = .seconds(60)
-        /// Places the periodic pulls of this device within their interval (``phase(of:)``); `nil`: an interval after the last
-        /// one, wherever that is.
+        /// Position of this device's periodic pulls within their interval (``phase(of:)``); `nil`: one interval after the last pull.
         package var phase: UInt64?
 
         package init() {}
@@ -18,16 +17,16 @@ package struct CycleTimer: Hashable, Sendable {
 
     package enum Wish: Hashable, Sendable {
         case enqueued(Priority)
-        /// Periodic pull: the interval begins now, unless it runs already.
+        /// Periodic pull: the interval begins now, unless it is running already.
         case pullDue
-        /// Work was left when the cycle's time was up, an attempt failed, something changed: any whole cycle will do.
+        /// Any whole cycle, because work was left when the cycle's time was up, an attempt failed, or conditions changed.
         case again(at: Instant)
-        /// First contact after a start or a gap. The moment was drawn by the caller, and nothing but critical work and requests
-        /// goes before it, however long it has been due: a fleet must not come back as one.
+        /// First contact after a start or a gap. The caller drew the moment. Only critical work and requests go before it, however long
+        /// other work has been due: a fleet must not come back all at once.
         case spread(until: Instant)
-        /// A mutation may be tried again from then on: a cycle that begins earlier does not serve it.
+        /// A mutation may be tried again from then on; an earlier cycle does not serve it.
         case due(at: Instant)
-        /// An operator or an app asked. Backoff holds it back for ``requestPatience`` at most, and not at all if it is forced.
+        /// An operator or an app requested it. Backoff delays it for ``requestPatience`` at most, and not at all if it is forced.
         case requested(isForced: Bool)
     }
 
@@ -43,9 +42,9 @@ package struct CycleTimer: Hashable, Sendable {
     private var requestedAt: Instant?
     private var forcedAt: Instant?
     package private(set) var spreadUntil: Instant?
-    /// No attempt before this, unless somebody asks for one (backoff).
+    /// No attempt before this, unless one is requested (backoff).
     package private(set) var retryAt: Instant?
-    /// From then on a request goes although ``retryAt`` is still to come.
+    /// Time from which a request is served although ``retryAt`` is still to come.
     private var requestsAt: Instant?
     /// No attempt at all before this (the server's `Retry-After`).
     package private(set) var notBefore: Instant?
@@ -69,12 +68,12 @@ package struct CycleTimer: Hashable, Sendable {
         }
     }
 
-    /// What the store says: the next moment at which a mutation may be tried again, `nil` when none waits for one.
+    /// Sets the store's next moment at which a mutation may be tried again, `nil` when none waits for one.
     package mutating func workIsDue(at moment: Instant?) {
         workAt = moment
     }
 
-    /// A cycle begins and serves every wish that lies in its scope and within what is allowed.
+    /// A cycle begins and serves every request within its scope and the allowance.
     package mutating func began(
         _ scope: SyncRequest.Scope = .all, under allowed: Allowance, pulls: Bool, now: Instant
     ) {
@@ -89,20 +88,21 @@ package struct CycleTimer: Hashable, Sendable {
         if scope == .all || scope == .full { againAt = nil }
     }
 
-    /// Whoever asks for a cycle has a reason to think that it may succeed now: a cable was plugged in, a server was mended. An app
+    /// Longest time that backoff delays a requested cycle. A request has a reason: a cable was plugged in, or a server was repaired. An app
     /// that asks all the time during an outage still makes no more than one attempt in this time.
     package static let requestPatience: Duration = .seconds(10)
 
-    /// - Parameter failedAt: When the attempt failed that ``retryAt`` follows from; `nil`: requests wait for `retryAt` like all else.
+    /// - Parameter failedAt: Time of the failed attempt that ``retryAt`` follows from; `nil`: requests wait for `retryAt` like everything
+    ///   else.
     package mutating func holdBack(retryAt: Instant?, notBefore: Instant?, failedAt: Instant? = nil) {
         self.retryAt = retryAt
         self.notBefore = notBefore
         requestsAt = failedAt.map { $0.advanced(by: Self.requestPatience) }
     }
 
-    /// The moment at which a cycle is due; `nil` when nobody wishes for one that is allowed.
+    /// The moment at which a cycle is due; `nil` when no allowed cycle is wanted.
     ///
-    /// - Parameter forced: What is allowed to a cycle that an operator forces.
+    /// - Parameter forced: The allowance of a cycle that an operator forces.
     package func dueAt(_ allowed: Allowance, forced: Allowance) -> Instant? {
         var ordinary: [Instant] = []
         if allowed.allows(.normal), let first = normalFirst, let last = normalLast {
@@ -125,15 +125,15 @@ package struct CycleTimer: Hashable, Sendable {
         return due
     }
 
-    /// Until when backoff or the server's wish holds everything back.
+    /// Time until which backoff or the server holds everything back.
     package var heldUntil: Instant? { [retryAt, notBefore].compactMap { $0 }.max() }
 
     // MARK: Periodic pulls
 
-    /// When the next periodic pull is due; `nil` while none is planned.
+    /// Time of the next periodic pull; `nil` while none is planned.
     ///
-    /// With a phase, pulls are made at the device's own place in the interval, whatever else began cycles in between: the
-    /// first place that is at least half an interval away.
+    /// With a phase, pulls are made at the device's own position in the interval, whatever other cycles began in between: at the first such
+    /// position that is at least half an interval away.
     package func pullAt(_ interval: Duration) -> Instant? {
         guard let pullSince else { return nil }
         let step = interval.nanoseconds
@@ -144,7 +144,7 @@ package struct CycleTimer: Hashable, Sendable {
         return Instant(nanoseconds: earliest.saturatingAdd((place - behind + step) % step))
     }
 
-    /// The same for a device for ever, and evenly spread over a fleet (PROTOCOL G4).
+    /// A value that is constant for a device and evenly spread over a fleet (PROTOCOL G4).
     package static func phase(of device: DeviceID) -> UInt64 {
         SHA256.hash(Array(device.text.utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }

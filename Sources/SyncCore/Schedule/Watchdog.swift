@@ -1,21 +1,21 @@
-/// Notices that nothing happens although something should: the policy allows it, work waits, and for five minutes nobody
-/// tried. No rule of the schedule waits that long without saying so in the policy's verdict, so this is a mistake of ours
-/// or an answer that got lost. It is reported, counted and repaired, because an unattended device has nobody else.
+/// Detects that no attempt is made although one should be: the policy allows it, work waits, and there was none for five minutes. No rule
+/// of the schedule waits that long without a deferral in the policy's verdict, so the cause is a fault in this program or a lost answer. It
+/// is reported, counted and repaired, because an unattended device has no other help.
 package struct Watchdog: Hashable, Sendable {
     package static let patience: Duration = .seconds(300)
-    /// Whoever looks so long after the time to look was asleep: the machine was suspended, and nothing stood still meanwhile.
+    /// Delay of a check after which the machine was probably suspended, so that nothing has stalled.
     package static let sleepMin: Duration = .seconds(60)
 
-    /// Whether a look that was due then comes after a sleep.
+    /// Whether a check that was due at that time comes after a suspend.
     package static func wasAsleep(dueAt: Instant, now: Instant) -> Bool { dueAt.duration(to: now) > sleepMin }
 
-    /// Priorities of which something is known to wait, and since when.
+    /// Priorities with waiting work, and the time since when it waits.
     package private(set) var waiting: [Priority: Instant] = [:]
-    /// The last sign of work: a call, or an answer of the store.
+    /// Time of the last sign of work: a call, or an answer of the store.
     private var triedAt: Instant?
-    /// Since when the policy lets something of it go.
+    /// Time since which the policy allows some of the waiting work.
     private var allowedSince: Instant?
-    /// How often it had to help since the start.
+    /// Number of stalls since the start.
     package private(set) var stalls = 0
 
     package init() {}
@@ -24,8 +24,7 @@ package struct Watchdog: Hashable, Sendable {
         waiting[priority] = waiting[priority] ?? now
     }
 
-    /// A claim down to that priority found nothing to take: what is left waits for something else, and that has its own
-    /// wake-up.
+    /// A claim down to that priority found no work: the rest waits for something else, which has its own wake-up.
     package mutating func drained(downTo least: Priority) {
         for priority in Priority.allCases where priority <= least { waiting[priority] = nil }
     }
@@ -39,19 +38,19 @@ package struct Watchdog: Hashable, Sendable {
         stalls += 1
     }
 
-    /// - Parameter least: What may go now; `nil` when nothing may, or a wait that the schedule wants holds it back.
+    /// - Parameter least: The least urgent priority that may go now; `nil` when none may, or a delay of the schedule holds it back.
     package mutating func look(allowed least: Priority?, at now: Instant) {
         let isAllowed = least.map { least in waiting.keys.contains { $0 <= least } } ?? false
         allowedSince = isAllowed ? allowedSince ?? now : nil
     }
 
-    /// When patience ends, as things are.
+    /// Time at which the patience ends, by the present state.
     package var endsAt: Instant? {
         guard let allowedSince else { return nil }
         return max(allowedSince, triedAt ?? allowedSince).advanced(by: Self.patience)
     }
 
-    /// - Returns: Whether patience has ended. It begins anew then, and after a sleep.
+    /// - Returns: Whether the patience has ended. It begins again then, and after a suspend.
     package mutating func hasStalled(at now: Instant) -> Bool {
         guard let endsAt, endsAt <= now else { return false }
         allowedSince = now
