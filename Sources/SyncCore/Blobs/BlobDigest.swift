@@ -1,22 +1,22 @@
-/// SHA-256 of a blob's bytes: its name, on the wire and on disk.
+/// SHA-256 of a file's bytes, which is its name on the wire and on disk.
 package struct BlobDigest: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// 64 lower-case hexadecimal digits.
     package let hex: String
 
-    /// - Parameter bytes: 32 of them; `nil` for any other number.
+    /// - Parameter bytes: The 32 bytes; any other number gives `nil`.
     package init?(bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
         let digits = Array("0123456789abcdef".utf8)
         hex = String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Reads 64 hexadecimal digits of either case; `nil` for anything else.
+    /// Reads 64 hexadecimal digits of either case; `nil` for any other text.
     package init?(hex text: String) {
         guard text.utf8.count == 64, text.utf8.allSatisfy({ hexDigit($0) != nil }) else { return nil }
         hex = text.lowercased()
     }
 
-    /// Reads `sha256:9b1c…`, as documents and the local API write it.
+    /// Reads the form of documents and the local API, `sha256:9b1c…`.
     package init?(_ text: String) {
         guard text.hasPrefix(BlobDigest.prefix) else { return nil }
         self.init(hex: String(text.dropFirst(BlobDigest.prefix.utf8.count)))
@@ -48,12 +48,12 @@ package struct BlobDigest: Hashable, Comparable, Sendable, CustomStringConvertib
 // MARK: - In header fields
 
 extension BlobDigest {
-    /// `sha-256=:base64:`, the value of a `Repr-Digest` field (RFC 9530, section 3).
+    /// The value of a `Repr-Digest` field, `sha-256=:base64:` (RFC 9530, section 3).
     package var field: String { "sha-256=:\(Base64.encode(bytes)):" }
 
-    /// Reads a `Repr-Digest` field: a dictionary of algorithms (RFC 8941). Members that are not SHA-256 are passed over.
+    /// Reads a `Repr-Digest` field: a dictionary of algorithms (RFC 8941). Members other than SHA-256 are skipped.
     ///
-    /// - Returns: `nil` when none of them is a whole SHA-256.
+    /// - Returns: `nil` when none of them is a complete SHA-256.
     package init?(field: String) {
         guard field.utf8.count <= 1_024 else { return nil }
         for member in field.split(separator: ",") {

@@ -1,16 +1,16 @@
-/// Where a blob stands (PROTOCOL C4). While its bytes come in (`staging`) it has no row and no name yet.
+/// State of a file (PROTOCOL C4). While its bytes are received (`staging`) it has no row and no name yet.
 ///
 ///     pending -> uploaded
 ///     pending -> failed     no progress in `blobs.attempts` tries, or refused; again on a new link, after 24 h, or by
 ///                           `agentctl blobs retry`
 ///     pending -> missing    the file is gone or is not what it was
 ///
-/// `uploading` and `verifying` are what a pending blob is doing at this moment; they are shown and never stored, because
-/// after a restart nobody is doing anything.
+/// `uploading` and `verifying` are the present activity of a pending file. They are shown and never stored, because no activity survives a
+/// restart.
 package enum BlobState: String, Hashable, Sendable, CaseIterable {
     case pending, uploading, verifying, uploaded, failed, missing
 
-    /// What is stored of it.
+    /// The state that is stored.
     package var stored: BlobState { self == .uploading || self == .verifying ? .pending : self }
 
     package var number: Int {
@@ -33,7 +33,7 @@ package enum BlobState: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Names a blob on this device: `b-31`.
+/// Name of a file on this device, such as `b-31`.
 package struct BlobID: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let number: Int64
 
@@ -53,7 +53,7 @@ package struct BlobID: Hashable, Comparable, Sendable, CustomStringConvertible {
     package static func < (left: BlobID, right: BlobID) -> Bool { left.number < right.number }
 }
 
-/// Where in a record a blob is shown.
+/// The field of a record that shows a file.
 package struct BlobLink: Hashable, Sendable {
     package var record: RecordName
     package var field: String
@@ -64,36 +64,36 @@ package struct BlobLink: Hashable, Sendable {
     }
 }
 
-/// What an upload has come to, as it is stored: enough to go on after a restart, and never trusted without asking the server.
+/// Progress of an upload as it is stored: enough to continue after a restart, but never trusted without asking the server.
 package struct UploadProgress: Hashable, Sendable {
-    /// Of the upload at the server; `nil`: none was made yet.
+    /// Address of the upload at the server; `nil`: none was created yet.
     package var url: String?
-    /// Bytes that the server had by its last word.
+    /// Number of bytes at the server, by its last answer.
     package var offset: Int64 = 0
-    /// The server drops the upload then.
+    /// Time at which the server drops the upload.
     package var expiresAt: Timestamp?
-    /// Tries since the offset last moved.
+    /// Number of attempts since the offset last moved.
     package var attempts = 0
-    /// Times that everything began again because the digest was wrong at the end.
+    /// Number of times that the upload began again because the digest was wrong at the end.
     package var restarts = 0
-    /// Why the last try failed, for people.
+    /// The error of the last attempt, for people.
     package var error: String?
 
     package init() {}
 }
 
-/// A blob that has to be uploaded, as the uploader is told of it.
+/// A file to upload, as it is passed to the uploader.
 package struct UploadJob: Hashable, Sendable {
     package var id: BlobID
     package var digest: BlobDigest
-    /// Bytes.
+    /// Size, bytes.
     package var size: Int64
     package var type: String
     package var filename: String
     package var createdAt: Timestamp
-    /// A critical mutation shows it.
+    /// A critical mutation shows the file.
     package var isCritical: Bool
-    /// The first place that shows it, for the server's own books.
+    /// The first place that shows the file, for the server's records.
     package var link: BlobLink?
     package var progress: UploadProgress
 
@@ -114,11 +114,11 @@ package struct UploadJob: Hashable, Sendable {
 
     package var remaining: Int64 { max(0, size - progress.offset) }
 
-    /// The order in which uploads go: what a critical mutation shows, then the smallest remaining, then the oldest.
+    /// The order of uploads: files of critical mutations first, then the smallest remaining one, then the oldest.
     package static func isBefore(_ left: UploadJob, _ right: UploadJob) -> Bool {
         (left.isCritical ? 0 : 1, left.remaining, left.id.number) < (right.isCritical ? 0 : 1, right.remaining, right.id.number)
     }
 
-    /// A row of the policy counts the file, not the piece that is sent now.
+    /// The class of traffic. A row of the policy counts the file, not the present piece.
     package func traffic(large: Int) -> TrafficClass { size > Int64(large) ? .largeMedia : .media }
 }

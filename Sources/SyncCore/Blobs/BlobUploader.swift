@@ -1,22 +1,22 @@
-/// Decides which file goes on, when, and how much of it in one request. As ``SyncEngine`` it performs nothing: events and the
-/// time go in, effects come out.
+/// Decides which file is uploaded, when, and how much of it in one request. Like ``SyncEngine`` it performs nothing: events and the time go
+/// in, effects come out.
 ///
-/// It works beside the cycles: no piece is begun while one runs, so mutations never wait for more than the piece under way.
-/// Policy and budget are asked before every request, so that a change of the verdict stops a file within one piece; what was
-/// sent stays, and it goes on from there.
+/// It works beside the cycles: no piece is begun while one runs, so mutations never wait for more than the running piece. Policy and budget
+/// are asked before every request, so that a change of the verdict stops a file within one piece; sent bytes stay, and the upload continues
+/// from there.
 ///
-/// Nothing that it remembers is trusted after an error or a restart: the server is asked where the upload stands
-/// (``UploadMachine``). So what it saves is worth an fsync, and never needed.
+/// After an error or a restart its memory is not trusted: the server is asked for the state of the upload (``UploadMachine``). So its
+/// progress is worth an fsync, but is never needed.
 package struct BlobUploader: Sendable {
     package struct Settings: Hashable, Sendable {
         package var server: UploadMachine.Server
         package var concurrent = 3
-        /// Attempts without progress before a file is parked.
+        /// Number of attempts without progress before a file is parked.
         package var attempts = 5
-        /// A file larger than this is a large one for the policy.
+        /// Size above which a file counts as large for the policy, bytes.
         package var large = 1 << 20
         package var backoff = Backoff()
-        /// A fleet that finds its hub again begins with its files within this long.
+        /// Time over which a fleet that finds its hub again spreads the start of its uploads.
         package var spread: Duration = .seconds(60)
 
         package init(server: UploadMachine.Server) {
@@ -24,12 +24,12 @@ package struct BlobUploader: Sendable {
         }
     }
 
-    /// What the sync knows at this moment.
+    /// The present state of the sync.
     package struct Terms: Hashable, Sendable {
         package var situation: Situation
-        /// A cycle is under way.
+        /// A cycle is running.
         package var isBusy: Bool
-        /// Bytes of a batch on this link, where it was found to be slow (``TransferSizer``).
+        /// Size of a batch on this link, bytes, where it was found to be slow (``TransferSizer``).
         package var slowBatch: Int?
 
         package init(situation: Situation, isBusy: Bool, slowBatch: Int? = nil) {
@@ -40,31 +40,32 @@ package struct BlobUploader: Sendable {
     }
 
     package enum Event: Sendable {
-        /// What waits, by ``UploadJob/isBefore(_:_:)``, as far as was asked for. First event, and the answer to every `load`.
+        /// The waiting files in the order of ``UploadJob/isBefore(_:_:)``, up to the requested number. It is the first event, and the
+        /// answer to every `load`.
         case loaded([UploadJob])
-        /// A file came in, or is to be tried again.
+        /// A file was added, or is to be tried again.
         case added(UploadJob)
         case removed(BlobID)
         case answered(UInt64, Result<HTTPResponse, TransportError>, took: Duration)
-        /// All of it was fetched back, and hashed.
+        /// The whole file was downloaded and hashed.
         case downloaded(UInt64, Result<BlobDigest?, TransportError>)
-        /// The file cannot be read, or is not what it was.
+        /// The file cannot be read, or has changed.
         case lost(UInt64, why: String)
-        /// The situation is not as it was, or a cycle began or ended.
+        /// The situation has changed, or a cycle began or ended.
         case changed
         case settings(Settings)
-        /// Cost, battery and windows do not matter for what waits now.
+        /// An operator ordered to ignore cost, battery and windows for the waiting files.
         case forced
         case timer
     }
 
     package enum Effect: Hashable, Sendable {
         case send(Call)
-        /// Nobody wants the answer any more. None comes.
+        /// The answer is not needed any more, and none comes.
         case cancel(UInt64)
         case save(BlobID, UploadProgress)
         case end(BlobID, Ending)
-        /// So many files that wait are wanted.
+        /// Load this number of waiting files.
         case load(Int)
         case wake(at: Instant)
         case report(Report)
@@ -72,7 +73,7 @@ package struct BlobUploader: Sendable {
 
     package enum Ending: Hashable, Sendable {
         case uploaded(isVerified: Bool, url: String?)
-        /// Parked with its reason.
+        /// Parked, with its reason.
         case failed(code: String, why: String, UploadProgress)
         case missing(why: String)
     }
@@ -88,7 +89,7 @@ package struct BlobUploader: Sendable {
         package var id: UInt64
         package var job: UploadJob
         package var request: UploadMachine.Request
-        /// At most so many bytes a second, with all else that goes over the link.
+        /// Rate limit, bytes per second, shared with all other traffic of the link.
         package var bytesPerSecond: Int?
     }
 
@@ -96,14 +97,14 @@ package struct BlobUploader: Sendable {
 
     package private(set) var settings: Settings
     private var files: [BlobID: File] = [:]
-    /// In the order in which they go.
+    /// Ids in the order of the uploads.
     private var order: [BlobID] = []
     private var calls: [UInt64: BlobID] = [:]
     private var lastCall: UInt64 = 0
     private var sizer: ChunkSizer
     private var budget = RetryBudget()
     private var random: SeededRandom
-    /// Consecutive failures of the link or of the server as such, and what they ask for.
+    /// Number of consecutive failures of the link or of the server as such; `heldUntil` is the resulting delay.
     private var failures = 0
     private var heldUntil: Instant?
     private var terms: Terms?
@@ -111,11 +112,11 @@ package struct BlobUploader: Sendable {
     private var hasContact = false
     private var uplink: String?
     private var isMetered = false
-    /// There is more in the store than is in here.
+    /// The store has more waiting files than are loaded.
     private var hasMore = false
     private var armed: Instant?
     private var hasLoaded = false
-    /// Sizes of the files that the last event ended.
+    /// Sizes of the files that ended with the last event.
     private var ended: [BlobID: Int64] = [:]
 
     private struct File: Sendable {
@@ -128,22 +129,22 @@ package struct BlobUploader: Sendable {
         var notBefore: Instant?
         var why: String?
         var hasBegun = false
-        /// Bytes of the piece under way.
+        /// Size of the running piece, bytes.
         var inFlight = 0
-        /// Waits since the server had more than ever before.
+        /// Number of delays since the server had more bytes than ever before.
         var waits = 0
-        /// The most that it had.
+        /// Largest number of bytes that the server had.
         var best: Int64 = 0
-        /// Requests in a row that may be followed at once and brought the server no byte more.
+        /// Number of requests in a row that could be followed at once and brought the server no new byte.
         var idleSteps = 0
     }
 
-    /// The longest way without a new byte is: destroy, look up, create. One that is longer leads in a circle.
+    /// Limit of ``File/idleSteps``. The longest sequence without a new byte is: destroy, look up, create. A longer one is a loop.
     package static let idleStepsMax = 8
 
-    /// Files that are held in memory: a device may have taken ten thousand photos.
+    /// Largest number of files in memory: a device may have taken ten thousand photos.
     package static let window = 128
-    /// What a request costs besides its piece.
+    /// Cost of a request besides its piece, bytes.
     package static let overhead = 600
 
     package init(settings: Settings, random: SeededRandom) {
@@ -196,14 +197,14 @@ package struct BlobUploader: Sendable {
 
     // MARK: For status, why and plan
 
-    /// What each file that is known here is doing.
+    /// The activity of each known file.
     package var active: [BlobID: BlobState] {
         files.compactMapValues { file in
             file.call == nil ? nil : file.machine.isVerifying ? .verifying : .uploading
         }
     }
 
-    /// Why a file waits, `nil` when nothing keeps it from being next.
+    /// The reason why a file waits; `nil` when it can be next.
     package func explanation(of job: UploadJob, _ terms: Terms, now: Timestamp) -> Explanation {
         var situation = terms.situation
         situation.isForced = files[job.id]?.isForced ?? false
@@ -212,7 +213,7 @@ package struct BlobUploader: Sendable {
             bytes: min(sizer.bytes, Int(clamping: job.remaining)) + Self.overhead, since: job.createdAt)
     }
 
-    /// When that file is tried again after a failure, and after which.
+    /// Time of the next attempt for a file after a failure, with the reason.
     package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? {
         let until = [files[id]?.notBefore, heldUntil].compactMap { $0 }.max()
         guard let until, until > moment.instant else { return nil }
@@ -222,7 +223,7 @@ package struct BlobUploader: Sendable {
     package var isIdle: Bool { calls.isEmpty }
 
     package func isAwaiting(_ call: UInt64) -> Bool { calls[call] != nil }
-    /// Of a file that waits; kept for as long as its end is being told.
+    /// Size of a waiting file; kept for as long as its end is being reported.
     package func size(of id: BlobID) -> Int64? { files[id]?.job.size ?? ended[id] }
 
     // MARK: The surroundings
@@ -232,7 +233,7 @@ package struct BlobUploader: Sendable {
         let situation = terms.situation
         let name = situation.uplink?.name
         if name != uplink || (situation.uplink?.isMetered ?? false) != isMetered {
-            // Nothing measured on another link is worth anything on this one, and its connections lead nowhere.
+            // Measurements of another link have no meaning for this one, and its connections lead nowhere.
             if uplink != nil { cancelAll(&effects) }
             uplink = name
             isMetered = situation.uplink?.isMetered ?? false
@@ -260,7 +261,7 @@ package struct BlobUploader: Sendable {
         for (call, id) in calls.sorted(by: { $0.key < $1.key }) { drop(call, of: id, &effects) }
     }
 
-    /// The call is given up: what of it arrived, the server will tell.
+    /// Gives up a call: the server will tell how much of it arrived.
     private mutating func drop(_ call: UInt64, of id: BlobID, _ effects: inout [Effect]) {
         effects.append(.cancel(call))
         calls[call] = nil
@@ -394,7 +395,7 @@ package struct BlobUploader: Sendable {
                 files[id] = file
                 return end(id, .failed(code: "no-progress", why: detail, file.machine.progress), &effects)
             }
-            // One file's trouble is its own as long as the server answers about it; silence is everybody's.
+            // A fault of one file stays its own as long as the server answers about it; silence affects all files.
             failures += 1
             let inARow = max(failures, file.machine.progress.attempts, file.waits)
             var delay = settings.backoff.delay(afterFailures: inARow, using: &random)
@@ -405,7 +406,7 @@ package struct BlobUploader: Sendable {
         case .refused(let why):
             file.why = why
             failures += 1
-            // The sync finds out by itself what is wrong with the credentials.
+            // The sync itself finds out what is wrong with the credentials.
             let delay = max(.seconds(60), settings.backoff.delay(afterFailures: failures, using: &random))
             heldUntil = moment.instant.advanced(by: delay)
             effects.append(.report(.waits(id, why: why)))
@@ -457,20 +458,20 @@ package struct BlobUploader: Sendable {
                 }
             }
         }
-        // One that is overdue by this clock may be long in coming: timers stand still while the machine sleeps.
+        // A wake-up that is overdue by this clock may be late: timers stand still while the machine sleeps.
         guard let wake, armed.map({ wake < $0 || $0 <= moment.instant }) ?? true else { return }
         armed = wake
         effects.append(.wake(at: wake))
     }
 
-    /// - Returns: When to look again, if it may not go now and that is known.
+    /// - Returns: Time of the next check, if the file may not go now and that time is known.
     private mutating func begin(
         _ id: BlobID, _ file: inout File, _ situation: Situation, _ moment: Moment, _ effects: inout [Effect]
     ) -> Instant? {
         var situation = situation
         situation.isForced = file.isForced
         let traffic = file.job.traffic(large: settings.large)
-        // What is on its way already is not counted yet.
+        // Bytes of running pieces are not counted in the budget yet.
         let underWay = files.values.reduce(0) { $0 + $1.inFlight }
         var chunk = sizer.bytes
         if let most = Policy.largestRequest(traffic, in: situation) {

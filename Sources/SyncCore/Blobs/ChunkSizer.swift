@@ -1,13 +1,13 @@
-/// How many bytes of a file go in one request (PROTOCOL H2).
+/// Chooses the number of bytes of a file in one request (PROTOCOL H2).
 ///
-/// Policy and budget are decided again between two of them, and a server that loses what it has not flushed loses no more
-/// than one. So one should take a few seconds: four times as large after one that took less than 2 s, twice after one below
-/// 5 s. After one that took more than 10 s it is what went in 10 s, and half at most; half after one that broke.
+/// Policy and budget are asked again between two pieces, and a server that loses unflushed bytes loses no more than one piece. So a piece
+/// should take a few seconds: it becomes four times as large after one that took less than 2 s, twice as large after one below 5 s. After
+/// one that took more than 10 s, it is the amount of 10 s, and half at most; it is half after one that broke.
 ///
 ///     begins at 256 KiB; 16 KiB … 8 MiB
 ///
-/// A proxy before the server may take no request above a size of its own and says so with 413: that is a ceiling, and pieces do
-/// not grow into it again.
+/// A proxy before the server may refuse requests above a size of its own with 413: that is a ceiling, and pieces do not grow beyond it
+/// again.
 package struct ChunkSizer: Hashable, Sendable {
     package static let smallest = 16 << 10
     package static let first = 256 << 10
@@ -17,18 +17,18 @@ package struct ChunkSizer: Hashable, Sendable {
     private static let atOnce: Duration = .seconds(2)
 
     package private(set) var bytes = Self.first
-    /// Bytes a second of the last whole one; `nil` before it.
+    /// Rate of the last complete piece, bytes per second; `nil` before it.
     package private(set) var rate: Int?
-    /// No piece is larger than this.
+    /// Largest size of a piece, bytes.
     package private(set) var ceiling: Int
 
-    /// - Parameter ceiling: What is known of the way to the server, whatever link leads there.
+    /// - Parameter ceiling: The known ceiling of the way to the server, whatever link leads there.
     package init(ceiling: Int = Self.largest) {
         self.ceiling = ceiling
         bytes = min(bytes, ceiling)
     }
 
-    /// A chunk was taken. One that was cut short by the file's end says little about a larger one.
+    /// Records an accepted piece. A piece that was cut short by the end of the file says little about a larger one.
     package mutating func sent(_ count: Int, in time: Duration) {
         let perSecond = min(Double(count) * 1e9 / Double(max(1, time.nanoseconds)), 1e12)
         if count >= Self.smallest { rate = Int(perSecond) }
@@ -40,22 +40,22 @@ package struct ChunkSizer: Hashable, Sendable {
         }
     }
 
-    /// It broke on its way, or the server took only a part of it.
+    /// Records a piece that broke on its way, or that the server accepted only in part.
     package mutating func broke() {
         bytes = max(Self.smallest, bytes / 2)
     }
 
-    /// A request with so many bytes of the file is larger than what is let through (413).
+    /// Records that a request with this many bytes of the file is larger than allowed (413).
     package mutating func wasTooLarge(_ count: Int) {
         ceiling = max(Self.smallest, min(ceiling, count / 2))
         bytes = min(bytes, ceiling)
     }
 
-    /// On a link that is known to be slow the first piece is smaller.
+    /// Makes the first piece smaller on a link that is known to be slow.
     package mutating func limitFirst(to count: Int) {
         if rate == nil { bytes = max(Self.smallest, min(bytes, count)) }
     }
 
-    /// So slow that several uploads beside each other would only hold each other up.
+    /// Whether the link is so slow that parallel uploads would only delay each other.
     package var isSlow: Bool { rate.map { $0 < 64 << 10 } ?? false }
 }

@@ -1,14 +1,14 @@
-/// What stands in a document for a blob (PROTOCOL H2): the record does not wait for the bytes.
+/// The value that represents a file in a document (PROTOCOL H2): the record does not wait for the bytes.
 ///
 ///     {"$blob": "sha256:9b1c…", "size": 3145728, "type": "image/jpeg", "state": "pending"}
 ///
-/// Whoever sees the bytes arrive writes `uploaded`, as a change like any other. A field holds one, or a list with some.
+/// The side that sees the bytes arrive writes `uploaded`, as an ordinary change. A field holds one placeholder, or a list with some.
 package struct Placeholder: Hashable, Sendable {
     package var digest: BlobDigest
     package var size: Int64
     package var type: String
     package var isUploaded: Bool
-    /// Where a server that is not the hub keeps it.
+    /// Address of the file at a server that is not the hub.
     package var remoteURL: String?
 
     package init(digest: BlobDigest, size: Int64, type: String, isUploaded: Bool, remoteURL: String? = nil) {
@@ -30,13 +30,13 @@ package struct Placeholder: Hashable, Sendable {
 
     package static let mark = "$blob"
 
-    /// The digest that a value stands for, if it is a placeholder that waits.
+    /// The digest of a placeholder that waits for its file; `nil` for any other value.
     private static func waiting(_ value: JSON) -> BlobDigest? {
         guard let object = value.object, let name = object[mark]?.text, object["state"]?.text == "pending" else { return nil }
         return BlobDigest(name)
     }
 
-    /// The blobs that a document waits for, each with the top-level field that shows it.
+    /// The files that a document waits for, each with the top-level field that shows it.
     package static func waiting(in document: JSONObject) -> [(field: String, digest: BlobDigest)] {
         var found: [(String, BlobDigest)] = []
         for member in document.members {
@@ -49,13 +49,13 @@ package struct Placeholder: Hashable, Sendable {
         return found
     }
 
-    /// The field's value as if all that it waits for had arrived: two that are the same then differ by that alone.
+    /// The field's value as if all of its files had arrived. Two values that become equal this way differ only by that.
     static func arrived(_ value: JSON) -> JSON {
         let parts = value.array ?? [value]
         return Set(parts.compactMap { waiting($0) }).reduce(value) { flipped($0, $1) ?? $0 }
     }
 
-    /// Whether the value, or an element of it, is one whose bytes are there.
+    /// Whether the value, or an element of it, is a placeholder whose file has arrived.
     static func isArrived(in value: JSON) -> Bool {
         (value.array ?? [value]).contains { part in
             guard let object = part.object else { return false }
@@ -63,8 +63,7 @@ package struct Placeholder: Hashable, Sendable {
         }
     }
 
-    /// The field's value once that blob has arrived; `nil` when nothing in it waits for it. Further members of a
-    /// placeholder stay.
+    /// The field's value after that file has arrived; `nil` when no part of it waits for the file. Further members of a placeholder stay.
     package static func flipped(_ value: JSON, _ digest: BlobDigest, remoteURL: String? = nil) -> JSON? {
         func flip(_ value: JSON) -> JSON? {
             guard waiting(value) == digest, var object = value.object else { return nil }

@@ -1,7 +1,7 @@
-/// Repeats of pieces are at most a fifth of what is sent, and ten a minute on top (PROTOCOL G3): a server in trouble must not
-/// be asked more because it is in trouble.
+/// Limits repeated pieces to a fifth of the sent ones plus ten a minute (PROTOCOL G3): a server in trouble must not get more requests
+/// because it is in trouble.
 package struct RetryBudget: Hashable, Sendable {
-    /// In thousandths of a repeat.
+    /// Fill level, thousandths of a repeat.
     private var level: Int64 = 10_000
     private var filledAt: Instant?
 
@@ -13,7 +13,7 @@ package struct RetryBudget: Hashable, Sendable {
 
     package mutating func sent() { level = min(Self.full, level + Self.perRequest) }
 
-    /// - Returns: `nil` when a repeat may go, otherwise after how long it may.
+    /// - Returns: `nil` when a repeat may go, otherwise the time until then.
     package mutating func take(now: Instant) -> Duration? {
         let passed = max(0, (filledAt ?? now).duration(to: now).milliseconds)
         filledAt = now

@@ -1,10 +1,10 @@
-/// A SHA-256 that goes on with every piece. Files are hashed by the system's libcrypto, which the shell hands in.
+/// A SHA-256 that is updated with every piece. The system's libcrypto hashes files; the shell passes it in.
 package protocol RunningDigest: AnyObject {
     func update(_ bytes: [UInt8])
     var blobDigest: BlobDigest { get }
 }
 
-/// The core's own, for tests and small things.
+/// The core's own implementation, for tests and small data.
 package final class SlowDigest: RunningDigest {
     private var hash = SHA256()
 

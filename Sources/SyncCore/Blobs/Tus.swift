@@ -2,7 +2,7 @@
 package enum Tus {
     package static let version = "1.0.0"
     package static let extensions = ["creation", "creation-with-upload", "expiration", "termination", "checksum"]
-    /// The one type that a piece of a file may have.
+    /// The only content type that a piece of a file may have.
     package static let contentType = "application/offset+octet-stream"
 
     package static let resumable = "Tus-Resumable"
@@ -13,7 +13,7 @@ package enum Tus {
     package static let checksum = "Upload-Checksum"
     package static let reprDigest = "Repr-Digest"
 
-    /// Digits only; `nil` for signs, blanks, overflow and everything else.
+    /// Reads a number of digits; `nil` for signs, blanks, overflow and any other text.
     package static func count(_ text: String?) -> Int64? {
         guard let text, !text.isEmpty, text.utf8.count <= 19, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return Int64(text)
@@ -21,12 +21,12 @@ package enum Tus {
 
     // MARK: Upload-Metadata
 
-    /// `key base64value,key base64value`; empty values stand without their blank.
+    /// Pairs in the form `key base64value,key base64value`; an empty value has no blank before it.
     package static func metadata(_ pairs: [(String, String)]) -> String {
         pairs.map { $0.1.isEmpty ? $0.0 : "\($0.0) \(Base64.encode(Array($0.1.utf8)))" }.joined(separator: ",")
     }
 
-    /// - Returns: `nil` when a pair does not read, a key comes twice, or there are more than 32.
+    /// - Returns: `nil` when a pair cannot be read, a key comes twice, or there are more than 32.
     package static func metadata(_ text: String) -> [String: String]? {
         var pairs: [String: String] = [:]
         guard text.utf8.count <= 8_192 else { return nil }
@@ -46,7 +46,7 @@ package enum Tus {
 
     // MARK: Upload-Checksum
 
-    /// `sha1 base64`: the algorithm's name and the bytes that the piece must hash to.
+    /// Reads a checksum such as `sha1 base64`: the algorithm and the expected hash of the piece.
     package static func checksum(_ text: String) -> (algorithm: String, bytes: [UInt8])? {
         let sides = text.trimmingSpaces.split(separator: " ", maxSplits: 1)
         guard sides.count == 2, text.utf8.count <= 256, let bytes = Base64.decode(sides[1].trimmingSpaces) else { return nil }
@@ -55,10 +55,10 @@ package enum Tus {
 
     // MARK: Location
 
-    /// Where an upload is, from the `Location` of its creation (RFC 9110, section 10.2.2).
+    /// The address of an upload, from the `Location` of its creation (RFC 9110, section 10.2.2).
     ///
-    /// A proxy in between may have rewritten scheme and host, or may not have; bytes and credentials go to no other origin
-    /// than the one that was configured, so anything else is refused.
+    /// A proxy may or may not have rewritten scheme and host. Bytes and credentials go only to the configured origin, so any other address
+    /// is refused.
     ///
     ///     base https://h/v1/files    /v1/files/7 | ../v1/files/7 | 7?x=1       https://h/…
     ///                                https://h/v1/files/7 | //h/v1/files/7     the same
@@ -87,7 +87,7 @@ package enum Tus {
         return origin + normalised(plain)
     }
 
-    /// Scheme, host and port, with the scheme's own port left out; `nil` for what is no address of a server.
+    /// Scheme, host and port, without the scheme's default port; `nil` when the text is no address of a server.
     private static func origin(of url: String) -> String? {
         let raw = rawOrigin(of: url)
         guard let end = raw.range(of: "://") else { return nil }
@@ -104,7 +104,7 @@ package enum Tus {
         return url[..<(url[end.upperBound...].firstIndex { "/?#".contains($0) } ?? url.endIndex)]
     }
 
-    /// Without `.` and `..`: what we ask for must be under the address that we checked, as we wrote it.
+    /// The path without `.` and `..`: requests must stay under the checked address, exactly as it was checked.
     private static func normalised(_ path: Substring) -> String {
         let query = path.firstIndex(of: "?").map { path[$0...] } ?? ""
         var parts: [Substring] = []
@@ -120,7 +120,7 @@ package enum Tus {
 }
 
 extension Substring {
-    /// The first place of an ASCII text; the standard library alone has none.
+    /// The first occurrence of an ASCII text; the standard library alone has no such function.
     fileprivate func range(of text: String) -> Range<Index>? {
         let wanted = Array(text.utf8)
         var index = startIndex

@@ -1,34 +1,35 @@
-/// What the next request of one upload is, given all answers before it (tus 1.0.0; PROTOCOL H1, H2).
+/// Chooses the next request of one upload from all answers before it (tus 1.0.0; PROTOCOL H1, H2).
 ///
 ///     look up -> known there: done
 ///             -> create -> send … send -> verify -> done
-///     after any error: ask (HEAD), and go on from what the server has
+///     after any error: ask (HEAD), and continue from the server's offset
 ///
-/// The rules that were found by trying servers, not by reading the text (PROTOCOL H1):
+/// These rules come from tests with real servers, not from the specification (PROTOCOL H1):
 ///
 /// - After *any* error the server's offset is unknown, whatever the error says. It is asked for before the next byte.
-/// - 409, 423 and 503 on a piece are no errors of the file: wait, ask, count nothing.
-/// - An offset beyond what was ever sent, or a length that is not ours, is not our upload: it is destroyed, all begins again.
-/// - No server's word that all bytes are there is believed: the digest at the end decides. A wrong one destroys the upload
-///   and begins again, twice at most.
-/// - Only a small file goes with the request that makes its upload: what of a larger one arrives before the link breaks would be
-///   lost with the answer, which names the place to go on at.
-/// - A success without `Tus-Resumable` was said by somebody in between, and changes nothing. Neither does any answer in the
-///   hub's place without `Sync-Version`, whatever its status.
+/// - 409, 423 and 503 for a piece are no errors of the file: the upload waits, asks, and counts no attempt.
+/// - An offset beyond the sent bytes, or a length that is not ours, belongs to another upload: it is destroyed, and everything begins
+///   again.
+/// - No server is believed that all bytes are there: the digest at the end decides. A wrong one destroys the upload and begins again, twice
+///   at most.
+/// - Only a small file goes with the request that creates its upload. If the link breaks during a larger one, the received part would be
+///   lost together with the answer that names the upload.
+/// - A success without `Tus-Resumable` comes from a device in between and changes nothing. Neither does any answer in the hub's place
+///   without `Sync-Version`, whatever its status.
 ///
-/// And the rules that keep a server from being asked without end:
+/// These rules keep the requests to a server finite:
 ///
-/// - Only an offset beyond every earlier one is progress. A piece is of use when the server has at least a quarter of it, or
-///   32 KiB; one that was not is an attempt without progress: it counts and waits, whatever the status said.
-/// - An upload that the server no longer knows is made again after a wait, and the loss counts.
-/// - Answers that count nothing (busy, or not the server's own) count from the eleventh piece in a row on.
+/// - Only an offset beyond every earlier one is progress. A piece is useful when the server has at least a quarter of it, or 32 KiB. Any
+///   other piece is an attempt without progress: it counts and is followed by a delay, whatever the status said.
+/// - An upload that the server no longer knows is created again after a delay, and the loss counts.
+/// - Answers that count no attempt (busy, or not the server's own) count from the eleventh piece in a row on.
 /// - At most eight times the file and 64 MiB are sent in one run of the agent; then the upload fails.
 package struct UploadMachine: Hashable, Sendable {
-    /// What the server at the other end can.
+    /// The capabilities of the server.
     package struct Server: Hashable, Sendable {
-        /// Where uploads are made: `https://hub/v1/files`.
+        /// Address at which uploads are created: `https://hub/v1/files`.
         package var files: String
-        /// Where the hub is asked for a digest: `https://hub/v1/blobs/`; `nil`: any other tus server.
+        /// Address at which the hub is asked for a digest: `https://hub/v1/blobs/`; `nil`: any other tus server.
         package var blobs: String?
         package var verify: Verification
 
@@ -40,24 +41,24 @@ package struct UploadMachine: Hashable, Sendable {
     }
 
     package enum Verification: String, Hashable, Sendable, CaseIterable {
-        /// The server tells the digest of what it has (`Repr-Digest`); the hub does.
+        /// The server sends the digest of its bytes (`Repr-Digest`), as the hub does.
         case digest
-        /// All of it is fetched again and hashed here.
+        /// The whole file is downloaded again and hashed here.
         case download
-        /// Nobody knows.
+        /// The bytes cannot be verified.
         case none
     }
 
     package enum Request: Hashable, Sendable {
-        /// HEAD on the digest.
+        /// HEAD for the digest.
         case lookUp
-        /// POST. With so many bytes, which are all that there are, in the same request; `nil`: without.
+        /// POST; the number of bytes in the same request, which is the whole file, or `nil` for none.
         case create(with: Int?)
-        /// HEAD on the upload.
+        /// HEAD for the upload.
         case ask
         /// PATCH.
         case send(at: Int64, count: Int)
-        /// HEAD on the upload for its digest, or GET all of it, as ``Server/verify`` says.
+        /// HEAD for the upload's digest, or GET of the whole file, depending on ``Server/verify``.
         case verify
         /// DELETE.
         case destroy
@@ -66,14 +67,14 @@ package struct UploadMachine: Hashable, Sendable {
     package enum Outcome: Hashable, Sendable {
         /// The next request may follow at once.
         case next
-        /// Something stood in the way. `counts`: it was the server's answer about this file, or a transfer that broke.
+        /// The request did not succeed. `counts`: it was the server's answer about this file, or a transfer that broke.
         case wait(counts: Bool, asked: Duration?, why: String)
         /// The server refuses this device; everything waits.
         case refused(String)
         case done(isVerified: Bool)
         case failed(code: String, why: String)
 
-        /// Nothing more is asked for this file.
+        /// Whether no more requests follow for this file.
         package var isEnd: Bool {
             switch self {
             case .done, .failed: true
@@ -85,61 +86,61 @@ package struct UploadMachine: Hashable, Sendable {
     package let size: Int64
     package let digest: BlobDigest
     package private(set) var progress: UploadProgress
-    /// What is known of the server's side.
+    /// The known state at the server.
     private var knowledge: Knowledge
-    /// The most that was ever sent to this upload.
+    /// Highest offset that was ever sent to this upload.
     private var sentTo: Int64
-    /// The last piece was found too large.
+    /// The last piece was too large.
     package private(set) var wantsSmallerPiece = false
-    /// Bytes of a piece for which the answer was that a request of this size does not pass (413).
+    /// Size of a piece, bytes, whose request was refused as too large (413).
     package private(set) var tooLarge: Int?
-    /// The highest offset that the server has ever told.
+    /// The highest offset that the server has ever reported.
     package private(set) var best: Int64
-    /// The piece that was sent last, while it is not known what became of it.
+    /// The last sent piece, while its fate is unknown.
     private var piece: Piece?
-    /// Pieces in a row that brought nothing, by answers that count nothing.
+    /// Number of useless pieces in a row with answers that count no attempt.
     private var idlePieces = 0
     /// Bytes of pieces that were sent since the machine was made or re-armed.
     private var spent: Int64 = 0
-    /// Answers in a row that the upload is gone, without the server's own header.
+    /// Number of answers in a row that the upload is gone, without the server's own header.
     private var doubtfulLosses = 0
 
     private struct Piece: Hashable, Sendable {
         var offset: Int64
         var count: Int64
-        /// That it brought no answer has counted already.
+        /// The missing answer to it was counted already.
         var hasCounted: Bool
 
-        /// Whether the server's offset shows that the piece was worth its bytes.
+        /// Whether the server's offset shows that the piece was useful.
         func isOfUse(reaching offset: Int64) -> Bool {
             offset - self.offset >= min(max(1, count / 4), UploadMachine.usefulBytes)
         }
     }
 
     private enum Knowledge: Hashable, Sendable {
-        /// Nobody has asked yet whether the file is there already.
+        /// The server was not asked yet whether it has the file.
         case nothing
-        /// It is not there, and no upload is either.
+        /// Neither the file nor an upload is there.
         case absent
-        /// There is an upload; how far it is, only the server knows.
+        /// There is an upload; only the server knows its offset.
         case unsure
-        /// ``UploadProgress/offset`` is the server's own last word.
+        /// ``UploadProgress/offset`` comes from the server's last answer.
         case sure
-        /// All bytes are there, by its own word.
+        /// All bytes are there, by the server's own answer.
         case whole
-        /// What is there is wrong.
+        /// The bytes at the server are wrong.
         case spoiled
     }
 
     package static let restartsMax = 2
-    /// The largest file that goes with the request that makes its upload.
+    /// Largest file that goes with the request that creates its upload, bytes.
     package static let inlineBytes = 64 << 10
-    /// So many pieces in a row may bring nothing by answers that count nothing.
+    /// Number of useless pieces in a row that is allowed with answers that count no attempt.
     package static let idlePiecesMax = 10
-    /// A piece of which the server has this many bytes was of use, however large it was.
+    /// A piece is useful when the server has this many bytes of it, however large it was.
     package static let usefulBytes: Int64 = 32 << 10
 
-    /// The most bytes of pieces that are sent for one file: eight times its size, and 64 MiB for small ones.
+    /// Largest total of the pieces that are sent for one file, bytes: eight times its size, and 64 MiB for small ones.
     package static func spentMax(size: Int64) -> Int64 {
         size.saturatingMultiply(8).saturatingAdd(64 << 20)
     }
@@ -148,7 +149,7 @@ package struct UploadMachine: Hashable, Sendable {
         self.size = size
         self.digest = digest
         self.progress = progress
-        // A database that was restored may remember less than was sent: what counts is that nothing beyond the file was.
+        // A restored database may remember less than was sent; it is certain only that no byte beyond the file was.
         sentTo = progress.url == nil ? 0 : size
         best = progress.offset
         knowledge = progress.url == nil ? .nothing : .unsure
@@ -156,20 +157,20 @@ package struct UploadMachine: Hashable, Sendable {
 
     // MARK: The next request
 
-    /// - Parameter chunk: Bytes of the next piece.
+    /// - Parameter chunk: Size of the next piece, bytes.
     package func request(_ server: Server, chunk: Int) -> Request {
         switch knowledge {
         case .nothing where server.blobs != nil: .lookUp
         case .nothing, .absent: .create(with: size <= Int64(min(chunk, Self.inlineBytes)) ? Int(size) : nil)
         case .unsure: .ask
         case .sure: .send(at: progress.offset, count: Int(min(Int64(chunk), size - progress.offset)))
-        // The hub forgets an upload that is complete, and knows the blob.
+        // The hub forgets a completed upload, and knows the file by its digest.
         case .whole: server.blobs == nil ? .verify : .lookUp
         case .spoiled: progress.url == nil ? .create(with: nil) : .destroy
         }
     }
 
-    /// All bytes are there; only the digest is to be compared.
+    /// All bytes are there; only the digest remains to be compared.
     package var isVerifying: Bool { knowledge == .whole }
 
     // MARK: Answers
@@ -178,9 +179,9 @@ package struct UploadMachine: Hashable, Sendable {
         let said = Reply(response, server, now: now)
         (wantsSmallerPiece, tooLarge) = (false, nil)
         if case .send(let offset, let count) = request { sending(offset, Int64(count)) }
-        // Whatever answers in the hub's place decides nothing, with whatever status.
+        // An answer in the hub's place decides nothing, whatever its status.
         if server.blobs != nil, !said.isHub { return answeredByOther(request, said) }
-        // A refusal of the device is none of the file, whatever was asked.
+        // A refusal of the device does not concern the file, whatever was asked.
         if said.status == 401 || said.status == 403 {
             unsure()
             return .refused("the server answered \(said.status)\(said.hint)")
@@ -197,7 +198,7 @@ package struct UploadMachine: Hashable, Sendable {
         return end(request, outcome)
     }
 
-    /// No answer came.
+    /// Records that no answer came.
     package mutating func failed(_ request: Request, _ error: TransportError) -> Outcome {
         // Any part of it may have arrived.
         if case .send(let offset, let count) = request {
@@ -209,7 +210,7 @@ package struct UploadMachine: Hashable, Sendable {
         (wantsSmallerPiece, tooLarge) = (false, nil)
         progress.error = error.description
         switch error.code {
-        // Nothing reached the server, so nothing was tried with the file.
+        // Nothing reached the server, so there was no attempt with the file.
         case .unresolved, .unreachable, .cancelled, .credentials, .untrusted, .untrustedDate, .clientCertificate:
             return .wait(counts: false, asked: nil, why: error.description)
         case .timedOut, .broken, .tooLarge, .malformed:
@@ -217,7 +218,7 @@ package struct UploadMachine: Hashable, Sendable {
         }
     }
 
-    /// The place that the server gave is that of another file's upload: bytes of both would be mixed up there.
+    /// The server returned the address of another file's upload: the bytes of both would be mixed there.
     package mutating func refusePlace() -> Outcome {
         forget()
         knowledge = .absent
@@ -226,16 +227,16 @@ package struct UploadMachine: Hashable, Sendable {
         return .wait(counts: true, asked: nil, why: why)
     }
 
-    /// The bytes were fetched back and hashed.
+    /// Records the digest of the downloaded bytes.
     package mutating func downloaded(_ found: BlobDigest?) -> Outcome {
         guard let found else { return .wait(counts: true, asked: nil, why: "the file could not be fetched back to compare it") }
         return found == digest ? .done(isVerified: true) : mismatch("the server keeps other bytes than were sent (\(found))")
     }
 
-    /// An attempt is over without a byte more at the server.
+    /// Counts an attempt without a new byte at the server.
     package mutating func count() { progress.attempts += 1 }
 
-    /// All the same, from the beginning of the counting: a new link, an operator, a day.
+    /// Starts the counting again, because of a new link, an operator or the end of a day.
     package mutating func rearm() {
         progress.attempts = 0
         progress.restarts = 0
@@ -246,13 +247,13 @@ package struct UploadMachine: Hashable, Sendable {
 
     // MARK: Without end
 
-    /// A piece has left, or a part of it.
+    /// Records that a piece, or a part of it, was sent.
     private mutating func sending(_ offset: Int64, _ count: Int64) {
         spent = spent.saturatingAdd(count)
         piece = Piece(offset: offset, count: count, hasCounted: false)
     }
 
-    /// What bounds all answers alike, when what the answer itself means is known.
+    /// Applies the limits of all answers, after the meaning of the answer itself is known.
     private mutating func end(_ request: Request, _ outcome: Outcome) -> Outcome {
         var outcome = outcome
         if case .send = request, case .wait(let counts, let asked, let why) = outcome {
@@ -283,8 +284,7 @@ package struct UploadMachine: Hashable, Sendable {
         return end(request, said.foreign)
     }
 
-    /// A proxy before the server lets no request of this size through. It says so before it reads the piece: a smaller one may
-    /// follow at once.
+    /// A proxy before the server refuses requests of this size. It does so before it reads the piece, so a smaller one may follow at once.
     private mutating func tooLarge(_ request: Request, _ count: Int, _ said: Reply) -> Outcome {
         tooLarge = count
         guard count > ChunkSizer.smallest else { return end(request, said.foreign) }
@@ -302,11 +302,11 @@ package struct UploadMachine: Hashable, Sendable {
             return .done(isVerified: true)
         case 404:
             guard said.isHub else { return said.foreign }
-            // All bytes were there a moment ago, by its own word: sent again without a count, they would be for ever.
+            // By the server's own answer, all bytes were there a moment ago. Without counting, they would be sent again for ever.
             if knowledge == .whole { return mismatch("the hub said that all had arrived, and does not know the file", isWrong: false) }
             knowledge = .absent
             return .next
-        // An older hub: it is uploaded without asking.
+        // An older hub: the file is uploaded without a lookup.
         case 405, 501:
             if knowledge == .whole {
                 return .wait(counts: true, asked: said.asked, why: "the hub does not tell the digest of what it has (\(said.status))")
@@ -328,7 +328,7 @@ package struct UploadMachine: Hashable, Sendable {
             progress.offset = 0
             progress.expiresAt = said.expires
             sentTo = count
-            // A server that does not take bytes with the creation says nothing about them.
+            // A server that accepts no bytes with the creation does not mention them.
             let taken = count > 0 ? said.offset : 0
             guard let taken else {
                 knowledge = .unsure
@@ -337,7 +337,7 @@ package struct UploadMachine: Hashable, Sendable {
             guard taken <= count else { return mismatch("the server claims bytes that were not sent", isWrong: false) }
             return reached(taken, said, server)
         case 413:
-            // A proxy before it may have a limit for requests; only the server itself knows one for files.
+            // A proxy before it may limit requests; only the server itself can limit files.
             guard said.isOwn else {
                 wantsSmallerPiece = true
                 tooLarge = Int(clamping: count)
@@ -382,7 +382,7 @@ package struct UploadMachine: Hashable, Sendable {
         case 404, 410: return vanished(said)
         case 409, 423, 503:
             unsure()
-            // What was sent may be in there, or another connection of ours that the server has not given up yet.
+            // The upload may be used by sent bytes, or by another connection of ours that the server still holds.
             return .wait(counts: false, asked: said.asked, why: "the server is busy with this upload (\(said.status))")
         case 413:
             unsure()
@@ -412,7 +412,7 @@ package struct UploadMachine: Hashable, Sendable {
 
     private mutating func destroyed(_ said: Reply) -> Outcome {
         guard (200..<500).contains(said.status), ![408, 421, 423, 425, 429].contains(said.status) else { return said.trouble }
-        // Destroyed, or the server does not destroy: it is forgotten here, and expires there.
+        // The upload was destroyed, or the server does not destroy uploads: it is forgotten here, and expires there.
         forget()
         knowledge = .absent
         return .next
@@ -420,7 +420,7 @@ package struct UploadMachine: Hashable, Sendable {
 
     // MARK: Steps
 
-    /// The server has all up to here.
+    /// The server has all bytes up to this offset.
     private mutating func reached(_ offset: Int64, _ said: Reply, _ server: Server) -> Outcome {
         let sent = piece
         piece = nil
@@ -441,7 +441,7 @@ package struct UploadMachine: Hashable, Sendable {
         if let found = said.digest {
             return found == digest ? .done(isVerified: true) : mismatch("the server has other bytes (\(found))")
         }
-        // The hub compares before it says that all is there, but another may sit at its address.
+        // The hub compares before it reports that all bytes are there, but another server may use its address.
         guard server.verify == .none else {
             knowledge = .whole
             return .next
@@ -453,10 +453,10 @@ package struct UploadMachine: Hashable, Sendable {
         if progress.url != nil, knowledge != .spoiled { knowledge = .unsure }
     }
 
-    /// The server knows nothing of the upload (any more). It may be that all had arrived.
+    /// The server does not know the upload (any more). All bytes may have arrived.
     ///
-    /// Where the answer is not certainly the server's own it is asked twice more: what was sent must not be given up on the
-    /// word of a proxy. Some servers leave their header out of errors, so the third time it is believed.
+    /// If the answer is not certainly the server's own, it is asked twice more: sent bytes must not be given up because of a proxy. Some
+    /// servers leave their header out of errors, so the third answer is believed.
     private mutating func vanished(_ said: Reply) -> Outcome {
         let why = "the server does not know the upload any more (\(said.status))"
         if !said.isOwn {
@@ -478,12 +478,12 @@ package struct UploadMachine: Hashable, Sendable {
         doubtfulLosses = 0
     }
 
-    /// - Parameter isWrong: Wrong bytes are there; otherwise it is another upload than ours.
+    /// - Parameter isWrong: Wrong bytes are there; otherwise it is not our upload.
     private mutating func mismatch(_ why: String, isWrong: Bool = true) -> Outcome {
         progress.restarts += 1
         progress.error = why
         guard progress.restarts <= Self.restartsMax else {
-            // What is there is of no use; whoever re-arms this begins afresh.
+            // The bytes there cannot be used; a re-armed upload begins again.
             forget()
             knowledge = .nothing
             return .failed(code: isWrong ? "digest-mismatch" : "upload-mixed-up", why: why)
@@ -499,7 +499,7 @@ package struct UploadMachine: Hashable, Sendable {
         let status: Int
         let isTus: Bool
         let isHub: Bool
-        /// It names itself as the server that was asked: by the hub's header, or by that of tus.
+        /// The answer identifies itself as the server that was asked, by the header of the hub or of tus.
         let isOwn: Bool
         let offset: Int64?
         let length: Int64?
@@ -527,7 +527,7 @@ package struct UploadMachine: Hashable, Sendable {
             hint = text.isEmpty ? "" : ": " + Printable.text(text, max: 120)
         }
 
-        /// Somebody answered in the server's place.
+        /// Another server answered in its place.
         var foreign: Outcome { .wait(counts: false, asked: asked, why: "answer \(status) was not the server's own\(hint)") }
 
         var trouble: Outcome {

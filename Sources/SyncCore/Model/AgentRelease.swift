@@ -2,7 +2,7 @@
 package struct AgentRelease: Hashable, Comparable, Sendable {
     private let numbers: [Int]
 
-    /// - Returns: `nil` for anything but 1 to 4 numbers with dots between them. What follows a `-` or `+` does not count.
+    /// - Returns: `nil` unless the text is 1 to 4 numbers with dots between them. A part after `-` or `+` is ignored.
     package init?(_ text: String) {
         let core = text.prefix { $0 != "-" && $0 != "+" }
         let parts = core.split(separator: ".", omittingEmptySubsequences: false).map { part in
@@ -10,7 +10,7 @@ package struct AgentRelease: Hashable, Comparable, Sendable {
         }
         let numbers = parts.compactMap { $0 }
         guard numbers.count == parts.count, (1...4).contains(numbers.count) else { return nil }
-        // Zeros at the end say nothing.
+        // Zeros at the end have no meaning.
         self.numbers = Array(numbers.reversed().drop { $0 == 0 }.reversed())
     }
 

@@ -1,8 +1,8 @@
-/// How boot time relates to wall time that can be trusted (PROTOCOL A11). Holds for one boot: boot time begins anew with the
+/// The relation between boot time and trusted wall time (PROTOCOL A11). It holds for one boot, because boot time begins again with the
 /// next.
 ///
-/// It comes from the hub's answers, or from a kernel that says its clock is synchronised. Stamps are made from boot time and
-/// this, so a step of the wall clock, or one that shows 1970 or 2106, changes nothing about them.
+/// It comes from the hub's answers, or from a kernel that reports its clock as synchronised. Stamps are made from boot time and this
+/// anchor, so a wall clock that steps, or shows 1970 or 2106, does not affect them.
 package struct ClockAnchor: Hashable, Sendable {
     /// Wall time minus boot time, milliseconds.
     package var difference: Int64
@@ -13,7 +13,7 @@ package struct ClockAnchor: Hashable, Sendable {
         self.error = error
     }
 
-    /// The wall clock of now, for what it is worth.
+    /// Makes an anchor of the present wall clock, whether that is right or not.
     package init(wall moment: Moment, error: Duration) {
         difference = moment.wall.milliseconds.saturatingSubtract(moment.instant.nanoseconds / 1_000_000)
         self.error = error
@@ -23,7 +23,7 @@ package struct ClockAnchor: Hashable, Sendable {
         Timestamp(milliseconds: difference.saturatingAdd(instant.nanoseconds / 1_000_000))
     }
 
-    /// Whether it says something else than `known`. Crystals drift by seconds a day, and each change is written to flash.
+    /// Whether it differs from `known` enough to be stored. Crystals drift by seconds a day, and each change is written to flash.
     package func isNews(after known: ClockAnchor?) -> Bool {
         guard let known else { return true }
         return difference.saturatingSubtract(known.difference).magnitude >= 500
@@ -31,7 +31,7 @@ package struct ClockAnchor: Hashable, Sendable {
 }
 
 extension SyncEngine {
-    /// By the hub's answers since the start; `nil` before the first.
+    /// The anchor by the hub's answers since the start; `nil` before the first.
     package var anchor: ClockAnchor? {
         clock.best.map { ClockAnchor(difference: $0.difference, error: $0.error) }
     }

@@ -1,16 +1,16 @@
-/// What the product owner decided for one entity. The same keys serve agent and hub.
+/// The product owner's rules for one entity. The agent and the hub use the same keys.
 package struct EntityRules: Hashable, Sendable {
     package enum Kind: String, Sendable, CaseIterable {
-        /// Both ways, mutable, in the mirror.
+        /// Synchronised in both directions, mutable, and in the mirror.
         case record
-        /// Append only, device to hub; never merged, coalesced or pulled.
+        /// Append only, from device to hub; never merged, coalesced or pulled.
         case event
-        /// Hub to device, read only.
+        /// From hub to device, read only.
         case reference
     }
 
     package enum RecordStrategy: String, Sendable, CaseIterable {
-        /// Each field by its own rule, `lww` where none is given.
+        /// Each field by its own rule, `lww` where there is none.
         case fields
         case lww, server, client, manual
     }
@@ -27,53 +27,53 @@ package struct EntityRules: Hashable, Sendable {
     }
 
     package enum Durability: String, Sendable, CaseIterable {
-        /// Answered after fsync.
+        /// Answered after the fsync.
         case flash
         /// Answered at once, on flash within a second.
         case relaxed
     }
 
-    /// What an enqueue does about a document that is not as ``schema`` says. The hub refuses it, unless this is `off`.
+    /// The treatment of a document that violates ``schema`` at enqueue. The hub refuses it, unless this is `off`.
     package enum Validation: String, Sendable, CaseIterable {
         case reject
-        /// Accepted, and the answer says what is wrong.
+        /// Accepted; the answer lists the violations.
         case warn
         case off
     }
 
     package var kind: Kind = .record
-    /// Field of this entity that holds the id of a parent record, and the parent's entity.
+    /// Parent entity by the field of this entity that holds the parent's id.
     package var refs: [String: EntityName] = [:]
     package var priority: Priority = .normal
     package var strategy: RecordStrategy = .fields
-    /// By field; a dotted name is a member of an object whose rule is `merge`.
+    /// Rule by field; a dotted name is a member of an object whose rule is `merge`.
     package var fields: [String: FieldStrategy] = [:]
-    /// Shorthand: these are `manual`, whatever rule the record has.
+    /// Shorthand: these fields are `manual`, whatever rule the record has.
     package var criticalFields: [String] = []
-    /// Characters that a text may get by merging, by field. More than that is a matter for a person.
+    /// Largest length of a text after merging, characters, by field. Beyond that, a person decides.
     package var maxLength: [String: Int] = [:]
     package var onDeleted: OnDeleted = .deleteWins
-    /// What a new device gets before all other records.
+    /// Selects the records that a new device gets before all others.
     package var seedFilter = SeedFilter()
-    /// In which orders the mirror keeps the records, beside that of their ids.
+    /// Orders in which the mirror keeps the records, besides the order of their ids.
     package var declaredIndexes: [RecordIndex]?
-    /// Keep what fields had before a change, so that the change can be taken back after it was sent.
+    /// Keep the former values of fields, so that a change can be undone after it was sent.
     package var declaredUndo: Bool?
-    /// How long `done` mutations are kept; `nil` means the general 7 days.
+    /// Retention of `done` mutations; `nil` means the general 7 days.
     package var retention: Duration?
-    /// An unsent mutation older than this expires; `nil` means never.
+    /// Age at which an unsent mutation expires; `nil` means never.
     package var ttl: Duration?
     package var whenFull: WhenFull = .reject
     package var durability: Durability = .flash
-    /// Unsent edits of one record become one mutation.
+    /// Unsent edits of one record are merged into one mutation.
     package var coalesces = true
-    /// Each edit counts for itself, as in an audit trail: nothing is made into one, whatever ``coalesces`` says.
+    /// Each edit counts for itself, as in an audit trail: edits are never merged, whatever ``coalesces`` says.
     package var keepsHistory = false
     package var schema: DocumentSchema?
     package var validation: Validation = .warn
-    /// An agent older than this mirrors the entity and lets nobody change it.
+    /// Oldest agent that may change the entity; an older one mirrors it read-only.
     package var minAgent: String?
-    /// Place among the entities in a batch; `nil` means that ``refs`` says it.
+    /// Place among the entities in a batch; `nil` means that it follows from ``refs``.
     package var rank: Int?
 
     package init() {}
@@ -95,7 +95,7 @@ package struct EntityRules: Hashable, Sendable {
 }
 
 extension EntityRules {
-    /// Whether any field is decided by people when two sides have changed it.
+    /// Whether people decide any field that two sides have changed.
     package var mayAskPeople: Bool {
         strategy == .manual || !criticalFields.isEmpty || (strategy == .fields && fields.values.contains(.manual))
     }
@@ -103,28 +103,29 @@ extension EntityRules {
     /// Whether any field is merged member by member.
     package var mergesObjects: Bool { strategy == .fields && fields.values.contains(.merge) }
 
-    /// What becomes of a change and a deletion of one record that have not seen each other (PROTOCOL D4).
+    /// The result of a change and a deletion of one record that have not seen each other (PROTOCOL D4).
     package enum AfterDeletion: Hashable, Sendable {
-        /// The record is gone, whichever came first.
+        /// The record is deleted, whichever came first.
         case rejected
-        /// The record is there, whichever came first.
+        /// The record stays, whichever came first.
         case comesBack
         case undecided
     }
 
-    /// A person decides about a deletion when the entity says so, and when a field is touched that only people decide.
+    /// Decides between a change and a deletion. A person decides when the entity says so, and when the change touches a field that people
+    /// decide.
     ///
-    /// - Parameter fields: Those that the change touches.
+    /// - Parameter fields: The fields that the change touches.
     package func afterDeletion(changing fields: some Sequence<String>) -> AfterDeletion {
         if onDeleted == .updateWins { return .comesBack }
         return onDeleted == .manual || fields.contains { strategy(of: $0) == .manual } ? .undecided : .rejected
     }
 
-    /// The hub keeps the document of a deleted record, as what comes later may bring it back.
+    /// Whether the hub keeps the document of a deleted record, because a later change may bring it back.
     package var keepsDeleted: Bool { kind == .record && onDeleted != .deleteWins }
 }
 
-/// How two sides that changed one field are brought together.
+/// The rule for a field that two sides have changed.
 package enum FieldStrategy: String, Sendable, CaseIterable {
     /// The higher stamp wins.
     case lww
@@ -134,10 +135,10 @@ package enum FieldStrategy: String, Sendable, CaseIterable {
     case client
     case merge, append, counter, set, max, min, manual
 
-    /// Goes one way only: what does not beat the present value changes nothing.
+    /// Whether the rule works in one direction only: a value that does not beat the present one changes nothing.
     package var isExtreme: Bool { self == .max || self == .min }
 
-    /// Something of both sides is kept, so that the order of arrival does not matter.
+    /// Whether parts of both sides are kept, so that the order of arrival does not matter.
     package var addsUp: Bool {
         switch self {
         case .append, .counter, .set, .max, .min: true

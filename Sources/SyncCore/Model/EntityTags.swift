@@ -1,21 +1,21 @@
 /// The condition of a write: the record must still be as its author read it (RFC 9110, section 13.1.1).
 ///
-/// A record's tag has two parts, `"17.4.9f3ac1d2-12.41"` (`MirrorRow.etag` of the store). The part before the hyphen changes
-/// when the document that apps see changes and with each accepted local write; the part after it changes also when the hub
-/// confirms a change that apps see already. A reader that polls compares all of it (`If-None-Match`). A write compares the
-/// first part alone: a confirmation by the hub between read and write is no other writer. That, and that `W/` in front of a
-/// tag is passed over, is less strict than the RFC.
+/// A record's tag has two parts, `"17.4.9f3ac1d2-12.41"` (`MirrorRow.etag` of the store). The part before the hyphen changes when the
+/// document that apps see changes, and with each accepted local write. The part after it also changes when the hub confirms a change that
+/// apps see already. A reader that polls compares the whole tag (`If-None-Match`). A write compares the first part alone, because a
+/// confirmation by the hub between read and write is no other writer. That, and ignoring `W/` in front of a tag, is less strict than the
+/// RFC.
 package struct EntityTags: Hashable, Sendable {
-    /// Tags as they came, without quotation marks; empty for `*`, any record that exists.
+    /// The tags without quotation marks; empty for `*`, any record that exists.
     package var tags: [String]
 
     package static let tagBytesMax = 120
     package static let tagsMax = 16
     package static let rule = "must be the etag of a read, such as \"17.4.9f3ac1d2-12.41\", a list of at most 16 of them, or *"
 
-    /// - Parameter text: The header field `If-Match`, or the member `if_match` of a mutation. Quotation marks may be missing,
-    ///   for the tag alone is easier to hand to a command.
-    /// - Returns: `nil` for a text that holds no tag, or one that no tag can be.
+    /// - Parameter text: The header field `If-Match`, or the member `if_match` of a mutation. Quotation marks may be missing, because a
+    ///   bare tag is easier to pass to a command.
+    /// - Returns: `nil` for a text that holds no tag, or one that cannot be a tag.
     package init?(_ text: String) {
         let trimmed = Self.trimmed(text[...])
         if trimmed == "*" {
@@ -50,6 +50,6 @@ package struct EntityTags: Hashable, Sendable {
 
     private static func content(_ tag: String) -> Substring { tag.split(separator: "-", maxSplits: 1).first ?? "" }
 
-    /// As it stands in a header field.
+    /// The tags in the form of a header field.
     package var text: String { tags.isEmpty ? "*" : tags.map { "\"\($0)\"" }.joined(separator: ", ") }
 }

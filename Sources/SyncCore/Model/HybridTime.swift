@@ -1,7 +1,7 @@
 /// A hybrid logical clock stamp: 48 bits of milliseconds, 16 bits of counter, 8 hexadecimal digits of the node.
 ///
-/// Orders `lww` contests only; whether there is a contest is decided by versions. Text `%012x-%04x-<node8>`, which sorts
-/// as the stamps do. (Kulkarni and Demirbas, "Logical Physical Clocks".)
+/// It orders `lww` contests only; versions decide whether there is a contest. The text is `%012x-%04x-<node8>`, which sorts as the stamps
+/// do (Kulkarni and Demirbas, "Logical Physical Clocks").
 package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertible {
     package var milliseconds: UInt64
     package var counter: UInt16
@@ -13,7 +13,7 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
         self.node = node
     }
 
-    /// - Returns: `nil` for anything but 12 and 4 hexadecimal digits and a node of 1 to 8 of them.
+    /// - Returns: `nil` unless the text is 12 and 4 hexadecimal digits and a node of 1 to 8 of them.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[0].utf8.count == 12, parts[1].utf8.count == 4, (1...8).contains(parts[2].utf8.count),
@@ -43,7 +43,7 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
         }
     }
 
-    /// - Precondition: `value` has no more than so many hexadecimal digits.
+    /// - Precondition: `value` has no more than `digits` hexadecimal digits.
     private static func write(_ value: UInt64, digits: Int, to text: UnsafeMutableBufferPointer<UInt8>, at start: Int) {
         for index in 0..<digits {
             let digit = UInt8(truncatingIfNeeded: value >> UInt64((digits - 1 - index) * 4)) & 15
@@ -52,13 +52,13 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
     }
 }
 
-/// The clock that makes ``HybridTime`` stamps. Its last stamp is stored in the transaction of the mutation it stamped, so
-/// it does not go back when a reboot finds the wall clock slow. What it does with times that cannot be right is in `ClockRule.swift`.
+/// The clock that makes ``HybridTime`` stamps. Its last stamp is stored in the transaction of the mutation that it stamped, so it does not
+/// go back when the wall clock is slow after a reboot. `ClockRule.swift` has the rules for times that cannot be right.
 package struct HybridClock: Hashable, Sendable {
     /// Invariant: `last.milliseconds` is below the end of ``Timestamp/plausible`` plus ``aheadMax``, so that ``packed`` fits.
     package private(set) var last: HybridTime
 
-    /// How far a stamp may lie ahead of the trusted time: one insane device or answer must not drag a fleet.
+    /// Largest distance of a stamp ahead of the trusted time: one faulty device or answer must not drag a fleet along.
     package static let aheadMax: Duration = .seconds(300)
 
     /// - Parameter last: The last stamp; one later than any plausible time was made by a wrong clock and is not continued.
@@ -71,15 +71,15 @@ package struct HybridClock: Hashable, Sendable {
     /// Milliseconds << 16 | counter, for the database; never negative.
     package var packed: Int64 { Int64(last.milliseconds) << 16 | Int64(last.counter) }
 
-    /// - Parameter packed: As in ``packed``.
+    /// - Parameter packed: A value in the form of ``packed``.
     package init(packed: Int64, node: String) {
         let bits = UInt64(clamping: packed)
         self.init(last: HybridTime(milliseconds: bits >> 16, counter: UInt16(truncatingIfNeeded: bits), node: node))
     }
 
-    /// The next stamp by a time that is trusted: later than the last one, unless that was made by a wrong clock.
+    /// The next stamp by a trusted time. It is later than the last one, unless that was made by a wrong clock.
     ///
-    /// - Parameter now: Wall time. One outside ``Timestamp/plausible`` is no proof that the last stamp is wrong, and it never takes
+    /// - Parameter now: Wall time. A time outside ``Timestamp/plausible`` does not prove that the last stamp is wrong, and it never moves
     ///   the clock beyond the end of that range.
     package mutating func tick(now: Timestamp) -> HybridTime {
         let wall = Self.milliseconds(now)
@@ -91,21 +91,21 @@ package struct HybridClock: Hashable, Sendable {
         return tick()
     }
 
-    /// The next stamp without a time that is trusted: it continues the last one by its counter.
+    /// The next stamp without a trusted time: it continues the last one by its counter.
     package mutating func tick() -> HybridTime {
         if last.counter < .max {
             last.counter += 1
         } else {
             last = HybridTime(milliseconds: last.milliseconds + 1, counter: 0, node: last.node)
-            // Reached by no sequence of calls that anything could make; keeps the invariant all the same.
+            // No real sequence of calls reaches this; it keeps the invariant all the same.
             self = HybridClock(last: last)
         }
         return last
     }
 
-    /// Takes a stamp of another device into account, so that the next own stamp is later than what was seen.
+    /// Takes a stamp of another device into account, so that the next own stamp is later than every stamp that was seen.
     ///
-    /// - Parameter now: Wall time that is trusted; a stamp more than ``aheadMax`` later moves the clock only that far.
+    /// - Parameter now: Trusted wall time; a stamp more than ``aheadMax`` later moves the clock only that far.
     package mutating func observe(_ remote: HybridTime, now: Timestamp) {
         let seen = min(remote.milliseconds, Self.milliseconds(now.advanced(by: Self.aheadMax)))
         if seen > last.milliseconds {
@@ -116,7 +116,7 @@ package struct HybridClock: Hashable, Sendable {
         }
     }
 
-    /// Whether a stamp lies further ahead of a trusted time than any clock that was right could have put it.
+    /// Whether a stamp lies further ahead of a trusted time than any correct clock could have put it.
     package static func isAhead(_ stamp: HybridTime, of now: Timestamp) -> Bool {
         stamp.milliseconds > milliseconds(now.advanced(by: aheadMax))
     }

@@ -1,6 +1,6 @@
-/// A name of 1 to 64 characters out of `A-Z a-z 0-9 . _ : -`: fit for a path, a log line and a file name as it is.
+/// A name of 1 to 64 characters out of `A-Z a-z 0-9 . _ : -`. It can be used in a path, a log line and a file name without escapes.
 ///
-/// `Kind` only keeps the different names apart; `EntityName` and `RecordID` cannot be mixed up.
+/// `Kind` only distinguishes the kinds of names, so that `EntityName` and `RecordID` cannot be mixed up.
 package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let text: String
 
@@ -10,7 +10,7 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
         self.text = text
     }
 
-    /// For names that this program makes itself or has checked before (rows of its own database).
+    /// Makes a name that this program made itself or has checked before (rows of its own database).
     package init(trusted text: String) {
         self.text = text
     }
@@ -49,14 +49,14 @@ package enum AppKindTag: Sendable {}
 /// A type of record, as the configuration names it.
 package typealias EntityName = Identifier<EntityKindTag>
 package typealias RecordID = Identifier<RecordKindTag>
-/// The idempotency key of a mutation, minted once at enqueue; also its id in the local API.
+/// The idempotency key of a mutation, made once at enqueue; also its id in the local API.
 package typealias MutationKey = Identifier<MutationKindTag>
-/// Names one life of a database; a new one after any recovery that may have lost something.
+/// Name of one history of a database; it is renewed after any recovery that may have lost data.
 package typealias ReplicaID = Identifier<ReplicaKindTag>
 package typealias DeviceID = Identifier<DeviceKindTag>
-/// Mutations of one atomic list; the hub applies all of them or none.
+/// Name of an atomic list; the hub applies all of its mutations or none.
 package typealias GroupID = Identifier<GroupKindTag>
-/// The app that asked, as the access rules name it.
+/// The requesting app, as the access rules name it.
 package typealias AppName = Identifier<AppKindTag>
 
 /// One record: entity and id together.
@@ -85,8 +85,8 @@ package enum UUIDv7 {
         return text(high: high, low: low)
     }
 
-    /// Carries a small number in its lowest 44 bits, so that who knows where to look needs no index to find it again.
-    /// The other 30 random bits and the time keep two lives of one device apart that give the same number.
+    /// Makes a UUID that carries a small number in its lowest 44 bits, so that a row is found by it without an index. The other 30 random
+    /// bits and the time distinguish two histories of one device that use the same number.
     package static func make(
         at wall: Timestamp, carrying number: Int64, using random: inout some RandomNumberGenerator
     ) -> String {
@@ -97,7 +97,8 @@ package enum UUIDv7 {
         return text(high: high, low: low)
     }
 
-    /// - Returns: What ``make(at:carrying:using:)`` put in; nonsense for any other UUID, `nil` for what is none.
+    /// - Returns: The number that ``make(at:carrying:using:)`` put in; an arbitrary number for any other UUID; `nil` when the text is no
+    ///   UUID.
     package static func carried(in text: String) -> Int64? {
         guard text.utf8.count == 36 else { return nil }
         var value: UInt64 = 0

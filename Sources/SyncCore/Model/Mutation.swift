@@ -1,4 +1,4 @@
-/// What a mutation does to its record.
+/// The kind of change to a record.
 package enum MutationAction: String, Sendable, CaseIterable {
     case create, update, delete
 }
@@ -28,21 +28,21 @@ package enum Priority: Int, Sendable, CaseIterable, Comparable {
 /// Where a mutation stands. Open states still ask for something. A terminal state is left in two cases: a retry makes
 /// `expired` into `resolved`, and another history of the hub that lacks the mutation makes `done` into `inFlight`.
 package enum MutationState: Int, Sendable, CaseIterable {
-    /// Waits for its turn.
+    /// Waits to be sent.
     case pending = 0
     /// Was handed to the network; the outcome is not known yet.
     case inFlight = 1
     /// The hub and the mirror disagree on a field that a person must decide.
     case conflicted = 2
-    /// The hub refused it for good; the value is kept until somebody acknowledges it.
+    /// The hub refused it finally; the value is kept until it is acknowledged.
     case rejected = 3
-    /// Parked: it keeps failing alone.
+    /// Parked, because it keeps failing alone.
     case failed = 4
-    /// Parked: its row is damaged, or its outcome cannot be found out.
+    /// Parked, because its row is damaged or its outcome cannot be determined.
     case held = 5
-    /// The hub has it.
+    /// The hub has accepted it.
     case done = 6
-    /// Answered by a newer mutation that `supersedes` it.
+    /// Replaced by a newer mutation that `supersedes` it.
     case resolved = 7
     case discarded = 8
     /// Merged into an older mutation before anything was sent.
@@ -50,7 +50,7 @@ package enum MutationState: Int, Sendable, CaseIterable {
     case cancelled = 10
     /// Nothing was left to send.
     case superseded = 11
-    /// Its time to live ran out unsent.
+    /// Its time to live ended before it was sent.
     case expired = 12
 
     /// The word in the local API, in events and in the log.
@@ -79,8 +79,8 @@ package enum MutationState: Int, Sendable, CaseIterable {
 
     package var isTerminal: Bool { rawValue >= MutationState.done.rawValue }
 
-    /// Whether the mutation is part of what apps see: `view` is `base` with these folded on top. A rejected one is not,
-    /// that is the rollback.
+    /// Whether the mutation is part of what apps see: `view` is `base` with these mutations applied. Leaving out a rejected one is its
+    /// rollback.
     package var isFolded: Bool { self == .pending || self == .inFlight || self == .conflicted || self == .failed || self == .held }
 
     /// Whether later mutations of the same record must wait behind it.
@@ -95,11 +95,11 @@ package struct MutationContent: Hashable, Sendable {
     /// Fields to remove.
     package var unset: [String]
     package var operations: [FieldOperation]
-    /// What had been seen of fields in `data`: of those whose rule merges objects, and of all in a create that brings a
-    /// deleted record back. The others have no use for it.
+    /// The values that the author had seen in fields of `data`: for fields whose rule merges objects, and for all fields in a create that
+    /// brings a deleted record back. Other fields do not need it.
     package var base: JSONObject
-    /// When fields in `data` and `unset` were written, where that is not when the mutation was made: it took in an earlier one
-    /// (``Coalescing``). Operations have that themselves.
+    /// Write times of fields in `data` and `unset` that differ from the time of the mutation, because an earlier mutation was merged into
+    /// it (``Coalescing``). Operations carry their own times.
     package var stamps: [JSONString: HybridTime]
 
     package init(
@@ -114,10 +114,10 @@ package struct MutationContent: Hashable, Sendable {
         self.base = base
     }
 
-    /// Every field that is named, in the order set, removed, operated on.
+    /// All named fields, in the order set, removed, operated on.
     package var fields: [String] { data.names + unset + operations.map(\.top) }
 
-    /// Takes out all that is said about some fields, what had been seen of them included.
+    /// Removes all parts about some fields, including their base.
     package mutating func removeFields(_ names: Set<JSONString>) {
         for name in names {
             data[name.text] = nil
@@ -128,42 +128,42 @@ package struct MutationContent: Hashable, Sendable {
         operations.removeAll { names.contains(JSONString($0.top)) }
     }
 
-    /// Nothing but the action.
+    /// Whether there is no content besides the action.
     package var isEmpty: Bool { data.isEmpty && unset.isEmpty && operations.isEmpty }
 }
 
-/// A change of a field that commutes, so it needs no base: it says what to do instead of what results.
+/// A change of a field that commutes, so it needs no base: it states the action instead of the result.
 package struct FieldOperation: Hashable, Sendable {
     package enum Kind: String, Sendable, CaseIterable {
-        /// Text or list: put `value` at the end.
+        /// Text or list: append `value`.
         case append
         /// Number: add `value`.
         case increment = "inc"
-        /// Set: unite with `value` (one element).
+        /// Set: add `value` (one element).
         case add
-        /// Set: take `value` out.
+        /// Set: remove `value`.
         case remove
         case max
         case min
 
-        /// Of two with the same element, only the later one means anything.
+        /// Whether it operates on a set. Of two operations with the same element, only the later one has an effect.
         package var isOfSet: Bool { self == .add || self == .remove }
     }
 
-    /// As it was named; dotted where it is a member (``path``).
+    /// The name as given; dotted for a member (``path``).
     package var field: String
     package var kind: Kind
     package var value: JSON
-    /// The names from a field of the document down to a member of it; empty where the operation is on a field. The rules say which
-    /// of the two a name with dots is (``MutationContent/placed(under:)``).
+    /// The names from a field of the document down to a member; empty when the operation is on a field. The rules decide which of the two a
+    /// name with dots is (``MutationContent/placed(under:)``).
     package var path: [String] = []
-    /// When it was made, where that is not when its mutation was.
+    /// The time of the operation, where it differs from that of its mutation.
     package var hlc: HybridTime?
 
     /// The field of the document that changes.
     package var top: String { path.first ?? field }
 
-    /// The field with the element of a set that the operation is about.
+    /// The field and the element of a set that the operation is about.
     package struct ElementName: Hashable, Sendable {
         var field: JSONString
         var element: JSON
@@ -178,7 +178,7 @@ package struct FieldOperation: Hashable, Sendable {
     }
 }
 
-/// How far a wall-clock stamp can be trusted.
+/// The degree of trust in a wall-clock stamp.
 package enum ClockTrust: String, Sendable {
     case synced, retro, unsynced
 }

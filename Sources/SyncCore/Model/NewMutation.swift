@@ -1,34 +1,34 @@
-/// A change as an app asks for it, read and checked for shape, not yet decided against the mirror.
+/// A change that an app requests: its form was checked, but it was not yet decided against the mirror.
 package struct NewMutation: Hashable, Sendable {
     /// `upsert` becomes `create` or `update` inside the enqueue transaction.
     package enum Action: String, Sendable, CaseIterable { case create, update, upsert, delete }
 
     package var entity: EntityName
-    /// `nil` on a create: the agent mints one.
+    /// The record's id; `nil` on a create: the agent makes one.
     package var recordID: RecordID?
     package var action: Action
     package var data: JSONObject
     package var unset: [String]
     package var operations: [FieldOperation]
-    /// `nil` means the entity's.
+    /// The priority; `nil` means that of the entity.
     package var priority: Priority?
-    /// The hub's version of the record that the app has seen; another present version refuses the mutation. It does not tell
-    /// two apps of one device apart: ``ifMatch`` does.
+    /// The hub's version that the app has seen; if another version is present, the mutation is refused. It does not distinguish two apps of
+    /// one device, ``ifMatch`` does.
     package var expectedVersion: Int64?
-    /// The record as the app has read it; a record that has changed since refuses the mutation.
+    /// The tags of the record as the app has read it; if the record has changed since, the mutation is refused.
     package var ifMatch: EntityTags?
     package var dependsOn: [MutationKey]
     package var coalesces: Bool
     package var ttl: Duration?
     package var author: String?
     package var durability: EntityRules.Durability?
-    /// Blobs that the record points to: field and blob id.
+    /// Files that the record shows: field and file id.
     package var blobs: [JSON]
-    /// See ``MutationContent/base``; only of what takes the place of another mutation.
+    /// See ``MutationContent/base``; only for a mutation that takes the place of another.
     package var base: JSONObject = [:]
-    /// See ``MutationContent/stamps``; only of what takes the place of another mutation.
+    /// See ``MutationContent/stamps``; only for a mutation that takes the place of another.
     package var stamps: [JSONString: HybridTime] = [:]
-    /// Bytes of the mutation as sent, for quotas.
+    /// Size of the mutation as sent, bytes, for quotas.
     package var size: Int
 
     package init(
@@ -56,11 +56,11 @@ package struct NewMutation: Hashable, Sendable {
     }
 }
 
-/// Who asks, as the access rules see them.
+/// The requesting app and user, as the access rules see them.
 package struct Requester: Hashable, Sendable {
     package var app: AppName
     package var uid: UInt32
-    /// Open mutations that this app may have; `nil` means no limit of its own.
+    /// Largest number of open mutations of this app; `nil` means no separate limit.
     package var quotaMutations: Int?
 
     package init(app: AppName, uid: UInt32, quotaMutations: Int? = nil) {
@@ -70,7 +70,7 @@ package struct Requester: Hashable, Sendable {
     }
 }
 
-/// The app's own idempotency key with a digest of the body it came with.
+/// The app's own idempotency key with a digest of its body.
 package struct AppKey: Hashable, Sendable {
     /// 1 to 255 bytes of visible ASCII.
     package var key: String
@@ -83,7 +83,7 @@ package struct AppKey: Hashable, Sendable {
     }
 }
 
-/// What became of an enqueue. It leaves the agent after the commit (or, for `relaxed`, before it, and then says so).
+/// The result of an enqueue. It leaves the agent after the commit, or before it for `relaxed`, and says so then.
 package struct Enqueued: Hashable, Sendable {
     package var key: MutationKey
     package var seq: Int64
@@ -91,14 +91,14 @@ package struct Enqueued: Hashable, Sendable {
     /// The merged view after this mutation; `nil` for an event.
     package var record: RecordSnapshot?
     package var recordName: RecordName
-    /// The same app key with the same body came before: this is the first answer again.
+    /// The same app key came before with the same body: this is the first answer again.
     package var isRepeat: Bool
     package var durability: EntityRules.Durability
-    /// What of the entity's schema the mutation does not keep to. The hub may refuse it for that.
+    /// Violations of the entity's schema. The hub may refuse the mutation for them.
     package var warnings: [Problem.Pointer] = []
-    /// By name as in the mutation, what `max` or `min` has kept, because the mutation does not beat it.
+    /// Values that stay because the mutation's `max` or `min` does not beat them, by the name that the mutation uses.
     package var kept: JSONObject = [:]
-    /// The older mutation that this one went into, or was taken back with.
+    /// The older mutation that this one was merged into, or cancelled with.
     package var into: MutationKey?
 
     package init(
@@ -139,19 +139,19 @@ package struct RecordSnapshot: Hashable, Sendable {
     package var version: Int64
     package var status: SyncStatus
     package var isDeleted: Bool
-    /// JSON text of the view (base with open mutations folded on top); `nil` when the record does not exist in it.
+    /// JSON text of the view (the base with open mutations applied); `nil` when the record does not exist in it.
     package var view: String?
     /// JSON text of the hub's document; `nil` when the hub has none.
     package var base: String?
     package var syncedAt: Timestamp?
-    /// When this device first had the record.
+    /// Time at which this device first had the record.
     package var createdAt: Timestamp
     package var updatedAt: Timestamp
     /// Keys of the open mutations of this record, oldest first.
     package var pending: [MutationKey]
-    /// The oldest conflict of this record that waits for a decision, `c-12`.
+    /// The oldest conflict of this record that waits for a decision, such as `c-12`.
     package var conflict: String?
-    /// Changes whenever anything of the above does, in quotation marks: see ``EntityTags``.
+    /// Entity tag in quotation marks, which changes whenever any of the above does: see ``EntityTags``.
     package var etag: String
 
     package init(

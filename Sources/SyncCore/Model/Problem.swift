@@ -1,7 +1,7 @@
-/// An RFC 9457 problem: a stable `code` for programs, a sentence for people, pointers into the body that was sent.
+/// An RFC 9457 problem: a stable `code` for programs, a sentence for people, and pointers into the request body.
 package struct Problem: Error, Hashable, Sendable {
     package struct Pointer: Hashable, Sendable {
-        /// RFC 6901, into the request body.
+        /// JSON pointer into the request body (RFC 6901).
         package var pointer: String
         package var detail: String
 
@@ -17,7 +17,7 @@ package struct Problem: Error, Hashable, Sendable {
     package var title: String
     package var detail: String
     package var errors: [Pointer]
-    /// Seconds after which another try makes sense.
+    /// Time after which another attempt makes sense, seconds.
     package var retryAfter: Int?
     /// Further members, such as `resync` or `supported`.
     package var members: JSONObject
@@ -35,7 +35,7 @@ package struct Problem: Error, Hashable, Sendable {
         self.members = members
     }
 
-    /// `cursor-expired` becomes `Cursor expired`.
+    /// The title of a code: `cursor-expired` becomes `Cursor expired`.
     package static func title(of code: String) -> String {
         let words = code.split(whereSeparator: { $0 == "-" || $0 == "_" }).joined(separator: " ")
         return words.prefix(1).uppercased() + words.dropFirst()
@@ -58,7 +58,7 @@ package struct Problem: Error, Hashable, Sendable {
     package static let hubPrefix = "urn:edge-sync:"
     package static let localPrefix = "urn:edge-sync:local:"
 
-    /// Reads a problem that a hub or an agent sent. Unknown members are kept; a missing `type` gives the code `unknown`.
+    /// Reads a problem from a hub or an agent. Unknown members are kept; a missing `type` gives the code `unknown`.
     package init(_ json: JSON) {
         let object = json.object ?? [:]
         let type = object["type"]?.text ?? "unknown"

@@ -1,6 +1,6 @@
 /// Dates as RFC 3339 text in UTC, without a calendar library: proleptic Gregorian, years 1 to 9999.
 package enum RFC3339 {
-    /// `2026-11-20T21:04:05.120Z`. A time outside years 1 to 9999 is clamped to that range.
+    /// The time as text, such as `2026-11-20T21:04:05.120Z`. A time outside the years 1 to 9999 is limited to that range.
     package static func text(_ timestamp: Timestamp) -> String {
         let clamped = min(max(timestamp.milliseconds, -62_135_596_800_000), 253_402_300_799_999)
         let (days, inDay) = clamped.quotientAndRemainder(flooringBy: 86_400_000)
@@ -27,7 +27,7 @@ package enum RFC3339 {
     /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`. A leap second (`:60`) counts as `:59`; digits of the fraction
     /// after the third are dropped.
     ///
-    /// - Returns: `nil` for anything else, also for a date that does not exist.
+    /// - Returns: `nil` for any other text, also for a date that does not exist.
     package static func timestamp(_ text: String) -> Timestamp? {
         var bytes = Array(text.utf8)[...]
         guard let year = number(&bytes, digits: 4), skip(&bytes, "-"),

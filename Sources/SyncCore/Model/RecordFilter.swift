@@ -1,18 +1,18 @@
-/// Which records a query is about: a pure value, read elsewhere, evaluated by the store in SQL and here for one document.
+/// Selects the records of a query. It is a pure value: other code parses it, the store evaluates it in SQL, and this type evaluates it for
+/// one document.
 package indirect enum RecordFilter: Hashable, Sendable {
-    /// All of them hold; an empty list holds.
+    /// All parts hold; an empty list holds.
     case all([RecordFilter])
-    /// At least one holds; an empty list does not.
+    /// At least one part holds; an empty list does not.
     case any([RecordFilter])
     case test(FieldPath, Comparison)
 
-    /// Values compare within their own type only: a number is never equal to, less or greater than a text. Numbers compare
-    /// by value, text by its UTF-8 bytes. A field that is missing or null has no value: it equals nothing but `null`, and
-    /// is `ne` to everything else.
+    /// Values compare within their own type only: a number is never equal to, less or greater than a text. Numbers compare by value, text
+    /// by its UTF-8 bytes. A missing or null field has no value: it equals only `null`, and is `ne` to everything else.
     package enum Comparison: Hashable, Sendable {
         case eq(JSON)
         case ne(JSON)
-        /// Numbers and strings; anything else never holds.
+        /// For numbers and strings; it never holds for other types.
         case lt(JSON)
         case le(JSON)
         case gt(JSON)
@@ -32,7 +32,7 @@ package indirect enum RecordFilter: Hashable, Sendable {
         }
     }
 
-    /// Levels of nesting, to be limited where a filter is read.
+    /// Levels of nesting, which must be limited where a filter is parsed.
     package var depth: Int {
         switch self {
         case .all(let filters), .any(let filters): 1 + (filters.map(\.depth).max() ?? 0)
@@ -40,7 +40,7 @@ package indirect enum RecordFilter: Hashable, Sendable {
         }
     }
 
-    /// Comparisons in all.
+    /// Total number of comparisons.
     package var size: Int {
         switch self {
         case .all(let filters), .any(let filters): filters.reduce(1) { $0 + $1.size }
@@ -54,10 +54,10 @@ package indirect enum RecordFilter: Hashable, Sendable {
 package struct FieldPath: Hashable, Sendable, CustomStringConvertible {
     package let names: [String]
 
-    /// Fields deeper than this cannot be named.
+    /// Largest number of names in a path; deeper fields cannot be addressed.
     package static let namesMax = 8
 
-    /// - Returns: `nil` unless there are 1 to 8 names, none empty, none with a quote, a backslash or a control character.
+    /// - Returns: `nil` unless there are 1 to 8 names, none of them empty or with a quote, a backslash or a control character.
     package init?(_ names: [String]) {
         guard (1...Self.namesMax).contains(names.count),
             names.allSatisfy({ name in
@@ -68,7 +68,7 @@ package struct FieldPath: Hashable, Sendable, CustomStringConvertible {
         self.names = names
     }
 
-    /// - Parameter dotted: Names with dots between them. A name that has a dot itself cannot be written so.
+    /// - Parameter dotted: Names with dots between them. A name that contains a dot cannot be written this way.
     package init?(dotted: String) {
         self.init(dotted.split(separator: ".", omittingEmptySubsequences: false).map(String.init))
     }
@@ -84,7 +84,7 @@ package struct FieldPath: Hashable, Sendable, CustomStringConvertible {
 
 extension RecordFilter.Comparison {
     package func holds(for value: JSON?) -> Bool {
-        // Not `flatMap`: `nil` would mean the JSON null there.
+        // `flatMap` would not do: `nil` would mean JSON null there.
         let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch self {
         case .eq(let wanted): return wanted.isNull ? present == nil : present == wanted

@@ -1,16 +1,16 @@
 /// One declared index of an entity (`entities.NAME.index`): the columns by which its records are kept in order.
 package struct RecordIndex: Hashable, Sendable, CustomStringConvertible {
     package enum Column: Hashable, Sendable {
-        /// When the record was last changed here.
+        /// Time at which the record was last changed on this device.
         case updatedAt
         case field(FieldPath)
     }
 
-    /// First to last; 1 to ``columnsMax``, none twice.
+    /// Columns from first to last; 1 to ``columnsMax``, without repetitions.
     package let columns: [Column]
 
     package static let columnsMax = 4
-    /// Each one is written with each change of one of its columns.
+    /// Largest number of indexes of an entity; each one is written with each change of one of its columns.
     package static let ofEntityMax = 8
 
     package init(_ columns: [Column]) {
@@ -18,7 +18,7 @@ package struct RecordIndex: Hashable, Sendable, CustomStringConvertible {
         self.columns = columns
     }
 
-    /// - Parameter text: Names as in `sort`, with commas between: `site`, `site,due`, `updated_at`.
+    /// - Parameter text: Names as in `sort`, separated by commas: `site`, `site,due`, `updated_at`.
     package init?(_ text: String) {
         let names = text.split(separator: ",", omittingEmptySubsequences: false).map { name in
             String(name.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
@@ -39,7 +39,7 @@ extension RecordIndex.Column {
     init?(_ name: String) {
         switch name {
         case "updated_at": self = .updatedAt
-        // Of the record, and in order already, or of no use for a search.
+        // Facts of the record itself that are in order already, or of no use for a search.
         case "id", "version": return nil
         default:
             guard let path = FieldPath(parameter: name) else { return nil }
@@ -56,15 +56,15 @@ extension RecordIndex.Column {
 }
 
 extension FieldPath {
-    /// `status`, `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field
-    /// can be named whatever it is called: `data.data.x` is the field `x` inside the field `data`.
+    /// Reads a path such as `status` or `site.name`. A leading `data.` stands for the document itself, as in the answers, so that a field
+    /// can be addressed whatever its name is: `data.data.x` is the field `x` inside the field `data`.
     package init?(parameter text: String) {
         self.init(dotted: text.hasPrefix("data.") ? String(text.dropFirst(5)) : text)
     }
 
     package var parameter: String { names.first == "data" ? "data." + description : description }
 
-    /// As it stands where the record's own `id`, `updated_at` and `version` may stand as well.
+    /// The name in places where the record's own `id`, `updated_at` and `version` are allowed too.
     package var columnName: String {
         let plain = parameter
         return ["id", "updated_at", "version"].contains(plain) ? "data." + plain : plain

@@ -1,12 +1,12 @@
-/// Which records of an entity a device needs before all others, as "assigned to me": a new device gets them right after the
+/// Selects the records of an entity that a device needs before all others, such as "assigned to me". A new device gets them right after the
 /// reference data, and everything else after that (PROTOCOL A8).
 ///
 /// The product owner writes it as `{ assignee: $device, status: open }`; the hub, which knows the documents, applies it.
 package struct SeedFilter: Hashable, Sendable {
-    /// Stands for the id of the device that asks.
+    /// Stands for the id of the requesting device.
     package static let device = "$device"
 
-    /// What a record must hold, by field. Empty: nothing comes before anything.
+    /// Required values by field. Empty: no record comes before the others.
     package var values: [String: String]
 
     package init(_ values: [String: String] = [:]) {
@@ -15,7 +15,7 @@ package struct SeedFilter: Hashable, Sendable {
 
     package var isEmpty: Bool { values.isEmpty }
 
-    /// Whether every field holds its value: as text, as the digits of a number, as `true` or `false`, or as an element of a list.
+    /// Whether every field has its value: as text, as the digits of a number, as `true` or `false`, or as an element of a list.
     package func matches(_ document: JSONObject, for device: DeviceID) -> Bool {
         values.allSatisfy { field, value in
             let wanted = value == Self.device ? device.text : value

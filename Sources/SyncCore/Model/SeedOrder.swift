@@ -1,11 +1,11 @@
 extension RuleBook {
-    /// The order in which a device that knows nothing learns everything: what it looks things up in first, then parents
-    /// before their children, then by name. Whoever reads a record early finds what it refers to.
+    /// The order in which a new device reads all entities: reference entities first, then parents before their children, then by name. An
+    /// early record finds the records that it refers to.
     package func seedOrder(of entities: some Sequence<EntityName>) -> [EntityName] {
         var order: [EntityName] = []
         var seen: Set<EntityName> = []
         let wanted = Set(entities)
-        // Rings are possible among parents: whoever is on the way already is not visited again.
+        // Parents may form rings: an entity that was visited already is skipped.
         func visit(_ entity: EntityName) {
             guard wanted.contains(entity), seen.insert(entity).inserted else { return }
             for parent in Set((self[entity]?.refs ?? [:]).values).sorted() { visit(parent) }

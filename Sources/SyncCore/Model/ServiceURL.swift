@@ -1,23 +1,21 @@
-/// The address of a server, read more strictly than RFC 3986 allows: `http` or `https`, a host, maybe a port and a
-/// path.
+/// The address of a server, with stricter rules than RFC 3986: `http` or `https`, a host, and optionally a port and a path.
 ///
-/// There is one spelling for one address: no user information (it would end up in logs), no query, no fragment, no dot
-/// segments, hosts in ASCII, numeric hosts only as four decimal numbers. What two programs could read differently is
-/// refused instead of repaired.
+/// Each address has one spelling: no user information (it would appear in logs), no query, no fragment, no dot segments, hosts in ASCII,
+/// numeric hosts only as four decimal numbers. A text that two programs could read differently is refused instead of repaired.
 package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
-    /// Without a slash at the end, so that `text + "/v1/probe"` is right.
+    /// The text without a slash at the end, so that `text + "/v1/probe"` is right.
     package let text: String
     package let isSecure: Bool
-    /// In lower case, an IPv6 address without its brackets.
+    /// The host in lower case, an IPv6 address without its brackets.
     package let host: String
-    /// Given, or the scheme's: 443 or 80.
+    /// The given port, or the default of the scheme: 443 or 80.
     package let port: Int
-    /// Empty, or starting with a slash.
+    /// The path; empty, or starting with a slash.
     package let path: String
 
     package var description: String { text }
 
-    /// Whether requests to it stay in this machine: `localhost`, 127.0.0.0/8, `::1`.
+    /// Whether requests to it stay on this machine: `localhost`, 127.0.0.0/8, `::1`.
     package var isLoopback: Bool { Self.isLoopback(host) }
 
     /// - Parameter host: A name or an address, without brackets.
@@ -29,20 +27,20 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     /// `HOST:PORT`, with brackets around an IPv6 address.
     package var authority: String { (host.contains(":") ? "[\(host)]" : host) + ":\(port)" }
 
-    /// The host is an address, so there is nothing to look up.
+    /// Whether the host is an address, so that no name must be resolved.
     package var isNumeric: Bool { IPv4Address(host) != nil || IPv6Address(host) != nil }
 
-    /// Why a text is not such an address, as what was expected instead.
+    /// The reason why a text is refused, as a description of the expected form.
     package struct Refusal: Error, Hashable, Sendable {
         package var expected: String
-        /// The text contains a password, or looks as if: it must not be shown.
+        /// The text contains a password, or seems to: it must not be shown.
         package var hidesValue = false
     }
 
     package init(_ text: String) throws(Refusal) {
         let bytes = Array(text.utf8)
         guard bytes.count <= 2_048 else { throw Refusal(expected: "at most 2048 bytes") }
-        // Before anything that would show the text: whatever stands before an @ may be a password.
+        // Checked before any error shows the text: the part before an @ may be a password.
         if bytes.contains(UInt8(ascii: "@")) {
             throw Refusal(expected: "no user name or password in the URL: credentials go into a file", hidesValue: true)
         }
@@ -102,8 +100,8 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         return ((host, isIPv6), port)
     }
 
-    /// RFC 1123, 2.1. A name that ends in a number must be an IPv4 address: resolvers also take `127.1` and
-    /// `0x7f000001` for addresses, and then the host is not what it looks like.
+    /// Checks a name (RFC 1123, section 2.1). A name that ends in a number must be an IPv4 address: resolvers also accept `127.1` and
+    /// `0x7f000001` as addresses, and then the host is not what it looks like.
     private static func checkName(_ host: String) throws(Refusal) {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
         let isName =
@@ -152,7 +150,7 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Four decimal numbers without leading zeros.
+/// An IPv4 address: four decimal numbers without leading zeros.
 package struct IPv4Address: Hashable, Sendable {
     package private(set) var bytes: [UInt8]
 
@@ -167,11 +165,12 @@ package struct IPv4Address: Hashable, Sendable {
 
     package var isLoopback: Bool { bytes[0] == 127 }
     package var isUnspecified: Bool { bytes.allSatisfy { $0 == 0 } }
-    /// As the last two groups of an IPv6 address.
+    /// The address as the last two groups of an IPv6 address.
     var groups: [UInt16] { [UInt16(bytes[0]) << 8 | UInt16(bytes[1]), UInt16(bytes[2]) << 8 | UInt16(bytes[3])] }
 }
 
-/// RFC 4291, 2.2: eight groups of up to four hexadecimal digits, at most one `::`, the last two groups maybe as IPv4.
+/// An IPv6 address (RFC 4291, section 2.2): eight groups of up to four hexadecimal digits, at most one `::`, the last two groups optionally
+/// as IPv4.
 package struct IPv6Address: Hashable, Sendable {
     private var groups: [UInt16]
 
@@ -203,7 +202,7 @@ package struct IPv6Address: Hashable, Sendable {
                 guard let address = IPv4Address(text) else { return nil }
                 groups += address.groups
             } else {
-                // `UInt16(_:radix:)` would take a sign.
+                // `UInt16(_:radix:)` would accept a sign.
                 guard (1...4).contains(part.count), part.first != UInt8(ascii: "+"), part.first != UInt8(ascii: "-"),
                     let group = UInt16(text, radix: 16)
                 else { return nil }

@@ -1,5 +1,5 @@
-/// Milliseconds of wall time since 1970-01-01 UTC. May be wrong, may jump; used for display, for `lww` stamps and for
-/// retention, never for timers.
+/// Wall time, milliseconds since 1970-01-01 UTC. It may be wrong and may jump. It is used for display, for `lww` stamps and for retention,
+/// never for timers.
 package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertible {
     package var milliseconds: Int64
 
@@ -23,7 +23,8 @@ package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertibl
     package var description: String { RFC3339.text(self) }
 }
 
-/// Nanoseconds of `CLOCK_BOOTTIME`: never steps, counts through suspend, means nothing after a reboot. All timers use it.
+/// Boot time, nanoseconds of `CLOCK_BOOTTIME`. It never steps, counts through suspend, and has no meaning after a reboot. All timers use
+/// it.
 package struct Instant: Hashable, Comparable, Sendable {
     package var nanoseconds: Int64
 
@@ -44,7 +45,7 @@ package struct Instant: Hashable, Comparable, Sendable {
     }
 }
 
-/// Both clocks read at one moment. Every decision gets one of these and reads no clock itself.
+/// Both clocks at one moment. Every decision receives one and reads no clock itself.
 package struct Moment: Hashable, Sendable {
     package var instant: Instant
     package var wall: Timestamp
@@ -56,7 +57,7 @@ package struct Moment: Hashable, Sendable {
 }
 
 extension Duration {
-    /// Whole milliseconds, rounded towards zero, clamped to `Int64`.
+    /// Whole milliseconds, rounded towards zero, limited to `Int64`.
     package var milliseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds.saturatingMultiply(1_000).saturatingAdd(attoseconds / 1_000_000_000_000_000)
@@ -64,7 +65,7 @@ extension Duration {
 
     package var magnitude: Duration { self < .zero ? .zero - self : self }
 
-    /// Whole nanoseconds, clamped to `Int64` (292 years).
+    /// Whole nanoseconds, limited to `Int64` (292 years).
     package var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds.saturatingMultiply(1_000_000_000).saturatingAdd(attoseconds / 1_000_000_000)
@@ -72,8 +73,8 @@ extension Duration {
 }
 
 extension Int64 {
-    /// As a row of a database may bring it: sums and differences of two such numbers cannot overflow. Nothing that is counted or
-    /// measured comes near the ends that are cut off; what lies beyond them somebody wrote by hand, or it is damage.
+    /// The number as a database row may hold it, limited so that sums and differences of two such numbers cannot overflow. No count or
+    /// measurement comes near these limits; a number beyond them was edited by hand, or is damaged.
     package var asStored: Int64 { Swift.min(Swift.max(self, -(1 << 62) + 1), (1 << 62) - 1) }
 
     package func saturatingAdd(_ other: Int64) -> Int64 {

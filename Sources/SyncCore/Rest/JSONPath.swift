@@ -1,4 +1,4 @@
-/// A place in a JSON document of a backend, as `agentd.yaml` names it: a small part of RFC 9535.
+/// A place in a JSON document of a backend, as `agentd.yaml` names it. It is a small part of RFC 9535.
 ///
 /// | written | means |
 /// |---|---|
@@ -8,7 +8,7 @@
 /// | `$.items[*].updated_at` | that member of every element |
 /// | `…:max`, `…:min`, `…:first`, `…:last` | one of several values |
 ///
-/// Where something is not there, the path leads to nothing; it is no error.
+/// A path to a missing place leads to nothing; that is no error.
 package struct JSONPath: Hashable, Sendable {
     package enum Step: Hashable, Sendable {
         case member(String)
@@ -20,7 +20,7 @@ package struct JSONPath: Hashable, Sendable {
 
     package let text: String
     package let steps: [Step]
-    /// `nil`: the path must lead to one value at most.
+    /// The choice among several values; `nil`: the path must lead to one value at most.
     package let choice: Choice?
 
     package static let whole = JSONPath("$", [])
@@ -30,7 +30,7 @@ package struct JSONPath: Hashable, Sendable {
         (self.text, self.steps, choice) = (text, steps, nil)
     }
 
-    /// - Returns: `nil` when it is not such a path.
+    /// - Returns: `nil` when the text is not such a path.
     package init?(_ text: String) {
         guard text.utf8.first == UInt8(ascii: "$"), text.utf8.count <= 256 else { return nil }
         var rest = text.dropFirst()
@@ -62,7 +62,7 @@ package struct JSONPath: Hashable, Sendable {
         self.choice = choice
     }
 
-    /// `*]`, `0]`, `'a name']`
+    /// Reads the rest of a bracket: `*]`, `0]`, `'a name']`.
     private static func bracket(_ rest: inout Substring) -> Step? {
         if rest.first == "'" {
             rest = rest.dropFirst()
@@ -81,7 +81,7 @@ package struct JSONPath: Hashable, Sendable {
         return .element(index)
     }
 
-    /// Everything that the path leads to, in the order of the document.
+    /// All values that the path leads to, in the order of the document.
     package func values(in document: JSON) -> [JSON] {
         var found = [document]
         for step in steps {
@@ -96,7 +96,7 @@ package struct JSONPath: Hashable, Sendable {
         return found
     }
 
-    /// The one value; JSON `null` counts as none.
+    /// The chosen value; JSON `null` counts as none.
     package func value(in document: JSON) -> JSON? {
         let found = values(in: document).filter { !$0.isNull }
         switch choice {
@@ -107,7 +107,7 @@ package struct JSONPath: Hashable, Sendable {
         }
     }
 
-    /// Values that cannot be compared with the first one are passed over.
+    /// The extreme of the values. Those that cannot be compared with the first one are skipped.
     private func extreme(_ kind: FieldOperation.Kind, _ values: [JSON]) -> JSON? {
         guard let first = values.first else { return nil }
         return values.dropFirst().reduce(first) { Fold.extreme(kind, $0, $1) ?? $0 }
@@ -119,7 +119,7 @@ package struct JSONPath: Hashable, Sendable {
     }
 }
 
-/// Where an answer says something: `header:ETag`, or a path in its body.
+/// The place in an answer that holds a value: `header:ETag`, or a path in its body.
 package enum AnswerSource: Hashable, Sendable {
     case header(String)
     case body(JSONPath)
@@ -152,7 +152,7 @@ package enum AnswerSource: Hashable, Sendable {
 }
 
 package enum HTTPFieldName {
-    /// A token (RFC 9110, 5.6.2) of at most 64 bytes.
+    /// Whether the name is a token (RFC 9110, section 5.6.2) of at most 64 bytes.
     package static func isValid(_ name: String) -> Bool {
         let others = Set("!#$%&'*+-.^_`|~".utf8)
         return (1...64).contains(name.utf8.count)

@@ -1,7 +1,7 @@
-/// A request target with places to fill: `/audits/{server_id}`, `/audits?updated_since={cursor}&limit={limit}`.
+/// A request target with placeholders: `/audits/{server_id}`, `/audits?updated_since={cursor}&limit={limit}`.
 ///
-/// What is filled in is escaped: everything but the unreserved characters of RFC 3986, so that no value can change the shape
-/// of the target. A parameter of the query whose value is not known is left out as a whole; a place in the path must be filled.
+/// Values are escaped, except for the unreserved characters of RFC 3986, so that no value can change the structure of the target. A query
+/// parameter without a known value is left out as a whole; a placeholder in the path must have one.
 package struct PathTemplate: Hashable, Sendable {
     package enum Piece: Hashable, Sendable {
         case text(String)
@@ -10,10 +10,10 @@ package struct PathTemplate: Hashable, Sendable {
 
     package let text: String
     private let path: [Piece]
-    /// Each with what separates it from the one before.
+    /// Query parameters, each with its separator from the one before.
     private let parameters: [[Piece]]
 
-    /// - Returns: `nil` when it is not such a template: it begins with a slash, has no fragment, and every brace has its pair.
+    /// - Returns: `nil` when the text is no such template: it must begin with a slash, have no fragment, and have balanced braces.
     package init?(_ text: String) {
         guard text.utf8.first == UInt8(ascii: "/"), !text.hasPrefix("//"), text.utf8.count <= 1_024,
             text.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != UInt8(ascii: "#") && $0 != UInt8(ascii: "\\") })
@@ -48,12 +48,12 @@ package struct PathTemplate: Hashable, Sendable {
         return pieces
     }
 
-    /// The names of its places.
+    /// The names of its placeholders.
     package var places: [String] {
         (path + parameters.flatMap { $0 }).compactMap { if case .place(let name) = $0 { name } else { nil } }
     }
 
-    /// - Returns: `nil` when a place in the path is not known, or is empty: the target would be another one.
+    /// - Returns: `nil` when a placeholder in the path has no value, or an empty one: the target would be another one.
     package func filled(_ value: (String) -> String?) -> String? {
         guard var target = Self.fill(path, value, mayBeEmpty: false) else { return nil }
         let filled = parameters.compactMap { Self.fill($0, value, mayBeEmpty: true) }
@@ -61,7 +61,7 @@ package struct PathTemplate: Hashable, Sendable {
         return target
     }
 
-    /// The first place in the path that is not known.
+    /// The first placeholder in the path without a value.
     package func missing(_ value: (String) -> String?) -> String? {
         for case .place(let name) in path where value(name)?.isEmpty ?? true { return name }
         return nil
@@ -74,7 +74,7 @@ package struct PathTemplate: Hashable, Sendable {
             case .text(let text): result += text
             case .place(let name):
                 guard let found = value(name), mayBeEmpty || !found.isEmpty else { return nil }
-                // A segment of dots alone would be taken for a way up, escaped or not (RFC 3986, 5.2.4).
+                // A segment that consists of dots would be taken for a way up, escaped or not (RFC 3986, section 5.2.4).
                 if !mayBeEmpty, found == "." || found == ".." { return nil }
                 result += escaped(found)
             }

@@ -1,19 +1,19 @@
-/// What an answer to a writing request says about it (PROTOCOL A13, the table).
+/// The meaning of the answer to a writing request (PROTOCOL A13, the table).
 package enum RestAnswer: Hashable, Sendable {
     case applied
-    /// Nothing was done; may be later.
+    /// Nothing was done; a later attempt may succeed.
     case later(Problem, after: Duration?)
-    /// Nothing was done: the record is another one than was thought.
+    /// Nothing was done, because the record is not in the expected version.
     case moved(Problem)
-    /// Nothing was done: the record is not there.
+    /// Nothing was done, because the record does not exist.
     case gone(Problem)
-    /// Nothing was done, and never will be.
+    /// Nothing was done, and the same request will never succeed.
     case refused(Problem)
-    /// Nothing was done: not with these credentials. `isForAll`: nothing else goes with them either.
+    /// Nothing was done, because of the credentials. `isForAll`: no other request succeeds with them either.
     case forbidden(Problem, isForAll: Bool)
-    /// Nothing was done, and it was not the backend that spoke.
+    /// Nothing was done, and the answer does not come from the backend.
     case elsewhere(String)
-    /// It may have been done. `isFailure`: the backend failed over it.
+    /// It may have been done. `isFailure`: the backend failed during it.
     case unsure(Problem, after: Duration?, isFailure: Bool)
 
     package static func read(
@@ -23,7 +23,7 @@ package enum RestAnswer: Hashable, Sendable {
         let after = HubHeaders(reading: response.headers, now: now).asked
         let problem = problem(response)
         if ok.contains(status) {
-            // A page for people in the place of an answer.
+            // An HTML page instead of an answer.
             guard status >= 300 || response.body.isEmpty || !isHTML(response) else {
                 return .unsure(unclear(response), after: after, isFailure: false)
             }
@@ -61,8 +61,8 @@ package enum RestAnswer: Hashable, Sendable {
         return asciiCaseEqual(type.trimmingSpaces, "text/html")
     }
 
-    /// The words by which backends say that the first request of a key is still under way: the IETF draft leaves the wording
-    /// to the problem document, others have codes of their own.
+    /// Whether the answer says that the first request of a key is still being processed: the IETF draft leaves the wording to the problem
+    /// document, and other backends have codes of their own.
     private static func isInProgress(_ response: HTTPResponse) -> Bool {
         let text = String(decoding: response.body.prefix(4_096), as: UTF8.self).lowercased()
         let words = ["in-progress", "in_progress", "in progress", "key_in_use", "key-in-use", "being processed", "outstanding"]
@@ -75,7 +75,7 @@ package enum RestAnswer: Hashable, Sendable {
         return (0...(bytes.count - sought.count)).contains { bytes[$0..<($0 + sought.count)].elementsEqual(sought) }
     }
 
-    /// What the backend said, as a problem of ours.
+    /// The backend's answer as a problem.
     package static func problem(_ response: HTTPResponse) -> Problem {
         let code =
             switch response.status {
@@ -90,14 +90,14 @@ package enum RestAnswer: Hashable, Sendable {
             default: "validation"
             }
         var problem = Problem(code, status: response.status, detail: "the backend answered \(response.status)")
-        // `try?`: what is no JSON has no words for people, and the status alone has to do.
+        // `try?`: an answer that is no JSON has no text for people, so only the status is used.
         guard let object = (try? JSONReader.read(response.body, limits: .answer))?.object else { return problem }
         for name in ["detail", "message", "error_description", "title", "error"] {
             guard let text = object[name]?.text ?? object[name]?.object?["message"]?.text, !text.isEmpty else { continue }
             problem.detail += ": " + Printable.text(text, max: 300)
             break
         }
-        // `{"notes": ["This field may not be blank."]}` is how several frameworks speak of fields.
+        // Several frameworks report fields as `{"notes": ["This field may not be blank."]}`.
         for member in object.members.prefix(20) {
             guard let first = member.value.array?.first?.text else { continue }
             problem.errors.append(.init("/data/" + member.name.text, Printable.text(first, max: 300)))

@@ -1,18 +1,18 @@
-/// How far the list of an entity was read (PROTOCOL A3, A13). A backend that lists by the time of change says nothing about
-/// changes that become visible later than they are stamped, so each run begins a while before the end of the last one.
+/// The position in the list of an entity (PROTOCOL A3, A13). A backend that lists by the time of change does not announce changes that
+/// become visible later than their stamp. So each run begins some time before the end of the last one.
 ///
-/// As a text, of the store's stream:
+/// The members of its text in the store's stream:
 ///
 /// | member | |
 /// |---|---|
-/// | `since` | the time of change up to which everything was read, as the backend wrote it; none: a run lists everything |
-/// | `next` | where the next page of the run under way is; none: no run is under way |
-/// | `high` | the highest time of change in the run so far |
-/// | `began` | when the run began, by the backend's own clock: what changed since may be missing in pages read before |
-/// | `page` | how many pages the run has |
-/// | `been` | a place where the run has been, to notice a list that leads in a circle |
-/// | `shown` | a digest of the ids that the page there has shown, for a list whose addresses differ and whose pages do not |
-/// | `empty` | pages in a row without a record |
+/// /// | `since` | the time of change up to which everything was read, in the backend's form; absent: a run lists everything |
+/// /// | `next` | the place of the next page of the running listing; absent: none is running |
+/// /// | `high` | the highest time of change in the run so far |
+/// /// | `began` | the start of the run by the backend's own clock: later changes may be missing in pages that were read before |
+/// /// | `page` | the number of pages of the run so far |
+/// /// | `been` | an earlier place of the run, to detect a list that leads in a circle |
+/// /// | `shown` | a digest of the ids on the page at that place, for a list whose addresses differ although its pages do not |
+/// /// | `empty` | the number of pages in a row without a record |
 package struct RestCursor: Hashable, Sendable {
     package var since: String?
     package var next: String?
@@ -23,17 +23,16 @@ package struct RestCursor: Hashable, Sendable {
     package var shown: String?
     package var empty: Int64 = 0
 
-    /// A list that has more pages than this has no end.
+    /// Largest number of pages; a list with more has no end.
     package static let pagesMax: Int64 = 100_000
-    /// A list that goes on for so many pages in a row without a record has no end either.
+    /// Largest number of pages in a row without a record; a list with more has no end either.
     package static let emptyMax: Int64 = 100
 
-    /// Notes one more page and where the list goes on, and compares both with one earlier page of the run. That one is
-    /// replaced after 1, 2, 4, 8 … pages (Brent, 1980): so a circle of n pages that is entered after m pages is found within
-    /// three times the larger of both, whatever is remembered of it.
+    /// Records a page and the next place, and compares both with one earlier page of the run. That one is replaced after 1, 2, 4, 8 … pages
+    /// (Brent, 1980). So a circle of n pages that is entered after m pages is detected within three times the larger of both.
     ///
-    /// - Parameter ids: Of the page's records, in their order.
-    /// - Throws: Why the list will not end.
+    /// - Parameter ids: The ids of the page's records, in their order.
+    /// - Throws: The reason why the list will not end.
     package mutating func goOn(to place: String, after ids: [String]) throws(ReplyError) {
         guard page <= Self.pagesMax else { throw ReplyError("", "a list that ends within \(Self.pagesMax) pages") }
         empty = ids.isEmpty ? empty.saturatingAdd(1) : 0
@@ -53,7 +52,7 @@ package struct RestCursor: Hashable, Sendable {
     package init() {}
 
     package init(_ text: String?) {
-        // `try?`: a cursor of another server means nothing here, and everything is listed. That loses no data.
+        // `try?`: the cursor of another server has no meaning here, so everything is listed. That loses no data.
         guard let text, let object = (try? JSONReader.read(text))?.object else { return }
         since = object["since"]?.text
         next = object["next"]?.text
@@ -78,14 +77,14 @@ package struct RestCursor: Hashable, Sendable {
         return object.json
     }
 
-    /// A time of change further ahead of the clock than this was stamped by a clock that is wrong.
+    /// Distance ahead of the clock beyond which a time of change was stamped by a wrong clock.
     package static let aheadMax: Duration = .seconds(300)
-    /// A cursor further ahead than this hides every change, and a slow clock of ours does not explain it.
+    /// Distance beyond which a cursor hides every change; a slow local clock cannot explain it.
     private static let aheadOfUsMax: Duration = .seconds(366 * 86_400)
 
-    /// What `{cursor}` stands for: ``since``, less the overlap; `nil` where everything is to be listed.
+    /// The value of `{cursor}`: ``since`` minus the overlap; `nil` where everything is to be listed.
     ///
-    /// - Parameter now: Our wall clock. A cursor that an earlier program let run far ahead of it is not used.
+    /// - Parameter now: Local wall clock. A cursor that an earlier program moved far ahead of it is not used.
     package func asked(overlap: Duration, now: Timestamp? = nil) -> String? {
         guard let since, let time = Self.time(since) else { return nil }
         if let now, now.isPlausible, time > now.advanced(by: Self.aheadOfUsMax) { return nil }
@@ -100,23 +99,23 @@ package struct RestCursor: Hashable, Sendable {
         return second > first ? right : left
     }
 
-    /// Whether ``high`` lies so far ahead of `clock` that it hides later changes from whoever goes on from there.
+    /// Whether ``high`` lies so far ahead of `clock` that a run from there would miss later changes.
     package func isAhead(of clock: Timestamp) -> Bool {
         guard clock.isPlausible, let high, let time = Self.time(high) else { return false }
         return time > clock.advanced(by: Self.aheadMax)
     }
 
-    /// After the last page of a run. It never goes on later than the run began, so a record that is stamped in the future
-    /// hides nothing.
+    /// Ends a run after its last page. The next one begins no later than this run began, so a record that is stamped in the future hides
+    /// nothing.
     package mutating func end() {
         var reached = RestCursor.later(since, high)
         if let began, let end = reached, let time = Self.time(end), began < time { reached = Self.write(began, like: end) }
-        // A clock that was set back at the backend must not make us read on from there for ever.
+        // A clock that was set back at the backend must not make every run begin there.
         self = RestCursor()
         since = reached
     }
 
-    /// RFC 3339, or a whole number of seconds or, from 10^11 on, of milliseconds since 1970.
+    /// Reads RFC 3339, or a whole number of seconds since 1970; from 10^11 on, it is a number of milliseconds.
     package static func time(_ text: String) -> Timestamp? {
         if let number = Int64(text) {
             return Timestamp(milliseconds: number.magnitude >= 100_000_000_000 ? number : number.saturatingMultiply(1_000))

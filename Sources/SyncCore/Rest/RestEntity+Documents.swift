@@ -1,14 +1,14 @@
-// A document of the backend, and ours of the same record.
+// Converts between a document of the backend and ours of the same record.
 extension RestEntity {
     package func serverName(_ field: String) -> String { fields[field] ?? field }
 
-    /// - Returns: `nil` for a field of the backend whose name stands for another field here.
+    /// - Returns: `nil` for a field of the backend whose name means another field here.
     func localName(_ name: String) -> String? {
         if let found = fields.first(where: { $0.value == name }) { return found.key }
         return fields[name] == nil ? name : nil
     }
 
-    /// What is never sent as content: it is the backend's own.
+    /// Whether a field is sent as content; the backend's own fields are not.
     func isSent(_ field: String) -> Bool {
         if readOnly.contains(field) { return false }
         let name = serverName(field)
@@ -27,7 +27,7 @@ extension RestEntity {
         return document.members.reduce(into: JSONObject()) { $0[serverName($1.name.text)] = $1.value }
     }
 
-    /// The backend's id of a document of its own: a text, or a whole number.
+    /// The backend's id in one of its documents: a text, or a whole number.
     package func serverID(of document: JSON) -> JSON? {
         id.value(in: document).flatMap { Self.plainID($0) }
     }
@@ -40,7 +40,7 @@ extension RestEntity {
         }
     }
 
-    /// A record that an answer shows.
+    /// The record that an answer shows.
     func remote(_ document: JSON?, etag: JSON?) -> RestRemote {
         RestRemote(
             id: document.flatMap { serverID(of: $0) }, etag: etag.flatMap { $0.idText },
@@ -49,7 +49,7 @@ extension RestEntity {
 }
 
 extension JSON {
-    /// Of a text or a whole number.
+    /// The text of a text or a whole number.
     package var idText: String? {
         switch self {
         case .string(let text): text.text

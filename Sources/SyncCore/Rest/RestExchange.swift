@@ -1,16 +1,15 @@
-/// One mutation and the backend: which request goes, what its answer means, and what is asked when nobody knows what became
-/// of it. It performs nothing; each step waits for the one answer that belongs to it.
+/// Handles one mutation at the backend: it chooses the request, interprets its answer, and asks again when the outcome is unknown. It
+/// performs nothing; each step waits for the one answer that belongs to it.
 ///
-/// A request that changes something is on flash before it leaves (``Step/keep(_:)``, or with the claim), so that after any
-/// crash it is known what may have arrived. A definite "no" ends the exchange; only the store may make another request of the
-/// mutation then, on what the backend has now.
+/// A request that changes something is on flash before it leaves (``Step/keep(_:)``, or with the claim), so that after any crash it is
+/// known what may have arrived. A definite "no" ends the exchange. Only the store may make another request of the mutation then, based on
+/// the backend's present record.
 package struct RestExchange: Sendable {
     package enum Step: Sendable {
         case request(RestRequest)
-        /// Write it down, durably, then say ``kept(_:)``.
+        /// Store the attempt durably, then call ``kept(_:)``.
         case keep(RestAttempt)
-        /// Without a result the outcome is not known, and what was sent stays in flight. A refusal says why nothing more
-        /// should be sent now.
+        /// Without a verdict the outcome is unknown, and the sent mutation stays in flight. A refusal gives the reason to send no more now.
         case end(RestResult.Verdict?, HubReply.Refusal?)
     }
 
@@ -18,15 +17,16 @@ package struct RestExchange: Sendable {
         case idle
         case sending(RestAttempt, isFirst: Bool, hasRefreshed: Bool)
         case reading(Reason)
-        /// `isMade`: the backend has said that it made the record; only its id is asked for.
+        /// `isMade`: the backend has reported the record as created; only its id is asked for.
         case lookingUp(RestAttempt, isMade: Bool)
         case keeping(RestAttempt)
     }
 
     private enum Reason {
-        /// The request depends on what is there.
+        /// The request depends on the present record.
         case planning
-        /// The backend said that the record is another one. Of a creation, that there is one, with what was sent: `isFirst`, never before.
+        /// The backend reported another version of the record. For a create it reported an existing record; the attempt is what was sent.
+        /// `isFirst`: it was never sent before.
         case moved(Problem)
         case exists(Problem, RestAttempt, isFirst: Bool)
         case verifying(RestAttempt)
@@ -58,7 +58,7 @@ package struct RestExchange: Sendable {
 
     package mutating func kept(_ isKept: Bool) -> Step {
         guard case .keeping(let attempt) = state else { return .end(nil, nil) }
-        // Nothing was sent, and what cannot be written down must not be.
+        // Nothing was sent, and a request that cannot be stored must not be sent.
         guard isKept else { return .end(.notSent, nil) }
         return send(attempt, isFirst: true)
     }
@@ -114,7 +114,7 @@ package struct RestExchange: Sendable {
         _ attempt: RestAttempt, isFirst: Bool, hasRefreshed: Bool, _ response: HTTPResponse, _ now: Timestamp
     ) -> Step {
         let action = task.content.action
-        // The mapping may have lost it since; then nothing but the status can tell.
+        // The mapping may no longer have it; then only the status decides.
         let ok = write?.ok ?? [200, 201, 202, 204]
         switch RestAnswer.read(response, to: action, ok: ok, notApplied: mapping.notApplied, now: now) {
         case .applied: return applied(attempt, response)
@@ -141,7 +141,8 @@ package struct RestExchange: Sendable {
     }
 
     private mutating func applied(_ attempt: RestAttempt, _ response: HTTPResponse) -> Step {
-        // `try?`: what is no JSON shows nothing: no id, so a creation is looked up or held; no document, so it is computed.
+        // `try?`: an answer that is no JSON shows nothing. Without an id, a create is looked up or held; without a document, it is
+        // computed.
         let body = try? JSONReader.read(response.body, limits: .answer)
         let shown = write?.document.flatMap { path in body.flatMap { path.value(in: $0) } }
         var remote = entity.remote(shown, etag: write?.version?.value(of: response.headers, body))
@@ -168,7 +169,7 @@ package struct RestExchange: Sendable {
         return path.split(separator: "/").last.map { .string(String($0)) }
     }
 
-    /// It was made, and nobody said under which name.
+    /// The record was created, but the answer does not contain its id.
     private mutating func withoutID(_ attempt: RestAttempt, _ source: AnswerSource) -> Step {
         lookUp(attempt, isMade: true) ?? .end(.held(nameless(source)), nil)
     }
@@ -213,7 +214,7 @@ package struct RestExchange: Sendable {
         }
     }
 
-    /// Of what is lost not even the request is known.
+    /// For a lost mutation not even the request is known.
     private mutating func clearUpLost() -> Step? {
         let window = mapping.key(of: record.entity)?.window
         switch task.content.action {
@@ -248,7 +249,7 @@ package struct RestExchange: Sendable {
             if isMade { return .end(.held(write?.id.map { nameless($0) } ?? unknown), nil) }
             let rest = mapping.verifyAfter - task.sinceLast
             guard rest <= .zero else { return .end(.unsure(waiting, after: rest, counts: false), nil) }
-            // It never arrived. A key whose time is over may be known to the backend for something else by now.
+            // It never arrived. An expired key may be known to the backend for another request by now.
             state = .keeping(attempt)
             return .keep(attempt)
         case .failure(let problem):
@@ -266,7 +267,7 @@ package struct RestExchange: Sendable {
     /// Our own record among those that a lookup shows; `nil`: it is not there.
     private func found(_ response: HTTPResponse) -> Result<RestRemote?, Problem> {
         if response.status == 404 || response.status == 410 { return .success(nil) }
-        // `try?`: what is no JSON is no list; the failure says so, and nothing is decided by it.
+        // `try?`: an answer that is no JSON is no list; the failure says so, and nothing is decided by it.
         guard (200...299).contains(response.status), let body = try? JSONReader.read(response.body, limits: .answer) else {
             return .failure(RestAnswer.problem(response))
         }
@@ -279,7 +280,7 @@ package struct RestExchange: Sendable {
             return .failure(Problem("validation", status: 0, detail: "the answer to the lookup shows no list at \(items.text)"))
         }
         guard let name = entity.clientID else { return .success(nil) }
-        // A backend that does not know the parameter shows everything.
+        // A backend that does not know the parameter lists everything.
         let ours = shown.filter { $0.object?[name]?.idText == record.id.text }
         guard let first = ours.first else { return .success(nil) }
         return .success(entity.remote(first, etag: nil))
@@ -295,7 +296,7 @@ package struct RestExchange: Sendable {
             if case .planning = reason, task.serverID == nil, task.base == nil { return .end(.rejected(RestAnswer.problem(response)), nil) }
             return .end(task.content.action == .delete ? .accepted(RestRemote()) : .moved(nil), nil)
         }
-        // `try?`: what is no JSON shows no record, and the read is inconclusive.
+        // `try?`: an answer that is no JSON shows no record, so the read is inconclusive.
         let body = try? JSONReader.read(response.body, limits: .answer)
         let shown = entity.read.flatMap { read in body.flatMap { read.document.value(in: $0) } }
         guard (200...299).contains(response.status), let shown, shown.object != nil else {
@@ -306,14 +307,14 @@ package struct RestExchange: Sendable {
             return .end(inconclusive(reason, problem), Self.refusal(after: response, problem, now))
         }
         var remote = entity.remote(shown, etag: entity.read?.version?.value(of: response.headers, body))
-        // Whatever follows would be done to another record.
+        // The following requests would change another record.
         if let other = other(than: task.serverID, remote.id) { return .end(.held(other), nil) }
         remote.id = remote.id ?? task.serverID
         switch reason {
         case .planning: return isContested(remote) ? .end(.moved(remote), nil) : plan(remote)
         case .exists: return .end(nil, nil)
         case .moved(let problem):
-            // A refusal that speaks of something else than the version would come again for ever.
+            // A refusal for another reason than the version would repeat for ever.
             let isSame = problem.status == 409 && !differs(remote)
             return .end(isSame ? .rejected(problem) : .moved(remote), nil)
         case .verifying(let attempt):
@@ -329,7 +330,7 @@ package struct RestExchange: Sendable {
         }
     }
 
-    /// A creation was refused because something is there: our own, by an attempt whose answer was lost, or somebody else's.
+    /// Handles a create that was refused because a record is there: our own, by an attempt whose answer was lost, or another writer's.
     private func foundInstead(
         _ problem: Problem, _ attempt: RestAttempt, isFirst: Bool, _ response: HTTPResponse, _ now: Timestamp
     ) -> Step {
@@ -340,22 +341,22 @@ package struct RestExchange: Sendable {
         }
     }
 
-    /// The record that is there under the id of our creation. Somebody else may have made it: then the creation meets it by the rules,
-    /// as any change meets news, and what of it loses is told. An earlier attempt of ours may have made it, and others may have changed
-    /// it since: then it is done.
+    /// Handles the record that is there under the id of our create. If another writer made it, the create is merged with it by the rules,
+    /// as any change is merged with news, and its losses are reported. If an earlier attempt of ours made it, and others may have changed
+    /// it since, the create is done.
     private func taken(_ remote: RestRemote, _ attempt: RestAttempt, isFirst: Bool) -> Step {
         guard let document = remote.document, RestUncertainty.evidence(for: attempt, in: remote) != .applied else {
             return .end(.accepted(remote), nil)
         }
         if isFirst { return .end(.moved(remote), nil) }
-        // Lists may show a part of each record only.
+        // Lists may show only a part of each record.
         let shown = attempt.sent.members.filter { $0.name.text != entity.clientID && document[$0.name.text] != nil }
         guard !shown.isEmpty, !shown.contains(where: { document[$0.name.text] == $0.value }) else { return .end(.accepted(remote), nil) }
-        // What adds up may be in there already.
+        // Values that add up may be in it already.
         return task.content.operations.isEmpty ? .end(.moved(remote), nil) : .end(.held(unknown), nil)
     }
 
-    /// Why an answer about a record with that id is not about ours; `nil` where it is, or does not show its id.
+    /// The reason why an answer about a record with that id is not about ours; `nil` where it is, or does not show its id.
     private func other(than asked: JSON?, _ shown: JSON?) -> Problem? {
         guard let asked = asked?.idText, let shown = shown?.idText, !asked.utf8.elementsEqual(shown.utf8) else { return nil }
         let names = (Printable.text(asked, max: 80), Printable.text(shown, max: 80))
@@ -364,7 +365,7 @@ package struct RestExchange: Sendable {
             detail: "the backend was asked about \(names.0), and its answer shows \(names.1): nothing more is sent until a person decides")
     }
 
-    /// Why the answer to our creation shows somebody else's; `nil` where it does not, or does not show our own id.
+    /// The reason why the answer to our create shows another writer's record; `nil` where it does not, or does not show our own id.
     private func otherOwner(_ shown: JSON?) -> Problem? {
         guard let name = entity.clientID, let ours = shown?.object?[name]?.idText, !ours.utf8.elementsEqual(record.id.text.utf8)
         else { return nil }
@@ -373,8 +374,8 @@ package struct RestExchange: Sendable {
             detail: "the answer to the creation of \(record.id) shows the record \(Printable.text(ours, max: 80)) at \(name)")
     }
 
-    /// Whether somebody else has changed what this mutation sets, takes out of a set, or adds a text to: a removal must not take what
-    /// it had not seen, and a text may be longer than it may get. Only the store, which knows the rules, can decide that.
+    /// Whether another writer has changed a field that this mutation sets, removes elements from, or appends to. A removal must not remove
+    /// elements that it had not seen, and a text may become too long. Only the store, which has the rules, can decide that.
     private func isContested(_ remote: RestRemote) -> Bool {
         guard let base = task.base, let document = remote.document else { return false }
         let operated = task.content.operations.lazy.filter { $0.kind == .remove || $0.kind == .append }.map(\.top)
@@ -386,7 +387,7 @@ package struct RestExchange: Sendable {
         return task.base != remote.document
     }
 
-    /// What is known of the mutation when a read has no answer.
+    /// The verdict about the mutation when a read has no answer.
     private func inconclusive(_ reason: Reason, _ problem: Problem? = nil) -> RestResult.Verdict? {
         switch (reason, problem) {
         case (.planning, nil): .notSent
@@ -401,12 +402,12 @@ package struct RestExchange: Sendable {
 
     static func refusal(_ kind: HubReply.Kind, _ problem: Problem, _ response: HTTPResponse, _ now: Timestamp) -> HubReply.Refusal {
         var facts = HubHeaders(reading: response.headers, now: now)
-        // It was the backend itself that spoke: TLS says so.
+        // The answer comes from the backend itself, because TLS has proved its identity.
         facts.version = HubHeader.currentVersion
         return HubReply.Refusal(kind, problem.detail, facts: facts, problem: problem, status: response.status)
     }
 
-    /// Of a request that changes nothing: only what concerns all requests.
+    /// The refusal by a request that changes nothing; only faults that affect all requests count.
     package static func refusal(after response: HTTPResponse, _ problem: Problem, _ now: Timestamp) -> HubReply.Refusal? {
         switch response.status {
         case 301, 307, 308, 407, 511: HubReply.Refusal(.foreign, problem.detail, status: response.status)
@@ -418,7 +419,7 @@ package struct RestExchange: Sendable {
 }
 
 extension TransportError.Code {
-    /// Whether it is certain that the peer has got nothing of the request.
+    /// Whether it is certain that the peer has received no part of the request.
     package var provesNothingSent: Bool {
         switch self {
         case .unresolved, .unreachable, .untrusted, .untrustedDate, .clientCertificate, .credentials: true

@@ -1,8 +1,8 @@
-/// One page of an entity's list: the request for it, and what its answer shows.
+/// One page of an entity's list: the request for it, and the content of its answer.
 package enum RestListing {
-    /// - Parameter origin: Never part of the target: wherever `next` points, only the configured server is asked, because
-    ///   only that one may see the credentials.
-    /// - Returns: `nil` when the place in the list cannot be asked for.
+    /// - Parameter origin: Never part of the target: wherever `next` points, only the configured server is asked, because only that one may
+    ///   see the credentials.
+    /// - Returns: `nil` when the place in the list cannot be requested.
     package static func request(_ list: RestEntity.List, _ cursor: RestCursor, now: Timestamp? = nil) -> RestRequest? {
         if let next = cursor.next, !list.path.places.contains("next") {
             return target(of: next, from: list).map { RestRequest(.get, $0) }
@@ -19,7 +19,7 @@ package enum RestListing {
         return target.map { RestRequest(.get, $0) }
     }
 
-    /// Path and query of an address: `https://elsewhere/audits?page=2`, `/audits?page=2` or `?page=2`.
+    /// Path and query of an address such as `https://elsewhere/audits?page=2`, `/audits?page=2` or `?page=2`.
     static func target(of address: String, from list: RestEntity.List) -> String? {
         var rest = Substring(address)
         for scheme in ["https://", "http://"] where rest.hasPrefix(scheme) {
@@ -38,8 +38,8 @@ package enum RestListing {
         return String(rest)
     }
 
-    /// - Throws: Where the answer is not as the mapping says. Nothing of it is used then: a mapping that misses the records
-    ///   would make all of them look deleted.
+    /// - Throws: An error when the answer does not match the mapping. No part of it is used then: a mapping that misses the records would
+    ///   make all of them look deleted.
     package static func read(
         _ response: HTTPResponse, _ entity: EntityName, _ mapping: RestEntity, _ list: RestEntity.List, after cursor: RestCursor,
         now: Timestamp
@@ -78,19 +78,19 @@ package enum RestListing {
         return page
     }
 
-    /// Where the list goes on.
+    /// Determines where the list continues.
     private static func end(
         _ page: inout StreamPage, _ response: HTTPResponse, _ body: JSON, _ list: RestEntity.List, after cursor: RestCursor,
         ids: [String], now: Timestamp
     ) throws(ReplyError) {
         var cursor = cursor
-        // Our clock is the second choice: it may be slow, and then more is listed than needed.
+        // Our clock is the second choice: if it is slow, more is listed than needed.
         let clock = response.headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
         if cursor.page == 0 { cursor.began = clock.isPlausible ? clock : nil }
         cursor.page += 1
         if let path = list.cursorFrom {
             cursor.high = RestCursor.later(cursor.high, path.value(in: body)?.idText)
-            // Without it, a list would be read from its beginning every time, and nobody would notice.
+            // Without it, a list would be read from its beginning every time without notice.
             guard ids.isEmpty || cursor.high != nil else { throw ReplyError(path.text, "a time (RFC 3339 or a number)") }
             if cursor.isAhead(of: clock) { page.ahead = cursor.high }
         }
@@ -98,7 +98,7 @@ package enum RestListing {
         if let next, !next.isEmpty {
             guard next != cursor.next else { throw ReplyError(list.next?.text ?? "", "another page than this one") }
             guard next.utf8.count <= 2_048 else { throw ReplyError(list.next?.text ?? "", "at most 2048 bytes") }
-            // What is asked for is compared, and not how it was written: hosts do not count, because only one is ever asked.
+            // The request target is compared, not its spelling: hosts do not count, because only one is ever asked.
             let place = list.path.places.contains("next") ? next : target(of: next, from: list) ?? next
             do throws(ReplyError) {
                 try cursor.goOn(to: place, after: ids)
@@ -119,7 +119,7 @@ package enum RestListing {
         return value.idText
     }
 
-    /// `<https://api.example.org/audits?page=2>; rel="next"` (RFC 8288).
+    /// Reads a link such as `<https://api.example.org/audits?page=2>; rel="next"` (RFC 8288).
     static func linkNext(_ text: String) -> String? {
         var rest = Substring(text)
         while let open = rest.firstIndex(of: "<"), let close = rest[open...].firstIndex(of: ">") {
@@ -134,12 +134,12 @@ package enum RestListing {
     }
 }
 
-/// By what the store knows a record of a backend.
+/// The facts by which the store identifies a record of a backend.
 package struct RestMark: Hashable, Sendable {
-    /// A text or a number.
+    /// The backend's id, a text or a number.
     package var serverID: JSON
     package var etag: String?
-    /// Our own id of it, where the backend shows it.
+    /// Our own id of the record, where the backend shows it.
     package var ours: RecordID?
 
     package init(serverID: JSON, etag: String? = nil, ours: RecordID? = nil) {
@@ -148,7 +148,7 @@ package struct RestMark: Hashable, Sendable {
         self.ours = ours
     }
 
-    /// The backend's id as one of ours; what does not fit one (an address, a text with spaces) by its digest.
+    /// The backend's id as one of ours; an id that does not fit (an address, a text with spaces) is replaced by its digest.
     package var plainID: RecordID {
         let text = serverID.idText ?? ""
         if let id = RecordID(text) { return id }
@@ -156,7 +156,7 @@ package struct RestMark: Hashable, Sendable {
         return RecordID(trusted: "rest:" + digest)
     }
 
-    /// The same for a record whose plain id is taken by another one that was made here.
+    /// The id of a record whose plain id is used by another one that was made here.
     package var otherID: RecordID {
         RecordID("rest:" + plainID.text) ?? RestMark(serverID: .string("rest:" + plainID.text + " ")).plainID
     }

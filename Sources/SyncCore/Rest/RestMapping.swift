@@ -1,29 +1,28 @@
-/// How the requests of an existing backend look (PROTOCOL A13): key `rest` of the configuration.
+/// Describes the requests of an existing backend (PROTOCOL A13); key `rest` of the configuration.
 package struct RestMapping: Hashable, Sendable {
-    /// The history that everything of such a backend belongs to: it has no name of its own for it.
+    /// The history that all data of such a backend belongs to, because the backend has no name for it.
     package static let epoch = "rest"
 
-    /// `https://api.example.org`, without a slash at the end.
+    /// URL of the backend, such as `https://api.example.org`, without a slash at the end.
     package var baseURL = ""
     package var headers: [String: HeaderValue] = [:]
     package var idempotency: Idempotency?
-    /// A request that was lost may still be under way at the backend. Only this long after it was sent does "it is not there"
-    /// mean that it never will be.
+    /// Time that a lost request may still be processed at the backend. Only after it does "it is not there" mean that it never will be.
     package var verifyAfter: Duration = .seconds(30)
-    /// Of 500 to 599: statuses by which this backend says that nothing was done.
+    /// Statuses from 500 to 599 that mean for this backend that nothing was done.
     package var notApplied: Set<Int> = []
-    /// Answers whether the backend is there; any answer of its own is good.
+    /// Path that shows whether the backend is reachable; any answer of its own is good.
     package var probe = "/"
     package var entities: [EntityName: RestEntity] = [:]
 
     package init() {}
 
-    /// A secret is never a value, always a file.
+    /// The value of a header. A secret is never in the text, always in a file.
     package struct HeaderValue: Hashable, Sendable {
         package var text: String?
-        /// A path, or the name of a systemd credential.
+        /// Path of a file, or the name of a systemd credential.
         package var file: String?
-        /// Stands before the secret: `Bearer `.
+        /// Text before the secret, such as `Bearer `.
         package var prefix = ""
 
         package init(text: String? = nil, file: String? = nil, prefix: String = "") {
@@ -33,12 +32,13 @@ package struct RestMapping: Hashable, Sendable {
         }
     }
 
-    /// A header by which the backend knows a request again.
+    /// A header by which the backend recognises a repeated request.
     package struct Idempotency: Hashable, Sendable {
         package var header = "Idempotency-Key"
-        /// The IETF draft writes the key as a string of structured fields (RFC 9651), with quotes; most backends want it bare.
+        /// Put the key into quotes. The IETF draft writes it as a string of structured fields (RFC 9651); most backends expect it without
+        /// quotes.
         package var isQuoted = false
-        /// How long the backend remembers it, from the first request on.
+        /// Time that the backend remembers the key, from the first request on.
         package var window: Duration = .seconds(24 * 3600)
 
         package init(header: String = "Idempotency-Key", isQuoted: Bool = false, window: Duration = .seconds(24 * 3600)) {
@@ -48,7 +48,7 @@ package struct RestMapping: Hashable, Sendable {
         }
     }
 
-    /// What this backend remembers requests of an entity by; `nil`: it does not.
+    /// The header by which this backend recognises repeated requests for an entity; `nil`: it does not.
     package func key(of entity: EntityName) -> Idempotency? {
         switch entities[entity]?.idempotency ?? .asAll {
         case .asAll: idempotency
@@ -58,7 +58,7 @@ package struct RestMapping: Hashable, Sendable {
     }
 }
 
-/// How the requests about one entity look.
+/// Describes the requests for one entity.
 package struct RestEntity: Hashable, Sendable {
     package enum OwnIdempotency: Hashable, Sendable {
         case asAll, none
@@ -70,13 +70,13 @@ package struct RestEntity: Hashable, Sendable {
     package var delete: Write?
     package var read: Read?
     package var list: List?
-    /// Finds a record by what it was created with.
+    /// Finds a record by the values that it was created with.
     package var lookup: Lookup?
-    /// Where a document shows the id that the backend gave.
+    /// Place in a document that holds the backend's id.
     package var id = JSONPath.plainID
-    /// The backend's field for our own id of the record. Sent with a creation; it finds records again whose answer was lost.
+    /// The backend's field for our own id of the record. It is sent with a create; it finds records whose answer was lost.
     package var clientID: String?
-    /// Our name of a field to the backend's; a field that is not named has the same name on both sides.
+    /// The backend's names of fields by ours; a field that is not listed has the same name on both sides.
     package var fields: [String: String] = [:]
     /// Our names of fields that only the backend writes.
     package var readOnly: Set<String> = []
@@ -88,7 +88,7 @@ package struct RestEntity: Hashable, Sendable {
         package enum Body: String, Hashable, Sendable, CaseIterable {
             /// All fields of the record.
             case document
-            /// Those that changed; a field that was removed is `null` (RFC 7396).
+            /// The changed fields; a removed field is `null` (RFC 7396).
             case changed
             case none
         }
@@ -97,15 +97,15 @@ package struct RestEntity: Hashable, Sendable {
         package var path: PathTemplate
         package var body: Body
         package var contentType = "application/json"
-        /// Statuses that say: done.
+        /// Statuses that mean success.
         package var ok: [Int]
-        /// Only a creation: where the answer says which id the record got. `nil`: the backend takes our id.
+        /// For a create, the place in the answer that holds the record's id. `nil`: the backend uses our id.
         package var id: AnswerSource?
-        /// Where the answer says what the record's version is now.
+        /// Place in the answer that holds the record's new version.
         package var version: AnswerSource?
-        /// Where the answer shows the record; `nil`: it does not, and what it is like now is computed.
+        /// Place in the answer that holds the record; `nil`: it has none, and the new record is computed.
         package var document: JSONPath?
-        /// Sent only if nobody changed the record meanwhile.
+        /// Sent only if the record has not changed meanwhile.
         package var ifMatch = false
 
         package init(method: HTTPRequest.Method, path: PathTemplate, body: Body, ok: [Int]) {
@@ -115,7 +115,7 @@ package struct RestEntity: Hashable, Sendable {
             self.ok = ok
         }
 
-        /// Whether doing it twice is the same as doing it once (RFC 9110, 9.2.2).
+        /// Whether repeating the request has the same effect as sending it once (RFC 9110, section 9.2.2).
         package var isIdempotent: Bool { method == .put || method == .delete }
     }
 
@@ -129,7 +129,7 @@ package struct RestEntity: Hashable, Sendable {
 
     package struct Lookup: Hashable, Sendable {
         package var path: PathTemplate
-        /// Where the answer shows what it found: a list, or one document.
+        /// Place in the answer that holds the found records: a list, or one document.
         package var items = JSONPath.whole
 
         package init(path: PathTemplate) { self.path = path }
@@ -138,17 +138,17 @@ package struct RestEntity: Hashable, Sendable {
     package struct List: Hashable, Sendable {
         package var path: PathTemplate
         package var items: JSONPath
-        /// Where the next page is: an address, or a mark for the place `{next}`. `nil`: there is one page.
+        /// Place of the address of the next page, or of the value for `{next}`. `nil`: there is one page.
         package var next: AnswerSource?
-        /// The highest time of change that a page shows. `nil`: everything is listed every time.
+        /// Place of the time of change in an item, of which the highest is the cursor. `nil`: everything is listed every time.
         package var cursorFrom: JSONPath?
-        /// So much of what was read before is read again: changes become visible later than they are stamped (PROTOCOL A3).
+        /// Period that is read again, because changes become visible later than their stamp (PROTOCOL A3).
         package var overlap: Duration = .seconds(300)
-        /// Of an item: anything but nothing, `null` and `false` says that the record is deleted.
+        /// Place in an item that marks a deleted record by any value except `null`, `false` and a missing one.
         package var deleted: JSONPath?
-        /// Of an item: its version.
+        /// Place in an item that holds its version.
         package var version: JSONPath?
-        /// Records in a page that is asked for.
+        /// Number of records that are requested in a page.
         package var limit = 100
 
         package init(path: PathTemplate, items: JSONPath) {
@@ -157,6 +157,6 @@ package struct RestEntity: Hashable, Sendable {
         }
     }
 
-    /// The backend names records as we do.
+    /// Whether the backend uses our ids for records.
     package var isClientNamed: Bool { create?.id == nil }
 }

@@ -1,12 +1,12 @@
-/// The request that a mutation becomes.
+/// The request for a mutation.
 package enum RestPlan: Hashable, Sendable {
     case send(RestAttempt)
-    /// The record is read first: what is to be sent depends on it.
+    /// The record is read first, because the request depends on it.
     case read(target: String)
     /// There is no such request.
     case refused(Problem)
 
-    /// - Parameter fresh: The record as it was read a moment ago.
+    /// - Parameter fresh: The record as it was just read.
     package static func make(
         _ mutation: OutgoingMutation, _ task: RestTask, _ mapping: RestMapping, fresh: RestRemote? = nil
     ) -> RestPlan {
@@ -63,7 +63,7 @@ struct Planning {
 
     private func update(_ write: RestEntity.Write) -> RestPlan {
         let computes = !task.content.operations.isEmpty
-        // Without a condition, the less time passes between reading and writing a whole document, the better.
+        // Without a condition, the time between reading and writing a whole document should be as short as possible.
         let wantsFresh = computes || (write.ifMatch && task.etag == nil) || write.body == .document && !write.ifMatch
         if wantsFresh, fresh == nil, let target = readTarget { return .read(target: target) }
         let known = fresh?.document ?? task.base
@@ -119,7 +119,7 @@ struct Planning {
     var readTarget: String? { entity.read?.path.filled(place) }
     var lookupTarget: String? { entity.lookup?.path.filled(place) }
 
-    /// What stands for a place in a path.
+    /// The value of a placeholder in a path.
     func place(_ name: String) -> String? {
         switch name {
         case "server_id": (task.serverID ?? .string(mutation.record.id.text)).idText

@@ -1,24 +1,24 @@
-/// What the engine asks of an existing backend, in place of a ``HubCall``'s body.
+/// A question of the engine to an existing backend, in place of a ``HubCall``'s body.
 package enum RestQuestion: Hashable, Sendable {
     case push(Batch)
     case pull([StreamPosition])
 }
 
-/// What became of it.
+/// The answer to a question.
 package struct RestReply: Sendable {
     package enum Content: Sendable {
-        /// Of those whose outcome is known. The others stay in flight.
+        /// Results of the mutations whose outcome is known. The others stay in flight.
         case pushed([RestResult])
         case pulled(PullResponse)
     }
 
     package var content: Content
-    /// Why nothing more should be sent now. What ``content`` says is true all the same.
+    /// The reason to send no more now. ``content`` is valid all the same.
     package var refusal: HubReply.Refusal?
     package var traffic = Traffic()
-    /// The backend itself has answered, whatever it said.
+    /// The backend itself has answered, whatever the answer was.
     package var wasAnswered = false
-    /// When the first certificate of the backend's chain ends, where a new connection showed it.
+    /// End of validity of the first certificate in the backend's chain, if a new connection showed it.
     package var certificateEndsAt: Timestamp?
 
     package init(_ content: Content, refusal: HubReply.Refusal? = nil) {
@@ -26,8 +26,8 @@ package struct RestReply: Sendable {
         self.refusal = refusal
     }
 
-    /// Of several exchanges. A backend that fails over everything is in trouble itself; one that fails over one mutation and
-    /// takes another is not.
+    /// Combines several exchanges. A backend that fails for everything is in trouble itself; one that fails for one mutation and accepts
+    /// another is not.
     package static func pushed(
         _ ends: [(key: MutationKey, verdict: RestResult.Verdict?, refusal: HubReply.Refusal?)]
     ) -> RestReply {
@@ -39,7 +39,7 @@ package struct RestReply: Sendable {
             }
         }
         let refusals = ends.compactMap(\.refusal)
-        // That a single request failed says nothing when another one went well; that nobody answers does.
+        // A single failed request has no meaning when another one succeeded; a missing answer has.
         let refusal = refusals.first { !hasGood || !($0.kind == .failed || $0.kind == .overloaded && $0.facts?.asked == nil) }
         return RestReply(.pushed(results), refusal: refusal)
     }

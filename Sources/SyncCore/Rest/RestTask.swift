@@ -1,25 +1,25 @@
-/// What the store knows of a mutation that is to become a request to an existing backend. References to other records are
-/// the backend's ids already, in ``content`` and in ``base``.
+/// The store's data for a mutation that becomes a request to an existing backend. In ``content`` and ``base``, references to other records
+/// are already the backend's ids.
 package struct RestTask: Hashable, Sendable {
     package var content: MutationContent
     /// The backend's document as it was last seen; `nil`: never.
     package var base: JSONObject?
-    /// The backend's id of the record, a text or a number; `nil`: it has none that we know of.
+    /// The backend's id of the record, a text or a number; `nil`: none is known.
     package var serverID: JSON?
-    /// The backend's version of ``base``, as it wrote it; `nil`: not known.
+    /// The backend's version of ``base`` in its own form; `nil`: not known.
     package var etag: String?
-    /// The request that was made of it. Whether it arrived is not known, unless ``isFresh``.
+    /// The request that was made of it. It is unknown whether it arrived, unless ``isFresh``.
     package var attempt: RestAttempt?
-    /// The attempt was written down a moment ago, and nothing of it was sent.
+    /// The attempt was just stored, and no part of it was sent.
     package var isFresh = false
-    /// Since the attempt was made, and since it was last sent.
+    /// Time since the attempt was made; `sinceLast` is the time since it was last sent.
     package var sinceFirst: Duration = .zero
     package var sinceLast: Duration = .zero
-    /// Counts what was sent under another key before: see ``RestAttempt/key(of:generation:)``.
+    /// Number of earlier requests under another key: see ``RestAttempt/key(of:generation:)``.
     package var generation: Int64 = 0
-    /// It may have been sent in a time that this database has lost, and nobody knows as what.
+    /// It may have been sent in a time that this database has lost, with unknown content.
     package var isLost = false
-    /// What has to be settled before it.
+    /// The problem that must be settled first.
     package var blocked: Problem?
 
     package init(_ content: MutationContent, base: JSONObject? = nil, serverID: JSON? = nil, etag: String? = nil) {
@@ -30,8 +30,8 @@ package struct RestTask: Hashable, Sendable {
     }
 }
 
-/// A request as it goes over the wire, but for the address and the credentials. It is on flash before it is sent, so that a
-/// repeat is the same to the byte, whatever the configuration says by then.
+/// A request as it goes over the wire, without the address and the credentials. It is on flash before it is sent, so that a repeat is
+/// identical to the byte, even if the configuration has changed.
 package struct RestAttempt: Hashable, Sendable {
     package var method: HTTPRequest.Method
     /// Path and query.
@@ -39,14 +39,14 @@ package struct RestAttempt: Hashable, Sendable {
     package var body: String?
     package var contentType: String?
     package var ifMatch: String?
-    /// Name and value of the header by which the backend knows the request again.
+    /// Name of the header by which the backend recognises a repeated request; `key` is its value.
     package var keyHeader: String?
     package var key: String?
-    /// What the fields that it changes have after it; `null` for one that it removes.
+    /// New values of the fields that it changes; `null` for one that it removes.
     package var sent: JSONObject = [:]
-    /// What the fields had before it that it computes a value for.
+    /// Former values of the fields that it computes a value for.
     package var before: JSONObject = [:]
-    /// Some of them are counts: of two of them that are the same, each was counted.
+    /// Some of them are counts: when two of them are equal, both were counted.
     package var counts = false
 
     package init(_ method: HTTPRequest.Method, _ target: String) {
@@ -54,12 +54,12 @@ package struct RestAttempt: Hashable, Sendable {
         self.target = target
     }
 
-    /// The key of a request. The first is the mutation's own; a later one, with other content after a definite "no", is made
-    /// of it, so that a backend that keeps its answers does not give the old one.
+    /// The key of a request. The first one is the mutation's own. A later one, with other content after a definite "no", is derived from
+    /// it, so that a backend that keeps its answers does not return the old one.
     package static func key(of mutation: MutationKey, generation: Int64) -> String {
         guard generation > 0 else { return mutation.text }
         var bytes = Array(SHA256.hash(Array("\(mutation.text) \(generation)".utf8)).prefix(16))
-        // RFC 9562, 5.8: a UUID made in a way of one's own.
+        // A UUID in a custom format (RFC 9562, section 5.8).
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
         let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
@@ -90,9 +90,9 @@ package struct RestAttempt: Hashable, Sendable {
         return object.json
     }
 
-    /// - Returns: `nil` when the text is not what ``stored`` makes.
+    /// - Returns: `nil` when the text is not in the format of ``stored``.
     package init?(stored text: String) {
-        // `try?`: what cannot be read is what `nil` tells; the caller treats the attempt as lost, and asks the backend.
+        // `try?`: unreadable text returns `nil`; the caller treats the attempt as lost, and asks the backend.
         guard let object = (try? JSONReader.read(text, limits: .stored))?.object,
             let method = object["method"]?.text.flatMap({ HTTPRequest.Method(rawValue: $0) }), let target = object["target"]?.text
         else { return nil }
@@ -108,16 +108,16 @@ package struct RestAttempt: Hashable, Sendable {
     }
 }
 
-/// One request to the backend as it is decided; the shell adds address and credentials, and carries it.
+/// One request to the backend; the shell adds address and credentials, and sends it.
 package struct RestRequest: Hashable, Sendable {
     package var method: HTTPRequest.Method
     package var target: String
     package var headers: HTTPHeaders
     package var body: [UInt8]?
-    /// The credentials were refused: they are read again, and only then it is sent.
+    /// The credentials were refused: they are read again before the request is sent.
     package var refreshesCredentials = false
-    /// Sent twice it does what it does once. What is not goes over a connection of its own: libcurl sends a request again by
-    /// itself when a connection that was kept from before breaks without a byte of an answer.
+    /// Sending it twice has the same effect as sending it once. Any other request uses a new connection, because libcurl itself repeats a
+    /// request when a kept connection breaks before the first byte of an answer.
     package var isRepeatable = true
 
     package init(_ method: HTTPRequest.Method, _ target: String, headers: HTTPHeaders = [:], body: [UInt8]? = nil) {
@@ -128,12 +128,12 @@ package struct RestRequest: Hashable, Sendable {
     }
 }
 
-/// A record as an answer of the backend shows it: in our names of the fields, with the backend's ids.
+/// A record in an answer of the backend, with our names of the fields and the backend's ids.
 package struct RestRemote: Hashable, Sendable {
-    /// A text or a number; `nil` where the answer does not show it.
+    /// The id, a text or a number; `nil` where the answer does not show it.
     package var id: JSON?
     package var etag: String?
-    /// `nil` where the answer does not show it.
+    /// The document; `nil` where the answer does not show it.
     package var document: JSONObject?
 
     package init(id: JSON? = nil, etag: String? = nil, document: JSONObject? = nil) {
@@ -143,7 +143,7 @@ package struct RestRemote: Hashable, Sendable {
     }
 }
 
-/// What became of a mutation at the backend.
+/// The result of a mutation at the backend.
 package struct RestResult: Hashable, Sendable {
     package var key: MutationKey
     package var verdict: Verdict
@@ -156,25 +156,25 @@ package struct RestResult: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
         /// Done.
         case accepted(RestRemote)
-        /// Nothing was done: the record is another one than the mutation was made on, or is gone (`nil`).
+        /// Nothing was done: the record has changed since the mutation was made, or is gone (`nil`).
         case moved(RestRemote?)
-        /// Nothing was done, and never will be.
+        /// Nothing was done, and the same request will never succeed.
         case rejected(Problem)
-        /// Nothing was done; it may be later.
+        /// Nothing was done; a later attempt may succeed.
         case retry(Problem, after: Duration?)
         /// Nothing left this machine.
         case notSent
-        /// It may have been done. It is found out later, by the same request again or by a question. With `counts` it is one
-        /// answered failure more.
+        /// It may have been done. The outcome is determined later, by the same request again or by a question. With `counts` it is one more
+        /// answered failure.
         case unsure(Problem, after: Duration?, counts: Bool)
-        /// It may have been done, and nobody can find out.
+        /// It may have been done, and the outcome cannot be determined.
         case held(Problem)
     }
 }
 
 extension Problem {
-    /// Why an outcome is not known and cannot be found out.
+    /// Code of an outcome that is unknown and cannot be determined.
     package static let outcomeUnknown = "outcome-unknown"
-    /// An existing backend answered about another record than it was asked about.
+    /// Code of an answer by an existing backend about another record than the requested one.
     package static let otherRecord = "other-record"
 }

@@ -1,5 +1,5 @@
-/// What to do about a request whose outcome is not known (PROTOCOL A13): the same again where that is harmless, else a
-/// question to the backend, else a person.
+/// Decides what to do about a request with an unknown outcome (PROTOCOL A13): repeat it where that is harmless, otherwise ask the backend,
+/// otherwise ask a person.
 ///
 /// | | then |
 /// |---|---|
@@ -14,7 +14,7 @@ package struct RestUncertainty: Hashable, Sendable {
     package var action: MutationAction
     package var isIdempotent: Bool
     package var hasKey: Bool
-    /// How long the backend remembers keys; `nil`: it is not said any more that it does.
+    /// Time that the backend remembers keys; `nil`: the configuration no longer says that it does.
     package var window: Duration?
     package var sinceFirst: Duration
     package var canLookUp: Bool
@@ -40,19 +40,19 @@ package struct RestUncertainty: Hashable, Sendable {
         return canRead ? .read : .hold
     }
 
-    /// What a record that was read says about a change whose outcome is not known.
+    /// The result of a read for a change with an unknown outcome.
     package enum Evidence: Hashable, Sendable {
         case applied
-        /// It can be made and sent anew.
+        /// The change can be made and sent again.
         case notApplied
-        /// Others have changed the record since: what is there now decides, as in any pull.
+        /// Others have changed the record since: its present state decides, as in any pull.
         case moved
-        /// Nobody can tell.
+        /// The outcome cannot be determined.
         case unclear
     }
 
-    /// Values that were set show themselves, and setting them again does no harm. A count that has the sum that was sent may
-    /// have got it from somebody else.
+    /// Compares a record with an attempt. Values that were set are visible, and setting them again does no harm. A count that equals the
+    /// sent sum may have got it from another writer.
     package static func evidence(for attempt: RestAttempt, in current: RestRemote) -> Evidence {
         guard let document = current.document else { return .unclear }
         if let version = attempt.ifMatch, version == current.etag { return .notApplied }

@@ -1,12 +1,12 @@
-/// What an existing backend cannot promise that a hub does, as far as the mapping shows it. Said by `agentctl doctor`, in the
-/// manual, and nowhere hidden.
+/// A guarantee of a hub that an existing backend cannot give, as far as the mapping shows. `agentctl doctor` reports it, and it is in the
+/// manual.
 package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
     package enum Kind: String, Hashable, Sendable, CaseIterable {
-        /// A creation whose answer is lost is parked for a person.
+        /// A create whose answer is lost is parked for a person.
         case creationParked
         /// A change whose answer is lost is parked for a person.
         case changeParked
-        /// Nothing keeps a change from overwriting what somebody else wrote a moment before.
+        /// A change may overwrite what another writer has just written.
         case unconditional
         /// Counts, texts to append and sets are sent as plain values.
         case operationsAsValues
@@ -14,9 +14,9 @@ package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
         case listedByTime
         /// Every pull lists everything.
         case listedWhole
-        /// What others deleted is noticed with the next complete listing only.
+        /// Deletions by others are noticed only with the next complete listing.
         case lateDeletions
-        /// Nothing of the backend comes here.
+        /// No data of the backend is read.
         case notListed
     }
 
@@ -64,7 +64,7 @@ package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The key of the configuration that would mend it; `nil`: only a hub would.
+    /// The configuration key that would remove the weakness; `nil`: only a hub would.
     package var remedy: String? {
         switch kind {
         case .creationParked: "map lookup and client_id, or idempotency if the backend knows such a header"
@@ -77,7 +77,7 @@ package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether somebody may have to act, or something may be lost, because of it.
+    /// Whether a person may have to act, or data may be lost, because of it.
     package var isGrave: Bool {
         switch kind {
         case .creationParked, .changeParked, .unconditional, .operationsAsValues: true
